@@ -1,0 +1,63 @@
+"""Price whole graphs and e-graphs with a cost model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.costs.model import CostModel, OpInstance
+from workbench.extraction.egraph import EGraph
+from workbench.graph import Graph
+
+#: These cost nothing whatever the model says: they do not run.
+FREE = frozenset({"input", "weight", "identity", "project"})
+
+
+def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
+    """Return the cost of every e-node in microseconds; weight-only work is folded and costs 0.
+
+    Each distinct instance is priced once.
+    """
+    constant = egraph.constant_classes().tolist()
+    start, children = egraph.child_start.tolist(), egraph.children.tolist()
+    eclass, types = egraph.eclass.tolist(), egraph.types
+    positions: dict[OpInstance, int] = {}
+    which = np.full(len(egraph), -1, dtype=np.int64)
+    for i, op in enumerate(egraph.ops):
+        operands = children[start[i] : start[i + 1]]
+        if op in FREE or (operands and op != "opaque" and all(constant[c] for c in operands)):
+            continue
+        instance = OpInstance(
+            op,
+            egraph.attrs[i],
+            tuple([types[c] for c in operands]),
+            types[eclass[i]],
+            tuple([constant[c] for c in operands]),
+        )
+        which[i] = positions.setdefault(instance, len(positions))
+    prices = np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)
+    return prices[which]
+
+
+def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
+    """Return the cost of every node in microseconds; folded and unreachable nodes cost 0."""
+    constant, live = graph.constant(), graph.reachable()
+    positions: dict[OpInstance, int] = {}
+    which = np.full(len(graph), -1, dtype=np.int64)
+    for i, node in enumerate(graph.nodes):
+        if node.op in FREE or constant[i] or not live[i]:
+            continue
+        instance = OpInstance(
+            node.op,
+            node.attrs,
+            tuple(graph.nodes[j].type for j in node.inputs),
+            node.type,
+            tuple(constant[j] for j in node.inputs),
+        )
+        which[i] = positions.setdefault(instance, len(positions))
+    prices = np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)
+    return prices[which]
+
+
+def graph_cost(graph: Graph, model: CostModel) -> float:
+    """Return the sum of the nodes' costs in microseconds."""
+    return float(node_costs(graph, model).sum())

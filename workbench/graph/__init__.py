@@ -1,0 +1,18 @@
+"""The tensor graph: types, nodes, builder, text form."""
+
+from workbench.graph.builder import GraphBuilder
+from workbench.graph.evaluate import evaluate, fold_constants
+from workbench.graph.graph import Graph, GraphError, Node, Opaque, topological
+from workbench.graph.weights import Weight
+
+__all__ = [
+    "Graph",
+    "GraphBuilder",
+    "GraphError",
+    "Node",
+    "Opaque",
+    "Weight",
+    "evaluate",
+    "fold_constants",
+    "topological",
+]

@@ -1,0 +1,161 @@
+"""Build graphs in Python: each call checks types and returns a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.graph import Graph, GraphError, Node, Opaque
+from workbench.graph.weights import Weight
+from workbench.ops import TensorType, TupleType, TypeMismatch, ValueType, spec_of
+
+
+class GraphBuilder:
+    """Collect nodes and make a :class:`Graph` of them.
+
+    Values are positions (integers). Equal applications are shared unless ``share=False``.
+
+    >>> b = GraphBuilder()
+    >>> x = b.input("x", (1, 8))
+    >>> y = b.op("relu", b.op("matmul", x, b.weight((8, 4))))
+    >>> b.graph({"y": y}).operators()
+    {'matmul': 1, 'relu': 1}
+    """
+
+    def __init__(self, name: str = "graph", *, share: bool = True, seed: int = 0) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.inputs: list[int] = []
+        self.weights: dict[str, Weight] = {}
+        self.opaques: dict[str, Opaque] = {}
+        self._share = share
+        self._seed = seed
+        self._seen: dict[tuple[Any, ...], int] = {}
+
+    def type(self, value: int) -> TensorType:
+        """Return the type of a tensor."""
+        return self.nodes[value].tensor
+
+    def _add(self, node: Node) -> int:
+        key = (node.op, node.inputs, node.attrs)
+        if self._share and key in self._seen:
+            return self._seen[key]
+        self.nodes.append(node)
+        self._seen[key] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> int:
+        """Declare a graph input."""
+        if any(self.nodes[i].attrs[0] == name for i in self.inputs):
+            raise GraphError(f"an input is called {name!r} already")
+        value = self._add(Node("input", (), (name,), TensorType(dtype, tuple(map(int, shape)))))
+        self.inputs.append(value)
+        return value
+
+    def weight(
+        self,
+        shape: Sequence[int] | None = None,
+        data: np.ndarray | None = None,
+        name: str | None = None,
+        dtype: str = "float32",
+    ) -> int:
+        """Declare a weight with ``data``, or with seeded random elements of ``shape``."""
+        if name is None:
+            name = f"w{len(self.weights)}"
+            while name in self.weights:
+                name += "_"
+        if name in self.weights:
+            raise GraphError(f"a weight is called {name!r} already")
+        if data is not None:
+            weight = Weight.of(data)
+        elif shape is not None:
+            kind = TensorType(dtype, tuple(map(int, shape)))
+            weight = Weight(kind, seed=self._seed + len(self.weights) + 1)
+        else:
+            raise GraphError("a weight needs a shape or data")
+        self.weights[name] = weight
+        return self._add(Node("weight", (), (name,), weight.type))
+
+    def op(self, op: str, *inputs: int, **attrs: Any) -> int:
+        """Apply a modelled operator; raise :class:`TypeMismatch` when the operands do not fit."""
+        spec = spec_of(op)
+        types = []
+        for i in inputs:
+            if not 0 <= i < len(self.nodes):
+                raise GraphError(f"{op}: no value {i} in this graph")
+            types.append(self.nodes[i].type)
+        packed = spec.pack(attrs)
+        return self._add(Node(op, tuple(inputs), packed, spec.result_type(types, packed)))  # type: ignore[arg-type]
+
+    def apply(self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...]) -> int:
+        """Apply an operator whose attributes are already in the order of its spec."""
+        spec = spec_of(op)
+        types = [self.nodes[i].type for i in inputs]
+        result: ValueType
+        if op == "project":
+            source = types[0]
+            if not isinstance(source, TupleType):
+                raise TypeMismatch(f"project: a tuple is expected, not {source}")
+            result = source.elements[attrs[0]]
+        elif op == "opaque":
+            result = self.opaques[attrs[0]].type
+        elif op == "weight":
+            result = self.weights[attrs[0]].type
+        else:
+            result = spec.result_type(types, attrs)  # type: ignore[arg-type]
+        return self._add(Node(op, tuple(inputs), tuple(attrs), result))
+
+    def opaque(self, record: Opaque, inputs: Sequence[int], key: str | None = None) -> list[int]:
+        """Add an operator that is kept as it came; return its results."""
+        key = key or f"{record.op_type}_{len(self.opaques)}"
+        if key in self.opaques:
+            raise GraphError(f"an opaque operator is called {key!r} already")
+        self.opaques[key] = record
+        value = self._add(Node("opaque", tuple(inputs), (key,), record.type))
+        if len(record.results) == 1:
+            return [value]
+        return [self._add(Node("project", (value,), (i,), kind)) for i, kind in enumerate(record.results)]
+
+    def split(self, x: int, axis: int, sizes: Sequence[int]) -> list[int]:
+        """Cut an axis into parts of the given sizes."""
+        if sum(sizes) != self.type(x).shape[axis] or any(s <= 0 for s in sizes):
+            raise TypeMismatch(f"sizes {list(sizes)} do not cut axis {axis} of {self.type(x)}")
+        axis = axis if axis < 0 else axis - self.type(x).rank
+        parts, start = [], 0
+        for size in sizes:
+            parts.append(self.op("slice", x, axis=axis, start=start, stop=start + size))
+            start += size
+        return parts
+
+    def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
+        """Return the graph with these outputs; nodes nothing depends on are left out."""
+        pairs = tuple(outputs.items() if isinstance(outputs, Mapping) else outputs)
+        live = [False] * len(self.nodes)
+        for _, i in pairs:
+            if not 0 <= i < len(self.nodes):
+                raise GraphError(f"no value {i} in this graph")
+            live[i] = True
+        for i in range(len(self.nodes) - 1, -1, -1):
+            if live[i]:
+                for j in self.nodes[i].inputs:
+                    live[j] = True
+        for i in self.inputs:
+            live[i] = True
+        position: dict[int, int] = {}
+        kept: list[Node] = []
+        for i, node in enumerate(self.nodes):
+            if live[i]:
+                position[i] = len(kept)
+                inputs = tuple(position[j] for j in node.inputs)
+                kept.append(Node(node.op, inputs, node.attrs, node.type))
+        used = {node.attrs[0] for node in kept if node.op in ("weight", "opaque")}
+        return Graph(
+            tuple(kept),
+            tuple(position[i] for i in self.inputs),
+            tuple((name, position[i]) for name, i in pairs),
+            {k: v for k, v in self.weights.items() if k in used},
+            {k: v for k, v in self.opaques.items() if k in used},
+            self.name,
+        )

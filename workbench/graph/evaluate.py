@@ -1,0 +1,148 @@
+"""Run a graph by the operators' reference semantics, and fold what depends on weights alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.builder import GraphBuilder
+from workbench.graph.graph import Graph, GraphError, Opaque
+from workbench.graph.weights import Weight
+from workbench.ops import spec_of
+from workbench.ops.types import FLOAT_DTYPES
+
+#: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
+OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+
+def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
+    if precise and str(array.dtype) in FLOAT_DTYPES:
+        return array.astype(np.float64)
+    return array
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    *,
+    precise: bool = False,
+    opaque: OpaqueRunner | None = None,
+) -> dict[str, np.ndarray]:
+    """Compute the outputs of ``graph`` by name.
+
+    With ``precise`` floating-point operators compute in float64 whatever the declared dtype (the
+    reference of the certificate). Opaque operators need a runner. Values are dropped as soon as
+    their last reader has run.
+    """
+    for name, kind in graph.input_types.items():
+        if name not in inputs:
+            raise GraphError(f"input {name!r} ({kind}) is missing; given: {sorted(inputs)}")
+        if tuple(inputs[name].shape) != kind.shape:
+            raise GraphError(f"input {name!r} is {kind}, not shape {inputs[name].shape}")
+    last: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        for j in node.inputs:
+            last[j] = i
+    outputs = set(graph.output_ids)
+    live = graph.reachable()
+    values: dict[int, Any] = {}
+    with np.errstate(all="ignore"):
+        for i, node in enumerate(graph.nodes):
+            if not live[i]:
+                continue
+            if node.op == "input":
+                values[i] = _compute_dtype(np.asarray(inputs[node.attr("name")]), precise)
+            elif node.op == "weight":
+                values[i] = _compute_dtype(graph.weights[node.attr("name")].value(), precise)
+            elif node.op == "opaque":
+                record = graph.opaques[node.attr("key")]
+                if opaque is None:
+                    raise GraphError(f"{record.op_type} is opaque: a runner for it is needed")
+                operands = [values[j] for j in node.inputs]
+                if precise:
+                    kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
+                    operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
+                results = [_compute_dtype(np.asarray(r), precise) for r in opaque(record, operands)]
+                values[i] = results[0] if len(record.results) == 1 else results
+            elif node.op == "project":
+                values[i] = values[node.inputs[0]][node.attr("index")]
+            elif node.op == "cast" and precise and node.attr("to") in FLOAT_DTYPES:
+                values[i] = values[node.inputs[0]].astype(np.float64)
+            else:
+                run = spec_of(node.op).evaluate
+                assert run is not None, node.op
+                values[i] = run([values[j] for j in node.inputs], node.named_attrs())
+            for j in set(node.inputs):
+                if last[j] == i and j not in outputs:
+                    del values[j]
+    return {name: values[i] for name, i in graph.outputs}
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Return the graph with every weight-only part replaced by its value.
+
+    Parts are computed in float64 and rounded once to their dtype. Raise OverflowError where a finite
+    float64 value has no finite counterpart in the part's dtype.
+    """
+    constant, live = graph.constant(), graph.reachable()
+    needed = {
+        j
+        for i, node in enumerate(graph.nodes)
+        if live[i] and not constant[i]
+        for j in node.inputs
+        if constant[j]
+    } | {i for i in graph.output_ids if constant[i]}
+    values: dict[int, np.ndarray] = {}
+
+    def value(root: int) -> np.ndarray:
+        stack = [root]
+        while stack:
+            i = stack[-1]
+            node = graph.nodes[i]
+            waiting = [j for j in node.inputs if j not in values]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if node.op == "weight":
+                values[i] = _compute_dtype(graph.weights[node.attr("name")].value(), True)
+            else:
+                run = spec_of(node.op).evaluate
+                assert run is not None
+                if node.op == "cast" and node.attr("to") in FLOAT_DTYPES:
+                    kind = node.tensor.numpy_dtype()
+                    values[i] = values[node.inputs[0]].astype(kind).astype(np.float64)
+                else:
+                    with np.errstate(all="ignore"):
+                        values[i] = run([values[j] for j in node.inputs], node.named_attrs())
+        return values[root]
+
+    builder = GraphBuilder(graph.name, share=False)
+    builder.opaques = dict(graph.opaques)
+    taken = set(graph.weights)
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "input":
+            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        elif not live[i] or (constant[i] and i not in needed):
+            continue
+        elif node.op == "weight":
+            builder.weights[node.attr("name")] = graph.weights[node.attr("name")]
+            place[i] = builder.apply("weight", (), node.attrs)
+        elif constant[i]:
+            name = f"folded_{len(place)}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            exact = value(i)
+            with np.errstate(over="ignore"):
+                rounded = exact.astype(node.tensor.numpy_dtype())
+            if np.isfinite(exact.astype(np.float64)).all() != np.isfinite(rounded.astype(np.float64)).all():
+                raise OverflowError(f"a folded weight of type {node.type} overflows its dtype")
+            builder.weights[name] = Weight(node.tensor, np.ascontiguousarray(rounded))
+            place[i] = builder.apply("weight", (), (name,))
+        else:
+            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
+    return builder.graph([(name, place[i]) for name, i in graph.outputs])

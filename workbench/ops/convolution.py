@@ -1,0 +1,174 @@
+"""Two-dimensional convolution and the weight-side operators that its rewrite rules need.
+
+A convolution is ``act(conv(x, w) + b)`` with ``x [N, C, H, W]``, ``w [O, C/groups, kh, kw]`` and an
+optional ``b [1, O, 1, 1]``; pads are explicit and in ONNX's order (top, left, bottom, right).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.elementwise import ACTIVATE
+from workbench.ops.registry import register
+from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
+from workbench.ops.types import TensorType
+
+
+def window_extent(extent: Any, kernel: Any, stride: Any, before: Any, after: Any, dilation: Any) -> Any:
+    """Return the extent of a sliding window's result: ``(n + p - d(k-1) - 1) // s + 1``."""
+    return (extent + before + after - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def require_window(t: Typing, extent: Any, kernel: Any, before: Any, after: Any, dilation: Any) -> None:
+    """Require that the window fits into the padded extent at least once."""
+    t.require(extent + before + after >= dilation * (kernel - 1) + 1, "the window exceeds its input")
+
+
+def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+    x, w = xs[:2]
+    (sh, sw), (top, left, bottom, right) = attrs["strides"], attrs["pads"]
+    (dh, dw), groups = attrs["dilations"], attrs["groups"]
+    t.require_float(x)
+    t.require_same_dtype(x, w)
+    t.require(t.rank(x) == 4, "the input needs four axes [N, C, H, W]")
+    t.require(t.rank(w) == 4, "the weight needs four axes [O, C/groups, kh, kw]")
+    for number in (sh, sw, dh, dw, groups):
+        t.require(number >= 1, "strides, dilations and groups are positive")
+    for pad in (top, left, bottom, right):
+        t.require(pad >= 0, "pads are not negative")
+    t.require(t.dim(x, -3) == t.dim(w, -3) * groups, f"channels of {x} do not fit {w} in the groups given")
+    t.require(t.dim(w, -4) % groups == 0, "the output channels do not divide into the groups")
+    if len(xs) == 3:
+        t.require_same(xs[2], t.tensor(x, 1, t.dim(w, -4), 1, 1), "the bias is [1, O, 1, 1]")
+    require_window(t, t.dim(x, -2), t.dim(w, -2), top, bottom, dh)
+    require_window(t, t.dim(x, -1), t.dim(w, -1), left, right, dw)
+    height = window_extent(t.dim(x, -2), t.dim(w, -2), sh, top, bottom, dh)
+    width = window_extent(t.dim(x, -1), t.dim(w, -1), sw, left, right, dw)
+    return t.tensor(x, t.dim(x, -4), t.dim(w, -4), height, width)
+
+
+def windows(
+    x: np.ndarray,
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    out: tuple[int, int],
+) -> np.ndarray:
+    """View ``x [N, C, H, W]`` (already padded) as ``[N, C, oh, ow, kh, kw]`` windows."""
+    n, c = x.shape[:2]
+    sn, sc, sh, sw = x.strides
+    return np.lib.stride_tricks.as_strided(
+        x,
+        (n, c, *out, *kernel),
+        (sn, sc, sh * strides[0], sw * strides[1], sh * dilations[0], sw * dilations[1]),
+        writeable=False,
+    )
+
+
+def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    x, w = xs[:2]
+    top, left, bottom, right = attrs["pads"]
+    groups, strides, dilations = attrs["groups"], attrs["strides"], attrs["dilations"]
+    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    kernel = (w.shape[2], w.shape[3])
+    size = tuple(
+        window_extent(padded.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1)
+    )
+    view = windows(padded, kernel, strides, dilations, (size[0], size[1]))
+    n, o, per_in, per_out = x.shape[0], w.shape[0], w.shape[1], w.shape[0] // groups
+    out = np.empty((n, o, *size), dtype=x.dtype)
+    for g in range(groups):
+        block = view[:, g * per_in : (g + 1) * per_in]
+        columns = block.transpose(0, 2, 3, 1, 4, 5).reshape(n * size[0] * size[1], -1)
+        kernel_rows = w[g * per_out : (g + 1) * per_out].reshape(per_out, -1)
+        result = (columns @ kernel_rows.T).reshape(n, *size, per_out)
+        out[:, g * per_out : (g + 1) * per_out] = result.transpose(0, 3, 1, 2)
+    if len(xs) == 3:
+        out = out + xs[2]
+    return ACTIVATE[attrs["act"]](out)
+
+
+def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    _, per_in, kh, kw = inputs[1].shape
+    return 2.0 * out.elements * per_in * kh * kw
+
+
+def _enlarge_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (w,) = xs
+    top, left, bottom, right = attrs["pads"]
+    t.require(t.rank(w) == 4, "a convolution's weight is expected")
+    for pad in (top, left, bottom, right):
+        t.require(pad >= 0, "a kernel grows by non-negative amounts")
+    taller = t.with_dim(w, -2, t.dim(w, -2) + top + bottom)
+    return t.with_dim(taller, -1, t.dim(w, -1) + left + right)
+
+
+def _enlarge(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    top, left, bottom, right = attrs["pads"]
+    return np.pad(xs[0], ((0, 0), (0, 0), (top, bottom), (left, right)))
+
+
+def _merge_gconv_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (w,) = xs
+    count, groups = attrs["count"], attrs["groups"]
+    t.require(t.rank(w) == 4, "a convolution's weight is expected")
+    t.require(count >= 1, "the count is positive")
+    t.require(groups >= 1, "the groups are positive")
+    t.require(groups % count == 0, "the groups do not divide into blocks of count")
+    t.require(t.dim(w, -4) % groups == 0, "the output channels do not divide into the groups")
+    return t.with_dim(w, -3, t.dim(w, -3) * count)
+
+
+def _merge_gconv(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    # Output channel o of group g reads the column block g mod count of its merged group.
+    (w,) = xs
+    count, groups = attrs["count"], attrs["groups"]
+    o, i, kh, kw = w.shape
+    out = np.zeros((o, i * count, kh, kw), dtype=w.dtype)
+    for channel in range(o):
+        block = (channel // (o // groups)) % count
+        out[channel, block * i : (block + 1) * i] = w[channel]
+    return out
+
+
+register(
+    OpSpec(
+        "conv2d",
+        2,
+        3,
+        _type,
+        _evaluate,
+        (
+            Attr("strides", "ints", (1, 1), 2),
+            Attr("pads", "ints", (0, 0, 0, 0), 4),
+            Attr("dilations", "ints", (1, 1), 2),
+            Attr("groups", "int", 1),
+            Attr("act", "act", "none"),
+        ),
+        _flops,
+        doc="act(x convolved with w, plus b)",
+    ),
+    OpSpec(
+        "enlarge",
+        1,
+        1,
+        _enlarge_type,
+        _enlarge,
+        (Attr("pads", "ints", (0, 0, 0, 0), 4),),
+        lambda a, ins, out: 0.0,
+        doc="a kernel with zero rows and columns added (top, left, bottom, right)",
+    ),
+    OpSpec(
+        "merge_gconv",
+        1,
+        1,
+        _merge_gconv_type,
+        _merge_gconv,
+        (Attr("count", "int"), Attr("groups", "int")),
+        lambda a, ins, out: 0.0,
+        doc="the weight of a grouped convolution with count neighbouring groups made one",
+    ),
+)

@@ -1,0 +1,161 @@
+"""Two-dimensional pooling with ONNX's attributes, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.convolution import require_window, windows
+from workbench.ops.registry import register
+from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
+from workbench.ops.types import TensorType
+
+
+def _extent(t: Typing, n: Any, k: Any, s: Any, before: Any, after: Any, d: Any, ceil: Any) -> Any:
+    # ONNX: with ceil_mode a last window counts only if it starts inside the input or its leading pad.
+    span = n + before + after - d * (k - 1) - 1
+    t.require(k >= 1, "the kernel is positive")
+    t.require(s >= 1, "the strides are positive")
+    floor = span // s + 1
+    if isinstance(ceil, int) and not ceil:
+        return floor
+    t.concrete("pooling with ceil_mode")
+    up = -(-span // s) + 1
+    return up - 1 if (up - 1) * s >= n + before else up
+
+
+def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (x,) = xs
+    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
+    (top, left, bottom, right), (dh, dw) = attrs["pads"], attrs.get("dilations", (1, 1))
+    t.require_float(x)
+    t.require(t.rank(x) == 4, "the input needs four axes [N, C, H, W]")
+    # A pad as large as the kernel would make a window of padding alone.
+    for pad, reach in (
+        (top, dh * (kh - 1)),
+        (bottom, dh * (kh - 1)),
+        (left, dw * (kw - 1)),
+        (right, dw * (kw - 1)),
+    ):
+        t.require(pad <= reach, "a pad is smaller than the window")
+        t.require(pad >= 0, "pads are not negative")
+    require_window(t, t.dim(x, -2), kh, top, bottom, dh)
+    require_window(t, t.dim(x, -1), kw, left, right, dw)
+    height = _extent(t, t.dim(x, -2), kh, sh, top, bottom, dh, attrs["ceil"])
+    width = _extent(t, t.dim(x, -1), kw, sw, left, right, dw, attrs["ceil"])
+    return t.with_dim(t.with_dim(x, -2, height), -1, width)
+
+
+def _pool_windows(x: np.ndarray, attrs: Attrs, value: float) -> tuple[np.ndarray, tuple[int, int]]:
+    from workbench.ops.spec import CONCRETE
+
+    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
+    (top, left, bottom, right), (dh, dw) = attrs["pads"], attrs.get("dilations", (1, 1))
+    oh = _extent(CONCRETE, x.shape[2], kh, sh, top, bottom, dh, attrs["ceil"])
+    ow = _extent(CONCRETE, x.shape[3], kw, sw, left, right, dw, attrs["ceil"])
+    # What ceil_mode reads beyond the padding is filled with the neutral value too.
+    more_h = max(0, (oh - 1) * sh + dh * (kh - 1) + 1 - x.shape[2] - top - bottom)
+    more_w = max(0, (ow - 1) * sw + dw * (kw - 1) + 1 - x.shape[3] - left - right)
+    padded = np.pad(
+        x, ((0, 0), (0, 0), (top, bottom + more_h), (left, right + more_w)), constant_values=value
+    )
+    return windows(padded, (kh, kw), (sh, sw), (dh, dw), (oh, ow)), (more_h, more_w)
+
+
+def _max_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    view, _ = _pool_windows(xs[0], attrs, -np.inf)
+    return view.max(axis=(4, 5))
+
+
+def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    (x,) = xs
+    view, _ = _pool_windows(x, attrs, 0.0)
+    top, left, bottom, right = attrs["pads"]
+    counted = np.ones((1, 1, x.shape[2], x.shape[3]), dtype=x.dtype)
+    if attrs["include_pad"]:
+        # Explicit pads count, the overhang of ceil_mode never does.
+        counted = np.pad(counted, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=1)
+        inner = dict(attrs) | {"pads": (0, 0, 0, 0)}
+        counts, _ = _pool_windows_to(counted, inner, (view.shape[2], view.shape[3]))
+    else:
+        counts, _ = _pool_windows(counted, attrs, 0.0)
+    return (view.sum(axis=(4, 5)) / counts.sum(axis=(4, 5))).astype(x.dtype)
+
+
+def _pool_windows_to(x: np.ndarray, attrs: Attrs, out: tuple[int, int]) -> tuple[np.ndarray, None]:
+    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
+    more_h = max(0, (out[0] - 1) * sh + kh - x.shape[2])
+    more_w = max(0, (out[1] - 1) * sw + kw - x.shape[3])
+    padded = np.pad(x, ((0, 0), (0, 0), (0, more_h), (0, more_w)))
+    return windows(padded, (kh, kw), (sh, sw), (1, 1), out), None
+
+
+def _pool_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    kh, kw = attrs["kernel"]
+    return float(out.elements * kh * kw)
+
+
+def _reduce_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (x,) = xs
+    axes, keep = attrs["axes"], attrs["keepdims"]
+    t.require_float(x)
+    if not isinstance(axes, tuple) or not isinstance(keep, int) or not keep:
+        t.concrete("a reduction that drops axes or whose axes are a variable")
+    t.require(len(axes) > 0, "a reduction names its axes")
+    t.require(len(set(axes)) == len(axes), "an axis is named twice")
+    out = x
+    for axis in axes:
+        t.require_axis(x, axis)
+        out = t.with_dim(out, axis, 1)
+    if keep:
+        return out
+    rank = t.rank(x)
+    return t.tensor(x, *(t.dim(x, a) for a in range(-rank, 0) if a not in axes))
+
+
+def _reduce(name: str, f: Any, doc: str) -> OpSpec:
+    return OpSpec(
+        name,
+        1,
+        1,
+        _reduce_type,
+        lambda xs, a: f(xs[0], axis=a["axes"], keepdims=bool(a["keepdims"])),
+        (Attr("axes", "axes"), Attr("keepdims", "int", 1)),
+        lambda a, ins, out: float(ins[0].elements),
+        doc=doc,
+    )
+
+
+_WINDOW = (
+    Attr("kernel", "ints", None, 2),
+    Attr("strides", "ints", (1, 1), 2),
+    Attr("pads", "ints", (0, 0, 0, 0), 4),
+)
+
+register(
+    OpSpec(
+        "maxpool",
+        1,
+        1,
+        _type,
+        _max_pool,
+        (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
+        _pool_flops,
+        doc="the maximum of each window; padding never wins",
+    ),
+    OpSpec(
+        "avgpool",
+        1,
+        1,
+        _type,
+        _avg_pool,
+        (*_WINDOW, Attr("ceil", "int", 0), Attr("include_pad", "int", 0)),
+        _pool_flops,
+        doc="the mean of each window; with include_pad=1 padding counts as zeros",
+    ),
+    _reduce("reduce_sum", np.sum, "the sum over axes"),
+    _reduce("reduce_mean", np.mean, "the mean over axes (global average pooling: axes -2, -1)"),
+    _reduce("reduce_max", np.max, "the maximum over axes (global max pooling: axes -2, -1)"),
+)

@@ -1,0 +1,123 @@
+"""Tensor types: a dtype and a shape, checked when they are made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+#: ONNX's numbering of element types, which is also their code inside the e-graph.
+DTYPE_CODES: Final[dict[str, int]] = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "string": 8,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "complex64": 14,
+    "complex128": 15,
+    "bfloat16": 16,
+    "float8e4m3fn": 17,
+    "float8e4m3fnuz": 18,
+    "float8e5m2": 19,
+    "float8e5m2fnuz": 20,
+    "uint4": 21,
+    "int4": 22,
+    "float4e2m1": 23,
+}
+DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.items()}
+
+#: Element types on which the modelled arithmetic operators are defined.
+FLOAT_DTYPES: Final = frozenset({"float16", "float32", "float64", "bfloat16"})
+
+_ITEM_BYTES: Final[dict[str, float]] = {
+    "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16,
+    "float32": 4, "int32": 4, "uint32": 4,
+    "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2,
+    "uint4": 0.5, "int4": 0.5, "float4e2m1": 0.5,
+    "string": 16,
+}  # fmt: skip
+
+#: No single tensor may claim more elements than this (16 TiB of float32): a typo, not a model.
+MAX_ELEMENTS: Final = 1 << 42
+
+
+class TypeMismatch(TypeError):
+    """Say that operands do not fit an operator: what was expected and what came."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Describe a tensor: element type and extents.
+
+    >>> TensorType("float32", (2, 3))
+    float32[2, 3]
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPE_CODES:
+            raise TypeMismatch(f"unknown dtype {self.dtype!r}; known: {', '.join(DTYPE_CODES)}")
+        if any(not isinstance(d, int) or d < 0 for d in self.shape):
+            raise TypeMismatch(f"a shape holds non-negative integers, not {self.shape!r}")
+        if math.prod(self.shape) > MAX_ELEMENTS:
+            raise TypeMismatch(
+                f"a tensor of shape {self.shape} has {math.prod(self.shape):.3g} elements; "
+                f"the limit is {MAX_ELEMENTS:.3g}"
+            )
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes."""
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """Return the number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> float:
+        """Return the size in bytes when stored densely."""
+        return self.elements * _ITEM_BYTES.get(self.dtype, 1)
+
+    def numpy_dtype(self) -> np.dtype:
+        """Return the numpy dtype; element types numpy lacks come from ``ml_dtypes``."""
+        try:
+            return np.dtype(self.dtype)
+        except TypeError:
+            import ml_dtypes
+
+            aliases = {"float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
+            return np.dtype(getattr(ml_dtypes, aliases.get(self.dtype, self.dtype)))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """Describe the several results of an opaque operator."""
+
+    elements: tuple[TensorType, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.elements))})"
+
+    __repr__ = __str__
+
+
+ValueType = TensorType | TupleType

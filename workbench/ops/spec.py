@@ -235,7 +235,7 @@ class OpSpec:
             raise TypeMismatch(f"{self.name}: {error}") from None
         if any(d <= 0 for d in result.shape):
             raise TypeMismatch(f"{self.name}: the result would be empty ({result})")
-        return result  # type: ignore[no-any-return]
+        return result
 
 
 MANY: Final = 1 << 16

@@ -1,0 +1,133 @@
+"""The record of a stepwise run: what widgets, plots, the command line and files read."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class StopReason(enum.Enum):
+    """Say why a run stopped."""
+
+    SATURATED = "saturated"
+    E_NODE_LIMIT = "e-node limit"
+    ITERATION_LIMIT = "iteration limit"
+    TIME_LIMIT = "time limit"
+    MEMORY_LIMIT = "memory limit"
+    INTERRUPTED = "interrupted"
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStep:
+    """Hold what one rule did in one step.
+
+    ``matches`` found, ``seconds`` spent (the engine reports whole milliseconds, so a fast rule shows
+    0 unless the run was profiled), ``e_nodes`` that exist because of it.
+    """
+
+    rule: str
+    matches: int
+    seconds: float
+    e_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Hold one step: its size at the end, what the rules did, and the best cost known, if any."""
+
+    index: int
+    seconds: float
+    e_nodes: int
+    e_classes: int
+    rules: tuple[RuleStep, ...] = ()
+    cost: float | None = None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Trace:
+    """Collect steps. ``meta`` says what the run was: limits, rules, seed, versions, cost source."""
+
+    meta: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+    def add(self, step: Step) -> None:
+        """Append a step."""
+        self.steps.append(step)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def set_births(self, births: Mapping[tuple[int, str], int]) -> None:
+        """Fill in how many e-nodes exist because of a rule, by (step, rule)."""
+        for i, step in enumerate(self.steps):
+            known = {r.rule for r in step.rules}
+            rules = [replace(r, e_nodes=births.get((step.index, r.rule), 0)) for r in step.rules]
+            rules += [
+                RuleStep(rule, 0, 0.0, count)
+                for (index, rule), count in births.items()
+                if index == step.index and rule not in known
+            ]
+            self.steps[i] = replace(step, rules=tuple(rules))
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per step: seconds (also cumulative), e-nodes, e-classes, matches, cost."""
+        import pandas as pd
+
+        columns = ["step", "seconds", "e_nodes", "e_classes", "matches", "cost", "note"]
+        rows = [
+            (s.index, s.seconds, s.e_nodes, s.e_classes, sum(r.matches for r in s.rules), s.cost, s.note)
+            for s in self.steps
+        ]
+        frame = pd.DataFrame(rows, columns=columns)
+        frame.insert(2, "elapsed", frame["seconds"].cumsum())
+        return frame
+
+    def rule_frame(self) -> pd.DataFrame:
+        """Return one row per step and rule that matched or made an e-node."""
+        import pandas as pd
+
+        rows = [
+            (s.index, r.rule, r.matches, r.seconds, r.e_nodes)
+            for s in self.steps
+            for r in s.rules
+            if r.matches or r.e_nodes
+        ]
+        return pd.DataFrame(rows, columns=["step", "rule", "matches", "seconds", "e_nodes"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as JSON lines, first the meta data; the file appears whole or not at all."""
+        target = Path(path)
+        lines = [json.dumps({"meta": self.meta})] + [json.dumps(asdict(s)) for s in self.steps]
+        temporary = target.with_name(target.name + ".part")
+        temporary.write_text("\n".join(lines) + "\n")
+        temporary.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a trace back; raise ValueError where a line is not one of a trace."""
+        trace = cls()
+        for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+            try:
+                record = json.loads(line)
+                if "meta" in record:
+                    trace.meta = record["meta"]
+                else:
+                    rules = tuple(RuleStep(**r) for r in record.pop("rules"))
+                    trace.add(Step(**record, rules=rules))
+            except (json.JSONDecodeError, TypeError, KeyError) as error:
+                raise ValueError(f"{path}, line {number}: not a trace record ({error})") from None
+        return trace

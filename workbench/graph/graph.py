@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -134,6 +134,16 @@ class Graph:
         if key not in table:
             raise GraphError(f"node {i} refers to {key!r}, which the graph does not hold")
         return table[str(key)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (getattr(self, f.name) for f in fields(self))
+        return Graph, tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
+
+    def skeleton(self) -> Graph:
+        """Return the graph without the data of its weights and opaque operators."""
+        weights = {name: Weight(w.type) for name, w in self.weights.items()}
+        opaques = {key: replace(o, payload=b"") for key, o in self.opaques.items()}
+        return replace(self, weights=weights, opaques=opaques)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -1,0 +1,316 @@
+"""The egglog engine: loads a graph and rules, runs iterations under a hard limit, gives snapshots.
+
+It runs in a process of its own (:mod:`workbench.saturation.remote`); nothing here knows of pipes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.extraction.egraph import EGraph
+from workbench.graph import Graph
+from workbench.saturation.compile import CompiledRule, usable
+from workbench.saturation.encoding import (
+    Constructor,
+    Encoding,
+    constructor_of,
+    declarations,
+    load_graph,
+)
+from workbench.saturation.merging import collect, merge_members
+from workbench.saturation.snapshot import snapshot
+
+
+class EngineError(RuntimeError):
+    """Say that the engine refused a program: a defect of a rule or of the compiler."""
+
+
+class UnsoundRule(EngineError):
+    """Say that a rule would have given an e-class two types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Hold what a run starts from."""
+
+    graph: Graph
+    encoding: Encoding
+    rules: tuple[CompiledRule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Say what one iteration does.
+
+    ``multi`` runs the rules of several roots, ``banned`` are rule numbers to leave out, ``limit`` is
+    the number of e-nodes never to exceed, ``profile`` times every rule by itself.
+    """
+
+    step: int
+    multi: bool
+    limit: int
+    banned: frozenset[int] = frozenset()
+    profile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Say what an iteration did: sizes at its end, matches and seconds per rule number."""
+
+    e_nodes: int
+    e_classes: int
+    changed: bool
+    seconds: float
+    rules: dict[int, tuple[int, float]]
+    cut: str = ""
+
+
+@dataclass(slots=True)
+class _Tally:
+    changed: bool = False
+    rules: dict[int, list[float]] = field(default_factory=dict)
+
+    def note(self, number: int, matches: int, seconds: float) -> None:
+        entry = self.rules.setdefault(number, [0, 0.0])
+        entry[0] += matches
+        entry[1] += seconds
+
+
+#: Above this many e-nodes the matches of multi-pattern rules are counted before they are applied.
+COUNT_ABOVE = 400
+
+
+class Engine:
+    """Own one egglog e-graph."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        graph = program.graph
+        start = {constructor_of(graph, i) for i in range(len(graph))}
+        self.rules = usable(program.rules, start)
+        self.by_name = {r.rule.name: r for r in self.rules}
+        self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
+        self.history: list[Plan] = []
+        self.combined: dict[tuple[int, ...], str] = {}
+        self._begin()
+
+    # -- the e-graph ----------------------------------------------------------------------------
+    def _begin(self) -> None:
+        from egglog import bindings
+
+        self.bindings = bindings
+        self.egraph = bindings.EGraph()
+        self.constructors = list(self.declared)
+        self.handles = len(self.program.graph)
+        self.applied: dict[str, int] = {}
+        self.merged: set[tuple[Any, ...]] = set()
+        self.made_by_merge: set[int] = set()
+        parts = [declarations(self.constructors)]
+        for rule in self.rules:
+            parts += [rule.text, rule.counting]
+        parts.append(load_graph(self.program.graph, self.program.encoding))
+        self.include("\n".join(parts))
+        for name, numbers in self._combinations().items():
+            self._combine(name, numbers)
+        self.e_nodes, self.e_classes = self.sizes()
+
+    def _combinations(self) -> dict[str, tuple[int, ...]]:
+        return {name: numbers for numbers, name in self.combined.items()}
+
+    def _combine(self, name: str, numbers: Iterable[int]) -> None:
+        sets = " ".join(r.ruleset for r in self.rules if r.number in set(numbers))
+        self.run(f"(unstable-combined-ruleset {name} {sets})")
+
+    def run(self, text: str) -> list[Any]:
+        """Run commands; raise :class:`EngineError` with the engine's message."""
+        try:
+            return list(self.egraph.run_program(*self.egraph.parse_program(text)))
+        except BaseException as error:  # the engine's panics are BaseExceptions
+            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+                raise
+            raise EngineError(str(error)) from None
+
+    def include(self, text: str) -> None:
+        """Run a long program: through a file, because parsing a long string is quadratic."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "program.egg"
+            path.write_text(text)
+            self.run(f'(include "{path}")')
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the numbers of e-nodes and e-classes."""
+        (output,) = self.run("(print-size)")
+        table = dict(output.sizes)
+        tuples = [c.name for c in self.constructors if c.many]
+        return (
+            sum(table.get(c.name, 0) for c in self.constructors),
+            table.get("ty_", 0) + sum(table.get(name, 0) for name in tuples),
+        )
+
+    # -- one iteration ----------------------------------------------------------------------------
+    def iterate(self, plan: Plan) -> Outcome:
+        """Run one iteration; at its end the e-graph has at most ``plan.limit`` e-nodes."""
+        started = time.perf_counter()
+        tally = _Tally()
+        pushed = self.e_nodes * 8 > plan.limit
+        if pushed:
+            self.run("(push)")
+        kept, merged = dict(self.applied), set(self.merged)
+        notes: list[str] = []
+        try:
+            self._all_at_once(plan, tally, notes)
+            over = self.sizes()[0] > plan.limit
+        except EngineError as error:
+            self._restart()
+            self._blame(plan, error)
+        if over:
+            if pushed:
+                self.run("(pop)")
+                self.applied, self.merged = kept, merged
+            else:
+                self._restart()
+            tally = _Tally()
+            notes = []
+            self._one_by_one(plan, tally, notes)
+        self.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
+        self.e_nodes, self.e_classes = self.sizes()
+        self.history.append(plan)
+        return Outcome(
+            self.e_nodes,
+            self.e_classes,
+            tally.changed,
+            time.perf_counter() - started,
+            {n: (int(m), s) for n, (m, s) in tally.rules.items()},
+            "; ".join(notes),
+        )
+
+    def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
+        return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
+
+    def _all_at_once(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
+        if plan.multi:
+            rules = self._hold_back(self._active(plan, multi=True), plan, notes)
+            # Members are collected before any rule of this iteration adds merged operators.
+            merges = [(r, collect(self, r)) for r in rules if r.member is not None]
+            self._run_rules([r for r in rules if r.member is None], plan, tally)
+            for rule, found in merges:
+                merge_members(self, rule, plan, tally, found)
+        self._run_rules(self._active(plan, multi=False), plan, tally)
+
+    def _hold_back(self, rules: list[CompiledRule], plan: Plan, notes: list[str]) -> list[CompiledRule]:
+        """Leave out rules whose matches, counted beforehand, would not fit under the limit."""
+        if self.e_nodes < COUNT_ABOVE:
+            return rules
+        room = plan.limit - self.e_nodes
+        kept = []
+        for rule in rules:
+            if not rule.counting:
+                kept.append(rule)
+                continue
+            self.run(f"(run count_rs_{rule.ruleset} 1)")
+            (output,) = self.run(f"(print-size count_{rule.ruleset})")
+            total = int(output.size)
+            fresh = max(0, total - self.applied.get(rule.ruleset, 0))
+            if fresh * rule.growth > room:
+                notes.append(
+                    f"{rule.rule.name} held back: {fresh} matches could add "
+                    f"{fresh * rule.growth} e-nodes, {room} fit"
+                )
+                continue
+            self.applied[rule.ruleset] = total
+            room -= fresh * rule.growth
+            kept.append(rule)
+        return kept
+
+    def _run_rules(self, rules: Sequence[CompiledRule], plan: Plan, tally: _Tally) -> None:
+        if not rules:
+            return
+        if plan.profile:
+            for rule in rules:
+                self._run_one(rule, tally)
+            return
+        numbers = tuple(r.number for r in rules)
+        if numbers not in self.combined:
+            self.combined[numbers] = f"group{len(self.combined)}_"
+            self._combine(self.combined[numbers], numbers)
+        (output,) = self.run(f"(run {self.combined[numbers]} 1)")
+        report = output.report
+        tally.changed |= report.updated
+        times = report.search_and_apply_time_per_rule
+        for name, matches in report.num_matches_per_rule.items():
+            if matches:
+                # The engine hands milliseconds over as microseconds.
+                seconds = times[name].total_seconds() * 1000 if name in times else 0.0
+                tally.note(self.by_name[name].number, matches, seconds)
+
+    def _run_one(self, rule: CompiledRule, tally: _Tally) -> None:
+        started = time.perf_counter()
+        (output,) = self.run(f"(run {rule.ruleset} 1)")
+        tally.changed |= output.report.updated
+        matches = sum(output.report.num_matches_per_rule.values())
+        tally.note(rule.number, matches, time.perf_counter() - started)
+
+    def _one_by_one(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
+        """Run the iteration rule by rule; undo and name those that would break the limit."""
+        rules = self._active(plan, multi=False)
+        if plan.multi:
+            rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
+        for rule in rules:
+            self.run("(push)")
+            kept = dict(self.applied), set(self.merged)
+            trial = _Tally()
+            if rule.member is not None:
+                merge_members(self, rule, plan, trial)
+            else:
+                self._run_one(rule, trial)
+            size = self.sizes()[0]
+            if size > plan.limit:
+                self.run("(pop)")
+                self.applied, self.merged = kept
+                notes.append(f"{rule.rule.name} undone: it would have made {size} e-nodes")
+                continue
+            tally.changed |= trial.changed
+            for number, (matches, seconds) in trial.rules.items():
+                tally.note(number, int(matches), seconds)
+
+    def _restart(self) -> None:
+        """Start over and repeat the iterations done: the engine is deterministic."""
+        done, self.history = self.history, []
+        self._begin()
+        for plan in done:
+            self.iterate(plan)
+
+    def _blame(self, plan: Plan, error: EngineError) -> None:
+        """Find the rule behind an engine error and raise for it."""
+        rules = self._active(plan, multi=False)
+        if plan.multi:
+            rules = self._active(plan, multi=True) + rules
+        for rule in rules:
+            try:
+                if rule.member is not None:
+                    merge_members(self, rule, plan, _Tally())
+                else:
+                    self._run_one(rule, _Tally())
+            except EngineError as inner:
+                if "Illegal merge" in str(inner):
+                    raise UnsoundRule(
+                        f"rule {rule.rule.name} would give an e-class two types: {rule.rule}"
+                    ) from None
+                raise EngineError(f"rule {rule.rule.name}: {inner}") from None
+        raise error
+
+    # -- reading ----------------------------------------------------------------------------------
+    def snapshot(self) -> EGraph:
+        """Return the e-graph as columns."""
+        return snapshot(self)
+
+    def declare(self, constructor: Constructor) -> None:
+        """Declare a constructor that a merge of many members needs."""
+        if constructor not in self.constructors:
+            self.run(constructor.declaration() + "\n" + constructor.stamp(len(self.constructors)))
+            self.constructors.append(constructor)

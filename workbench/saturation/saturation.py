@@ -1,0 +1,263 @@
+"""Equality saturation as a stepwise object."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from workbench.extraction.egraph import EGraph
+from workbench.graph import Graph
+from workbench.rules.pattern import Rule
+from workbench.saturation.compile import compile_rule
+from workbench.saturation.encoding import encoding_for
+from workbench.saturation.engine import Outcome, Plan, Program
+from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
+from workbench.trace import RuleStep, Step, StopReason, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bound a saturation.
+
+    ``e_nodes`` is hard: no step ends above it. ``seconds`` counts the engine's work, not its start.
+    ``k_multi`` is the number of iterations in which multi-pattern rules run (Tensat's k_multi); they
+    run in the first ones, or with ``settle`` after the other rules have had that many iterations or
+    have stopped changing anything. A rule that finds more than ``match_limit`` matches in an iteration
+    rests for the next ones, longer each time.
+    """
+
+    e_nodes: int = 50_000
+    seconds: float = 60.0
+    iterations: int = 15
+    k_multi: int = 1
+    memory: int = 8 << 30
+    settle: int = 0
+    match_limit: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in ("e_nodes", "seconds", "iterations", "memory", "match_limit"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"the limit {name} is positive, not {getattr(self, name)}")
+        for name in ("k_multi", "settle"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
+
+
+class Saturation:
+    """Grow an e-graph from a graph by rewrite rules, one iteration a step.
+
+    ``step()`` runs one iteration and returns its :class:`~workbench.trace.Step`; ``run()`` steps until
+    a reason to stop, and iterating yields the steps. Ctrl-C leaves a valid object that continues.
+
+    >>> from workbench.benchmarks import benchmark
+    >>> from workbench.rules import rule_set
+    >>> saturation = Saturation(benchmark("bert", layers=1), rule_set("default"))  # doctest: +SKIP
+    >>> saturation.run().value  # doctest: +SKIP
+    'saturated'
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        rules: Sequence[Rule],
+        limits: Limits | None = None,
+        *,
+        profile: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.limits = limits or Limits()
+        self.profile = profile
+        began = time.perf_counter()
+        encoding = encoding_for(graph)
+        compiled = [compile_rule(rule, i + 1, encoding) for i, rule in enumerate(rules)]
+        self.rules = tuple(rules)
+        self._engine = RemoteEngine(
+            Program(graph, encoding, tuple(c for c in compiled if c is not None)),
+            self.limits.memory,
+        )
+        self.compile_seconds = time.perf_counter() - began
+        self.stop_reason: StopReason | None = None
+        self.trace = Trace(
+            {
+                "kind": "saturation",
+                "graph": graph.name,
+                "rules": len(self.rules),
+                "e_node_limit": self.limits.e_nodes,
+                "time_limit": self.limits.seconds,
+                "iteration_limit": self.limits.iterations,
+                "k_multi": self.limits.k_multi,
+            }
+        )
+        self.seconds = 0.0
+        self._multi_done = 0
+        self._calm = False
+        self._rests: dict[int, tuple[int, int]] = {}  # rule -> (last step of rest, times rested)
+        self._egraph: EGraph | None = None
+        self._thread: threading.Thread | None = None
+        self._halt = threading.Event()
+
+    # -- figures ----------------------------------------------------------------------------------
+    @property
+    def engine_seconds(self) -> float:
+        """Return the seconds spent on compiling rules and starting the engine."""
+        return self.compile_seconds + self._engine.start_seconds
+
+    @property
+    def e_nodes(self) -> int:
+        """Return the number of e-nodes."""
+        return self._engine.e_nodes
+
+    @property
+    def e_classes(self) -> int:
+        """Return the number of e-classes."""
+        return self._engine.e_classes
+
+    # -- stepping ---------------------------------------------------------------------------------
+    def start_engine(self) -> None:
+        """Start the engine and load the graph; the first step does so otherwise."""
+        self._engine.start()
+        if not self.trace.steps:
+            self.trace.add(Step(0, 0.0, self.e_nodes, self.e_classes, note="start graph"))
+            if self.e_nodes > self.limits.e_nodes:
+                self.stop_reason = StopReason.E_NODE_LIMIT
+
+    def step(self) -> Step:
+        """Run one iteration; raise StopIteration where the run has stopped for good."""
+        self.start_engine()
+        if self.stop_reason not in (None, StopReason.INTERRUPTED):
+            raise StopIteration(f"the saturation has stopped: {self.stop_reason.value}")
+        self.stop_reason = None
+        index = self.trace.steps[-1].index + 1
+        left = self.limits.seconds - self.seconds
+        plan = self._plan(index)
+        began = time.perf_counter()
+        try:
+            outcome = self._engine.iterate(plan, left)
+        except OutOfTime:
+            self.seconds += time.perf_counter() - began
+            return self._cut(index, StopReason.TIME_LIMIT, "iteration undone: its time was up")
+        except OutOfMemory as error:
+            self.seconds += time.perf_counter() - began
+            return self._cut(index, StopReason.MEMORY_LIMIT, f"iteration undone: {error}")
+        except KeyboardInterrupt:
+            self.seconds += time.perf_counter() - began
+            self.stop_reason = StopReason.INTERRUPTED
+            raise
+        self.seconds += outcome.seconds
+        self._egraph = None
+        return self._record(index, plan, outcome)
+
+    def _plan(self, index: int) -> Plan:
+        due = index > self.limits.settle or self._calm
+        multi = due and self._multi_done < self.limits.k_multi
+        banned = frozenset(rule for rule, (until, _) in self._rests.items() if until >= index)
+        return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
+
+    def _record(self, index: int, plan: Plan, outcome: Outcome) -> Step:
+        names = {c.number: c.rule.name for c in self._engine.program.rules}
+        for number, (matches, _) in outcome.rules.items():
+            times = self._rests.get(number, (0, 0))[1]
+            if matches > self.limits.match_limit << times:
+                self._rests[number] = (index + (2 << times), times + 1)
+        rules = tuple(
+            RuleStep(names[n], matches, seconds) for n, (matches, seconds) in sorted(outcome.rules.items())
+        )
+        step = Step(index, outcome.seconds, outcome.e_nodes, outcome.e_classes, rules, note=outcome.cut)
+        self.trace.add(step)
+        self._multi_done += plan.multi
+        waiting = self._multi_done < self.limits.k_multi and any(r.multi for r in self.rules)
+        self._calm = not outcome.changed
+        if outcome.cut:
+            self.stop_reason = StopReason.E_NODE_LIMIT
+        elif not outcome.changed and not plan.banned and not waiting:
+            self.stop_reason = StopReason.SATURATED
+        elif index >= self.limits.iterations:
+            self.stop_reason = StopReason.ITERATION_LIMIT
+        elif self.seconds >= self.limits.seconds:
+            self.stop_reason = StopReason.TIME_LIMIT
+        elif not outcome.changed and plan.banned:
+            # Nothing else is left to do: the resting rules go on.
+            self._rests = {n: (index, times) for n, (_, times) in self._rests.items()}
+        return step
+
+    def _cut(self, index: int, reason: StopReason, note: str) -> Step:
+        step = Step(index, 0.0, self.e_nodes, self.e_classes, note=note)
+        self.trace.add(step)
+        self.stop_reason = reason
+        return step
+
+    def __iter__(self) -> Iterator[Step]:
+        while self.stop_reason in (None, StopReason.INTERRUPTED):
+            if self._halt.is_set():
+                return
+            yield self.step()
+
+    def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
+        """Step until a reason to stop, and return it; Ctrl-C stops and keeps what is there."""
+        try:
+            for step in self:
+                if progress is not None:
+                    progress(step)
+        except KeyboardInterrupt:
+            self.stop_reason = StopReason.INTERRUPTED
+        if self.stop_reason is None:
+            self.stop_reason = StopReason.INTERRUPTED
+        return self.stop_reason
+
+    def start(self) -> None:
+        """Run in a thread of its own, for a widget's buttons; :meth:`stop` ends it."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._halt.clear()
+        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop a run started by :meth:`start`; the object stays valid and can continue."""
+        self._halt.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._halt.clear()
+
+    # -- result -----------------------------------------------------------------------------------
+    def egraph(self) -> EGraph:
+        """Return the e-graph as columns, and complete the trace's birth records."""
+        if self._egraph is None:
+            self.start_engine()
+            self._egraph = self._engine.snapshot()
+            births: Counter[tuple[int, str]] = Counter()
+            rules = self._egraph.rules
+            for rule, step in zip(
+                self._egraph.birth_rule.tolist(), self._egraph.birth_step.tolist(), strict=True
+            ):
+                if rule >= 0:
+                    births[step, rules[rule]] += 1
+            self.trace.set_births(births)
+        return self._egraph
+
+    def close(self) -> None:
+        """End the engine's process; it starts again when it is needed."""
+        self._engine.kill()
+
+    def __enter__(self) -> Saturation:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = self.stop_reason.value if self.stop_reason else "not finished"
+        lines = [
+            f"Saturation of {self.graph.name!r}: {state}",
+            f"  {self.e_nodes} e-nodes of at most {self.limits.e_nodes}, {self.e_classes} e-classes",
+            f"  {max(0, len(self.trace) - 1)} iterations in {self.seconds:.3f} s "
+            f"(engine start {self.engine_seconds:.2f} s)",
+        ]
+        for step in self.trace.steps[-4:]:
+            matches = sum(r.matches for r in step.rules)
+            lines.append(f"  step {step.index}: {step.e_nodes} e-nodes, {matches} matches {step.note}")
+        return "\n".join(lines)

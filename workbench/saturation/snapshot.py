@@ -1,0 +1,122 @@
+"""Read an e-graph out of egglog into columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.extraction.egraph import EGraph
+from workbench.ops import TensorType, TupleType, ValueType
+from workbench.saturation.encoding import BIRTH_BASE, UNSTAMPED
+
+if TYPE_CHECKING:
+    from workbench.saturation.engine import Engine
+
+
+class Decoder:
+    """Decode the engine's values, each distinct one once."""
+
+    def __init__(self, engine: Engine) -> None:
+        egraph = engine.egraph
+        self._ints: dict[Any, int] = {}
+        self._vectors: dict[Any, tuple[int, ...]] = {}
+        self._egraph = egraph
+        self.by_sort = {
+            "i64": self.integer,
+            "VI": self.vector,
+            "f64": egraph.value_to_f64,
+            "String": egraph.value_to_string,
+        }
+
+    def integer(self, value: Any) -> int:
+        """Return an i64."""
+        known = self._ints.get(value)
+        if known is None:
+            known = self._ints[value] = self._egraph.value_to_i64(value)
+        return known
+
+    def vector(self, value: Any) -> tuple[int, ...]:
+        """Return a vector of i64."""
+        known = self._vectors.get(value)
+        if known is None:
+            known = tuple(map(self.integer, self._egraph.value_to_vec(value)))
+            self._vectors[value] = known
+        return known
+
+
+def snapshot(engine: Engine) -> EGraph:
+    """Return the e-graph as columns, the start graph's e-nodes first, then by step of birth."""
+    functions = engine.egraph.freeze().functions
+    decode = Decoder(engine)
+    encoding, graph = engine.program.encoding, engine.program.graph
+    classes: dict[Any, int] = {}
+    type_cache: dict[tuple[int, ...], TensorType] = {}
+    types: list[ValueType | None] = []
+
+    def class_of(value: Any) -> int:
+        number = classes.get(value)
+        if number is None:
+            number = classes[value] = len(classes)
+            types.append(None)
+        return number
+
+    for row in functions["ty_"].rows:
+        vec = decode.vector(row.output)
+        kind = type_cache.get(vec)
+        if kind is None:
+            kind = type_cache[vec] = encoding.type_of(vec)
+        class_of(row.inputs[0])
+        types[classes[row.inputs[0]]] = kind
+    records: list[tuple[int, str, tuple[Any, ...], list[int], int]] = []
+    attr_cache: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
+    for constructor in engine.constructors:
+        table = functions[constructor.name]
+        columns = [decode.by_sort[s] for s in constructor.columns()]
+        width = len(columns)
+        born = {tuple(r.inputs): r.output for r in functions[constructor.born].rows}
+        op = constructor.op
+        for row in table.rows:
+            inputs = row.inputs
+            raw = tuple(inputs[:width])
+            attrs = attr_cache.get((op, raw))
+            if attrs is None:
+                decoded = [f(v) for f, v in zip(columns, raw, strict=True)]
+                attrs = attr_cache[op, raw] = encoding.decode_attrs(op, decoded)
+            number = class_of(row.output)
+            if constructor.many:
+                types[number] = TupleType(graph.opaques[str(attrs[0])].results)
+            birth = decode.integer(born[tuple(inputs)]) % UNSTAMPED
+            records.append((birth, op, attrs, [class_of(v) for v in inputs[width:]], number))
+    records.sort(key=lambda r: r[0] // BIRTH_BASE)
+    children: list[int] = []
+    start = [0]
+    for record in records:
+        children += record[3]
+        start.append(len(children))
+    births = np.array([r[0] for r in records], dtype=np.int64)
+    position = {r.number: i for i, r in enumerate(engine.rules)}
+    rule_of = [position.get(int(b) % BIRTH_BASE, -1) for b in births]
+    handle: dict[int, int] = {}
+    for name in ("h_", "ht_"):
+        for row in functions[name].rows:
+            handle[decode.integer(row.inputs[0])] = class_of(row.output)
+    where = {(op, attrs, tuple(operands)): i for i, (_, op, attrs, operands, _) in enumerate(records)}
+    original = np.array(
+        [where.get((node.op, node.attrs, tuple(handle[j] for j in node.inputs)), -1) for node in graph.nodes],
+        dtype=np.int32,
+    )
+    return EGraph(
+        ops=tuple(r[1] for r in records),
+        attrs=tuple(r[2] for r in records),
+        child_start=np.array(start, dtype=np.int64),
+        children=np.array(children, dtype=np.int64),
+        eclass=np.array([r[4] for r in records], dtype=np.int64),
+        n_classes=len(classes),
+        roots=tuple(handle[i] for i in graph.output_ids),
+        types=tuple(types),
+        rules=tuple(r.rule.name for r in engine.rules),
+        birth_rule=np.array(rule_of, dtype=np.int32),
+        birth_step=(births // BIRTH_BASE).astype(np.int32),
+        original=original,
+    )

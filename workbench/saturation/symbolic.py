@@ -1,0 +1,402 @@
+"""Type rules on symbolic extents: what turns an operator's type rule into a rewrite rule's guard.
+
+The left-hand side of a rule is well-typed wherever it matches, so its requirements are *assumed*; the
+right-hand side's requirements that do not follow from them are *demanded* and become guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES
+from workbench.saturation.encoding import Encoding, vector
+
+
+class NotSymbolic(Exception):
+    """Say that a type rule needs concrete numbers here."""
+
+
+class NeverApplies(Exception):
+    """Say that a requirement is false whatever the extents are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sym:
+    """Hold an integer expression in egglog's syntax.
+
+    ``terms`` are its summands, where it is a sum, and ``offset`` the number added to them;
+    ``positive`` says that it is at least 1, as every extent is.
+    """
+
+    text: str
+    positive: bool = False
+    terms: tuple[str, ...] = ()
+    offset: int = 0
+
+    def summands(self) -> tuple[tuple[str, ...], int]:
+        """Return the expression as summands and a number."""
+        return (self.terms, self.offset) if self.terms else ((self.text,), 0)
+
+    def _op(self, operator: str, other: Any, *, swap: bool = False) -> Any:
+        left, right = (other, self) if swap else (self, other)
+        return arith(operator, left, right)
+
+    def __add__(self, other: Any) -> Any:
+        return self._op("+", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._op("+", other, swap=True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._op("-", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._op("-", other, swap=True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._op("*", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._op("*", other, swap=True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._op("/", other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._op("/", other, swap=True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._op("%", other)
+
+    def __eq__(self, other: object) -> Any:
+        return compare("=", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return compare("!=", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return compare("<", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return compare(">", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return compare(">=", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Int = int | Sym
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+}
+_UNIT = {("+", 0), ("-", 0), ("*", 1), ("/", 1)}
+
+
+def _sum(terms: tuple[str, ...], offset: int, positive: bool) -> Int:
+    if not terms:
+        return offset
+    text = terms[0]
+    for term in terms[1:]:
+        text = f"(+ {text} {term})"
+    if len(terms) == 1 and not offset:
+        return Sym(text, positive)
+    if offset:
+        text = f"(+ {text} {offset})" if offset > 0 else f"(- {text} {-offset})"
+    return Sym(text, positive, terms, offset)
+
+
+def arith(operator: str, left: Any, right: Any) -> Int:
+    """Return an integer expression, simplified where that is easy."""
+    if isinstance(left, int) and isinstance(right, int):
+        return int(_FOLD[operator](left, right))
+    if isinstance(right, int) and (operator, right) in _UNIT:
+        return left
+    if isinstance(left, int) and (operator, left) in {("+", 0), ("*", 1)}:
+        return right
+    if operator == "%" and isinstance(right, int) and right == 1:
+        return 0
+    if operator in ("max", "min") and str(left) == str(right):
+        return left
+    sides = [((), v) if isinstance(v, int) else v.summands() for v in (left, right)]
+    (terms, offset), (more, number) = sides
+    positive = all(v > 0 if isinstance(v, int) else v.positive for v in (left, right))
+    if operator == "+":
+        return _sum(terms + more, offset + number, positive)
+    if operator == "-" and all(more.count(t) <= terms.count(t) for t in more):
+        rest = list(terms)
+        for t in more:
+            rest.remove(t)
+        # A difference of a sum of extents and some of them is the sum of the others.
+        left_positive = isinstance(left, Sym) and left.positive and bool(rest) and offset == number
+        return _sum(tuple(rest), offset - number, left_positive)
+    return Sym(f"({operator} {left} {right})", positive and operator in ("*", "max", "min"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Hold a relation between two integer expressions, or any other test (relation ``""``)."""
+
+    relation: str
+    left: Any
+    right: Any = None
+
+    @property
+    def text(self) -> str:
+        """Return the fact in egglog's syntax."""
+        return f"({self.relation} {self.left} {self.right})" if self.relation else str(self.left)
+
+
+def compare(relation: str, left: Any, right: Any) -> bool | Fact:
+    """Return whether a relation holds, or the fact that says so."""
+    if isinstance(left, int) and isinstance(right, int):
+        return {
+            "=": left == right,
+            "!=": left != right,
+            "<": left < right,
+            "<=": left <= right,
+            ">": left > right,
+            ">=": left >= right,
+        }[relation]
+    if str(left) == str(right):
+        return relation in ("=", "<=", ">=")
+    if relation in ("<", "<=", ">", ">="):
+        small, large = (left, right) if relation in ("<", "<=") else (right, left)
+        more = arith("-", large, small)
+        if isinstance(more, Sym) and more.positive:
+            return True
+        if relation in ("<=", ">=") and isinstance(small, int) and small <= 1 and large.positive:
+            return True
+    if relation in (">", ">="):  # one spelling for each fact
+        left, right = right, left
+        relation = "<" if relation == ">" else "<="
+    if relation in ("=", "!=") and str(right) < str(left):
+        left, right = right, left
+    return Fact(relation, left, right)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymType:
+    """Hold a type vector: an expression, with some slots known better."""
+
+    base: str
+    slots: dict[int, Int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.base
+
+
+@dataclass(slots=True)
+class SymbolicTyping:
+    """Run type rules on :class:`SymType`; collect what they require.
+
+    While ``assuming`` a requirement is noted as known, afterwards it is a guard unless it is known.
+    """
+
+    encoding: Encoding
+    assuming: bool = True
+    known: set[str] = field(default_factory=set)
+    guards: list[str] = field(default_factory=list)
+    same: dict[str, Int] = field(default_factory=dict)
+    same_type: dict[str, str] = field(default_factory=dict)
+    floats: list[Sym] = field(default_factory=list)
+
+    # -- expressions --------------------------------------------------------------------------
+    def resolve(self, value: Int) -> Int:
+        """Return the simplest expression known to equal ``value``."""
+        while isinstance(value, Sym) and value.text in self.same:
+            value = self.same[value.text]
+        return value
+
+    def text(self, x: SymType) -> str:
+        """Return the type vector as an expression."""
+        base = x.base
+        while base in self.same_type:
+            base = self.same_type[base]
+        if not x.slots:
+            return base
+        if len(x.slots) == self.encoding.rank + 2:
+            return vector(self.resolve(x.slots[i]) for i in range(len(x.slots)))
+        for index in sorted(x.slots):
+            base = f"(vec-set {base} {index} {self.resolve(x.slots[index])})"
+        return base
+
+    def get(self, x: SymType, index: int) -> Int:
+        """Return one slot of a type vector."""
+        if index in x.slots:
+            return self.resolve(x.slots[index])
+        base = x.base
+        while base in self.same_type:
+            base = self.same_type[base]
+        return self.resolve(Sym(f"(vec-get {base} {index})", positive=index > 1))
+
+    def explicit(self, slots: list[Int]) -> SymType:
+        """Return a type all of whose slots are given."""
+        return SymType("", dict(enumerate(slots)))
+
+    # -- requirements -------------------------------------------------------------------------
+    def require(self, condition: Any, message: str) -> None:
+        """Assume or demand a condition."""
+        if condition is True:
+            return None
+        if condition is False:
+            raise NeverApplies(message)
+        assert isinstance(condition, Fact), condition
+        if condition.relation == "=":
+            left, right = self.resolve(condition.left), self.resolve(condition.right)
+            again = compare("=", left, right)
+            if isinstance(again, bool):
+                return self.require(again, message)
+            condition = again
+            self._note_equal(left, right)
+        if condition.text in self.known:
+            return None
+        self.known.add(condition.text)
+        if not self.assuming:
+            self.guards.append(condition.text)
+        return None
+
+    def _note_equal(self, a: Int, b: Int) -> None:
+        # The simpler expression stands for both from now on: a number, else the shorter text.
+        if isinstance(a, int) or (isinstance(b, Sym) and (len(a.text), a.text) < (len(b.text), b.text)):
+            a, b = b, a
+        if isinstance(a, Sym):
+            self.same[a.text] = b
+
+    def equal(self, a: Int, b: Int, message: str) -> None:
+        """Assume or demand that two integers are equal."""
+        self.require(compare("=", self.resolve(a), self.resolve(b)), message)
+
+    # -- the Typing interface -----------------------------------------------------------------
+    def rank(self, x: SymType) -> Int:
+        return self.get(x, 1)
+
+    def dim(self, x: SymType, axis: Any) -> Int:
+        if isinstance(axis, int):
+            if not -self.encoding.rank <= axis < 0:
+                return 1
+            return self.get(x, self.encoding.slot(axis))
+        at = f"(+ {self.encoding.rank + 2} {axis})"
+        return self.resolve(Sym(f"(vec-get {self.text(x)} {at})", positive=True))
+
+    def with_dim(self, x: SymType, axis: Any, extent: Any) -> SymType:
+        if isinstance(axis, int):
+            if -axis > self.encoding.rank:
+                raise NeverApplies("an axis beyond the largest rank")
+            return SymType(x.base, x.slots | {self.encoding.slot(axis): extent})
+        return SymType(f"(vec-set {self.text(x)} (+ {self.encoding.rank + 2} {axis}) {extent})")
+
+    def with_dtype(self, x: SymType, dtype: Any) -> SymType:
+        code = DTYPE_CODES[dtype] if isinstance(dtype, str) else dtype
+        return SymType(x.base, x.slots | {0: code})
+
+    def tensor(self, like: SymType, *dims: Any) -> SymType:
+        fill: list[Int] = [1] * (self.encoding.rank - len(dims))
+        if len(dims) > self.encoding.rank:
+            raise NeverApplies("a rank beyond the largest of the graph")
+        return self.explicit([self.get(like, 0), len(dims), *fill, *dims])
+
+    def with_shape(self, x: SymType, shape: Any) -> SymType:
+        if isinstance(shape, tuple):
+            return self.tensor(x, *shape)
+        out = SymType(str(shape))
+        self.equal(self.get(out, 0), self.get(x, 0), "element types differ")
+        return out
+
+    def permute(self, x: SymType, perm: Any) -> SymType:
+        size = self.encoding.rank + 2
+        if isinstance(perm, tuple):
+            self.equal(self.rank(x), len(perm), "a permutation fits its operand's rank")
+            source = self.encoding.perm_vector(perm)
+            slots = [self.get(x, 0), self.get(x, 1), *(self.get(x, i) for i in source[2:])]
+            return self.explicit(slots)
+        self.equal(self.resolve(Sym(f"(vec-get {perm} 1)")), self.rank(x), "the ranks agree")
+        text = self.text(x)
+        moved: list[Int] = [Sym(f"(vec-get {text} (vec-get {perm} {i}))") for i in range(2, size)]
+        return self.explicit([self.get(x, 0), self.get(x, 1), *moved])
+
+    def elements(self, x: SymType) -> Int:
+        total: Int = 1
+        for i in range(2, self.encoding.rank + 2):
+            total = arith("*", total, self.get(x, i))
+        return total
+
+    def broadcast(self, x: SymType, y: SymType, keep: int = 0) -> SymType:
+        size = self.encoding.rank + 2
+        if not keep and self.text(x) == self.text(y):
+            return x
+        slots: list[Int] = [self.get(x, 0), arith("max", *sorted((self.rank(x), self.rank(y)), key=str))]
+        for i in range(2, size):
+            a, b = self.get(x, i), self.get(y, i)
+            if i >= size - keep or (isinstance(b, int) and b == 1):
+                slots.append(a)
+                continue
+            if isinstance(a, int) and a == 1:
+                slots.append(b)
+                continue
+            # a = b or a = 1 or b = 1, as one integer equation
+            low, high = sorted((str(a), str(b)))
+            if low != high:
+                fact = f"(= 0 (* (- {low} {high}) (* (- {low} 1) (- {high} 1))))"
+                self.require(Fact("", fact), "the operands broadcast")
+            slots.append(arith("max", *sorted((a, b), key=str)) if low != high else a)
+        return self.explicit(slots)
+
+    def maximum(self, a: Any, b: Any) -> Int:
+        return arith("max", a, b)
+
+    def require_same(self, x: SymType, y: SymType, message: str) -> None:
+        a, b = self.text(x), self.text(y)
+        if a == b:
+            return
+        a, b = sorted((a, b))
+        self.require(Fact("", f"(= {a} {b})"), message)
+        # Naming one by the other lets later comparisons see that they agree.
+        if not x.slots and not y.slots and not b.startswith("("):
+            self.same_type[b] = a
+            return
+        for i in range(self.encoding.rank + 2):
+            left, right = self.get(x, i), self.get(y, i)
+            if str(left) != str(right) and not (isinstance(left, int) and isinstance(right, int)):
+                self._note_equal(left, right)
+
+    def require_same_dtype(self, x: SymType, y: SymType) -> None:
+        self.equal(self.get(x, 0), self.get(y, 0), "element types agree")
+
+    def require_float(self, x: SymType) -> None:
+        code = self.get(x, 0)
+        if isinstance(code, int):
+            self.require(code in {DTYPE_CODES[d] for d in FLOAT_DTYPES}, "a float is expected")
+            return
+        if any(str(self.resolve(f)) == str(code) for f in self.floats):
+            return
+        self.floats.append(code)
+        product: Int = 1
+        for dtype in sorted(DTYPE_CODES[d] for d in FLOAT_DTYPES):
+            product = arith("*", product, arith("-", code, dtype))
+        self.require(Fact("", f"(= 0 {product})"), "a float is expected")
+
+    def require_axis(self, x: SymType, axis: Any) -> None:
+        if isinstance(axis, int):
+            self.require(compare("<=", -axis, self.rank(x)), "the axis exists")
+            return
+        # Guarding the axis against the rank also keeps vec-set inside the vector.
+        self.require(compare("<=", arith("-", 0, axis), self.rank(x)), "the axis exists")
+        self.require(compare("<", axis, 0), "axes count from the last")
+
+    def concrete(self, what: str) -> None:
+        raise NotSymbolic(what)

@@ -1,0 +1,64 @@
+"""The engine's process: reads requests from a pipe, answers on another, holds one engine.
+
+Run as ``python -m workbench.saturation.worker MEMORY_BYTES``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from typing import IO
+
+# One thread, set before the engine is imported: with more, results differ from run to run.
+os.environ["RAYON_NUM_THREADS"] = "1"
+
+from workbench.saturation.frames import receive, send
+
+
+def limit_memory(limit: int) -> None:
+    """Let allocations beyond ``limit`` bytes fail instead of taking the machine along."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until the parent closes the pipe."""
+    from workbench.saturation.engine import Engine
+
+    engine: Engine | None = None
+    send(answers, ("ready", None))
+    while True:
+        try:
+            name, argument = receive(requests)
+        except EOFError:
+            return
+        try:
+            if name == "begin":
+                engine = Engine(argument)
+                send(answers, ("ok", (engine.e_nodes, engine.e_classes, len(engine.rules))))
+            else:
+                assert engine is not None
+                result = engine.snapshot() if name == "snapshot" else engine.iterate(argument)
+                send(answers, ("ok", result))
+        except MemoryError:
+            send(answers, ("memory", "the engine ran out of memory"))
+        except Exception as error:  # every failure goes to the parent, which raises it there
+            send(answers, ("error", error))
+
+
+def main() -> None:
+    """Serve on the standard streams; whatever else prints goes to the standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if len(sys.argv) > 1:
+        limit_memory(int(sys.argv[1]))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    serve(sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,3 +1,70 @@
-"""tamago workbench: tensor-graph superoptimisation by equality saturation."""
+"""tamago workbench: tensor-graph superoptimisation by equality saturation.
+
+>>> import workbench
+>>> result = workbench.optimize("model.onnx")      # doctest: +SKIP
+>>> result.save("optimised.onnx")                  # doctest: +SKIP
+
+Everything named here is imported when it is first used: ``import workbench`` itself loads nothing heavy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from workbench.benchmarks import benchmark
+    from workbench.costs.choose import cost_model
+    from workbench.extraction.extract import Extraction, extract
+    from workbench.frontends import import_onnx, load_onnx, load_torch, save_onnx, to_onnx
+    from workbench.graph import Graph, GraphBuilder, evaluate
+    from workbench.pipeline import Optimized, optimize
+    from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
+    from workbench.saturation import Limits, Saturation
+    from workbench.trace import StopReason, Trace
+    from workbench.verification import certify
+
+_HOMES = {
+    "Extraction": "workbench.extraction.extract",
+    "Graph": "workbench.graph",
+    "GraphBuilder": "workbench.graph",
+    "Limits": "workbench.saturation",
+    "Optimized": "workbench.pipeline",
+    "RuleSet": "workbench.rules",
+    "Saturation": "workbench.saturation",
+    "StopReason": "workbench.trace",
+    "Trace": "workbench.trace",
+    "benchmark": "workbench.benchmarks",
+    "certify": "workbench.verification",
+    "cost_model": "workbench.costs.choose",
+    "evaluate": "workbench.graph",
+    "extract": "workbench.extraction.extract",
+    "import_onnx": "workbench.frontends",
+    "load_onnx": "workbench.frontends",
+    "load_torch": "workbench.frontends",
+    "optimize": "workbench.pipeline",
+    "parse_rule": "workbench.rules",
+    "parse_rules": "workbench.rules",
+    "rule_set": "workbench.rules",
+    "save_onnx": "workbench.frontends",
+    "to_onnx": "workbench.frontends",
+}
+
+__all__ = [  # noqa: RUF022  (the order of the way through)
+    "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
+    "rule_set", "RuleSet", "parse_rule", "parse_rules",
+    "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
+    "certify", "Trace", "StopReason", "to_onnx", "save_onnx",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

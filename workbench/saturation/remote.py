@@ -65,7 +65,8 @@ class RemoteEngine:
             self._answer(None)
             self.e_nodes, self.e_classes, self.rules_used = self._call("begin", self.program, None)
             for plan in self.history:
-                self._call("iterate", plan, None)
+                outcome = self._call("iterate", plan, None)
+                self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
         except BaseException:
             self.kill()
             raise

@@ -190,6 +190,7 @@ class Saturation:
         return step
 
     def __iter__(self) -> Iterator[Step]:
+        self.start_engine()
         while self.stop_reason in (None, StopReason.INTERRUPTED):
             if self._halt.is_set():
                 return

@@ -17,15 +17,16 @@ os.environ["RAYON_NUM_THREADS"] = "1"
 from workbench.saturation.frames import receive, send
 
 
-def limit_memory(limit: int) -> None:
+def limit_memory(limit: int | None) -> None:
     """Let allocations beyond ``limit`` bytes fail instead of taking the machine along."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (hard if limit is None else limit, hard))
 
 
-def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+def serve(requests: IO[bytes], answers: IO[bytes], memory: int | None = None) -> None:
     """Answer requests until the parent closes the pipe."""
     from workbench.saturation.engine import Engine
 
@@ -40,10 +41,15 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             if name == "begin":
                 engine = Engine(argument)
                 send(answers, ("ok", (engine.e_nodes, engine.e_classes, len(engine.rules))))
+            elif name == "snapshot":
+                assert engine is not None
+                # The limit is on what the e-graph needs; reading it out comes on top.
+                limit_memory(None)
+                send(answers, ("ok", engine.snapshot()))
+                limit_memory(memory)
             else:
                 assert engine is not None
-                result = engine.snapshot() if name == "snapshot" else engine.iterate(argument)
-                send(answers, ("ok", result))
+                send(answers, ("ok", engine.iterate(argument)))
         except MemoryError:
             send(answers, ("memory", "the engine ran out of memory"))
         except Exception as error:  # every failure goes to the parent, which raises it there
@@ -53,11 +59,11 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 def main() -> None:
     """Serve on the standard streams; whatever else prints goes to the standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if len(sys.argv) > 1:
-        limit_memory(int(sys.argv[1]))
+    memory = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    limit_memory(memory)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    serve(sys.stdin.buffer, answers, memory)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+
+from workbench.graph import GraphBuilder
+from workbench.saturation.compile import compile_rule
+from workbench.saturation.encoding import encoding_for
+from workbench.saturation.engine import Engine, Plan, Program
+
+from . import laws
+
+
+def engine_of(graph, *rules):
+    encoding = encoding_for(graph)
+    compiled = [compile_rule(r, i + 1, encoding) for i, r in enumerate(rules)]
+    return Engine(Program(graph.skeleton(), encoding, tuple(c for c in compiled if c)))
+
+
+def saturate(engine, *, limit=5000, steps=10, multi=1):
+    outcomes = []
+    for step in range(1, steps + 1):
+        outcomes.append(engine.iterate(Plan(step, step <= multi, limit)))
+        if not outcomes[-1].changed:
+            break
+    return outcomes
+
+
+def shared_matmuls(count=4):
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    ys = [b.op("matmul", x, b.weight((8, 6))) for _ in range(count)]
+    return b.graph({f"y{i}": y for i, y in enumerate(ys)})
+
+
+def sum_of(leaves):
+    b = GraphBuilder()
+    total = b.input("x0", (2, 3))
+    for i in range(1, leaves):
+        total = b.op("add", total, b.input(f"x{i}", (2, 3)))
+    return b.graph({"y": total})
+
+
+def test_start_graph_is_read_back_whole():
+    graph = shared_matmuls()
+    egraph = engine_of(graph).snapshot()
+    assert len(egraph) == len(graph)
+    assert [egraph.ops[i] for i in egraph.original] == [n.op for n in graph.nodes]
+    assert [egraph.attrs[i] for i in egraph.original] == [n.attrs for n in graph.nodes]
+    assert [egraph.types[egraph.eclass[i]] for i in egraph.original] == [n.type for n in graph.nodes]
+    assert list(egraph.roots) == [egraph.eclass[egraph.original[i]] for i in graph.output_ids]
+
+
+def test_associativity_and_commutativity_saturate_at_the_known_size():
+    # n leaves: 2^n - 1 classes of non-empty subsets, (3^n - 2^(n+1) + 1) sums, n leaves.
+    n = 6
+    engine = engine_of(sum_of(n), laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
+    outcomes = saturate(engine, steps=20)
+    assert not outcomes[-1].changed
+    assert outcomes[-1].e_classes == 2**n - 1
+    assert outcomes[-1].e_nodes == 3**n - 2 ** (n + 1) + 1 + n
+
+
+def test_every_e_node_has_a_birth_rule_and_step():
+    engine = engine_of(sum_of(5), laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
+    outcomes = saturate(engine)
+    egraph = engine.snapshot()
+    start = set(egraph.original.tolist())
+    for i in range(len(egraph)):
+        assert (egraph.birth_rule[i] == -1) == (i in start)
+        assert (egraph.birth_step[i] == 0) == (i in start)
+    for step, outcome in enumerate(outcomes, 1):
+        assert (egraph.birth_step <= step).sum() >= outcome.e_nodes * 0.5
+    assert (np.diff(egraph.birth_step) >= 0).all()
+
+
+def test_limit_is_never_exceeded_and_the_cut_is_told():
+    engine = engine_of(sum_of(9), laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
+    sizes = []
+    for step in range(1, 12):
+        outcome = engine.iterate(Plan(step, False, 500))
+        sizes.append(outcome.e_nodes)
+        if outcome.cut:
+            break
+    assert max(sizes) <= 500
+    assert "undone" in outcome.cut
+    assert len(engine.snapshot()) == sizes[-1]
+
+
+def test_an_exploding_multi_pattern_is_held_back():
+    # 500 matrices share an operand: 124 750 pairs at once.
+    engine = engine_of(shared_matmuls(500), laws.MERGE_PAIR)
+    outcome = engine.iterate(Plan(1, True, 20_000))
+    assert outcome.e_nodes <= 20_000
+    assert "held back" in outcome.cut
+
+
+def test_pairs_are_matched_once():
+    engine = engine_of(shared_matmuls(4), laws.MERGE_PAIR)
+    outcome = engine.iterate(Plan(1, True, 5000))
+    assert outcome.rules == {1: (6, outcome.rules[1][1])}
+    # Six pairs: a concat, a product and two slices each.
+    assert outcome.e_nodes == 9 + 6 * 4
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 20])
+def test_any_number_of_members_merges_at_once(count):
+    engine = engine_of(shared_matmuls(count), laws.MERGE_EACH)
+    saturate(engine)
+    egraph = engine.snapshot()
+    assert len(egraph) == 1 + 2 * count + 2 + count
+    joined = [i for i, op in enumerate(egraph.ops) if op == "concat"]
+    assert [len(egraph.operands(i)) for i in joined] == [count]
+
+
+def test_members_of_other_types_are_left_out():
+    b = GraphBuilder()
+    x, u = b.input("x", (4, 8)), b.input("u", (4, 8))
+    outs = [b.op("matmul", x, b.weight((8, n))) for n in (3, 5)]
+    outs += [b.op("matmul", u, b.weight((8, 3))), b.op("matmul", x, b.weight((2, 8, 3)))]
+    engine = engine_of(b.graph({f"y{i}": o for i, o in enumerate(outs)}), laws.MERGE_EACH)
+    saturate(engine)
+    egraph = engine.snapshot()
+    (joined,) = [i for i, op in enumerate(egraph.ops) if op == "concat"]
+    assert egraph.types[egraph.eclass[joined]].shape == (8, 8)
+
+
+def test_guards_keep_types():
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    graph = b.graph({"y": b.op("relu", x)})
+    engine = engine_of(graph, laws.WRONG_TYPE)
+    assert not engine.iterate(Plan(1, False, 100)).changed
+
+
+def test_conditions_are_guards():
+    for rows, fires in ((1, True), (2, False)):
+        b = GraphBuilder()
+        graph = b.graph({"y": b.op("relu", b.input("x", (rows, 8)))})
+        engine = engine_of(graph, laws.ONE_ROW)
+        assert engine.iterate(Plan(1, False, 100)).changed == fires
+
+
+def test_permutations_and_shapes_survive_the_engine():
+    b = GraphBuilder()
+    x = b.input("x", (2, 3, 4, 5, 6))
+    t = b.op("transpose", b.op("transpose", x, perm=(4, 0, 1, 2, 3)), perm=(2, 1, 0, 4, 3))
+    s = b.op("reshape", b.op("reshape", x, shape=(720,)), shape=(8, 90))
+    graph = b.graph({"t": t, "s": s})
+    engine = engine_of(graph, laws.TRANSPOSE_TWICE, laws.RESHAPE_TWICE)
+    saturate(engine)
+    egraph = engine.snapshot()
+    made = {
+        egraph.ops[i]: (egraph.attrs[i][0], egraph.types[egraph.eclass[i]])
+        for i in range(len(egraph))
+        if egraph.birth_rule[i] >= 0
+    }
+    assert made["transpose"][1] == graph.nodes[graph.output_ids[0]].type
+    data = np.arange(720).reshape(2, 3, 4, 5, 6)
+    expected = data.transpose(4, 0, 1, 2, 3).transpose(2, 1, 0, 4, 3)
+    np.testing.assert_array_equal(data.transpose(made["transpose"][0]), expected)
+    assert made["reshape"][0] == (8, 90)
+
+
+def test_two_runs_are_identical():
+    def columns():
+        engine = engine_of(sum_of(6), laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
+        saturate(engine)
+        e = engine.snapshot()
+        return e.ops, e.attrs, e.children.tolist(), e.eclass.tolist(), e.birth_rule.tolist()
+
+    assert columns() == columns()
+
+
+def test_profiled_rules_have_their_own_times():
+    engine = engine_of(sum_of(6), laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
+    outcome = engine.iterate(Plan(1, False, 5000, profile=True))
+    assert all(seconds > 0 for _, seconds in outcome.rules.values())

@@ -1,0 +1,145 @@
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from workbench.graph import GraphBuilder
+from workbench.saturation import Limits, Saturation
+from workbench.trace import StopReason, Trace
+
+from . import laws
+from .test_engine import shared_matmuls, sum_of
+
+AC = [laws.ADD_COMMUTES, laws.ADD_ASSOCIATES]
+
+
+def test_runs_to_saturation_and_tells_its_steps():
+    with Saturation(sum_of(5), AC) as run:
+        assert run.run() is StopReason.SATURATED
+        egraph = run.egraph()
+        assert len(egraph) == run.e_nodes == 3**5 - 2**6 + 1 + 5
+        frame = run.trace.frame()
+        assert frame["e_nodes"].iloc[0] == 9
+        assert frame["step"].tolist() == list(range(len(frame)))
+        born = run.trace.rule_frame()["e_nodes"].sum()
+        assert born == run.e_nodes - frame["e_nodes"][0]
+        assert len(repr(run).splitlines()) <= 12
+
+
+def test_iteration_yields_steps_and_a_stopped_run_stays_stopped():
+    with Saturation(sum_of(4), AC) as run:
+        steps = list(run)
+        assert [s.index for s in steps] == list(range(1, len(steps) + 1))
+        with pytest.raises(StopIteration):
+            run.step()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(e_nodes=300), StopReason.E_NODE_LIMIT),
+        (Limits(iterations=2), StopReason.ITERATION_LIMIT),
+        (Limits(seconds=1e-9), StopReason.TIME_LIMIT),
+    ],
+)
+def test_limits_stop_the_run(limits, reason):
+    with Saturation(sum_of(8), AC, limits) as run:
+        assert run.run() is reason
+        assert run.e_nodes <= limits.e_nodes
+        assert len(run.egraph()) == run.e_nodes
+
+
+def test_time_limit_ends_an_iteration_that_would_take_long():
+    with Saturation(sum_of(17), AC, Limits(e_nodes=50_000_000, seconds=1.5, iterations=99)) as run:
+        assert run.run() is StopReason.TIME_LIMIT
+        assert len(run.egraph()) == run.e_nodes
+
+
+def test_memory_limit_costs_the_iteration_not_the_process():
+    limits = Limits(e_nodes=500_000_000, memory=450 << 20, iterations=99, seconds=300)
+    with Saturation(sum_of(18), AC, limits) as run:
+        assert run.run() is StopReason.MEMORY_LIMIT
+        assert "GiB" in run.trace.steps[-1].note
+        assert len(run.egraph()) == run.e_nodes
+
+
+def test_interrupt_leaves_an_object_that_continues():
+    with Saturation(sum_of(7), AC) as whole:
+        whole.run()
+        size = whole.e_nodes
+    with Saturation(sum_of(7), AC) as run:
+        run.step()
+        before = run.e_nodes
+        run.close()  # what Ctrl-C in the middle of an iteration does to the engine
+        assert run.e_nodes == before
+        run.run()
+        assert run.e_nodes == size
+
+
+def test_ctrl_c_during_an_iteration():
+    limits = Limits(e_nodes=50_000_000, seconds=120, iterations=99)
+    with Saturation(sum_of(17), AC, limits) as run:
+        run.start_engine()
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        assert run.run() is StopReason.INTERRUPTED
+        assert len(run.egraph()) == run.e_nodes
+
+
+def test_start_and_stop_in_a_thread():
+    limits = Limits(e_nodes=50_000_000, seconds=120, iterations=6)
+    with Saturation(sum_of(12), AC, limits) as run:
+        run.start()
+        while len(run.trace) < 3:
+            time.sleep(0.01)
+        run.stop()
+        assert run.stop_reason in (StopReason.INTERRUPTED, StopReason.ITERATION_LIMIT)
+        assert len(run.egraph()) == run.e_nodes
+
+
+def test_multi_patterns_wait_for_the_others_to_settle():
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    t = b.op("transpose", b.op("transpose", x, perm=(1, 0)), perm=(1, 0))
+    ys = [b.op("matmul", t, b.weight((8, 6))) for _ in range(2)]
+    graph = b.graph({"a": ys[0], "b": ys[1]})
+    rules = [laws.MERGE_PAIR, laws.TRANSPOSE_TWICE]
+    with Saturation(graph, rules, Limits(settle=4)) as run:
+        assert run.run() is StopReason.SATURATED
+        run.egraph()
+        fired = {r.rule: s.index for s in run.trace for r in s.rules if r.e_nodes}
+        assert fired["merge-pair"] > fired["transpose-twice"]
+    with Saturation(graph, rules, Limits(k_multi=0)) as run:
+        run.run()
+        assert all(r.rule != "merge-pair" for s in run.trace for r in s.rules)
+
+
+def test_a_rule_with_too_many_matches_rests():
+    with Saturation(sum_of(7), AC, Limits(match_limit=50, iterations=40)) as run:
+        assert run.run() is StopReason.SATURATED
+        assert run.e_nodes == 3**7 - 2**8 + 1 + 7
+        silent = [s for s in run.trace.steps[1:] if len(s.rules) < 2]
+        assert silent
+
+
+def test_trace_survives_a_file(tmp_path):
+    with Saturation(shared_matmuls(), [laws.MERGE_EACH]) as run:
+        run.run()
+        run.egraph()
+    run.trace.save(tmp_path / "trace.jsonl")
+    back = Trace.load(tmp_path / "trace.jsonl")
+    assert back.steps == run.trace.steps
+    assert back.meta == run.trace.meta
+
+
+@pytest.mark.parametrize("bad", [{"e_nodes": 0}, {"seconds": -1}, {"iterations": 0}, {"k_multi": -1}])
+def test_limits_are_checked(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Limits(**bad)
+
+
+def test_start_graph_above_the_limit_stops_at_once():
+    with Saturation(sum_of(8), AC, Limits(e_nodes=3)) as run:
+        assert run.run() is StopReason.E_NODE_LIMIT
+        assert len(run.egraph()) == 15

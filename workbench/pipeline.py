@@ -1,0 +1,337 @@
+"""The whole way in one call: import, saturate, extract, certify, and the result object."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.costs import CostModel, node_costs, price_egraph
+from workbench.extraction import EGraph, Solution, Status
+from workbench.graph import Graph
+from workbench.rules.pattern import Rule
+from workbench.trace import StopReason, Trace
+
+if TYPE_CHECKING:
+    from workbench.rules import RuleSet
+    from workbench.verification import Certificate
+
+#: Called as ``progress(stage, detail)``: the stage's name, and a trace step or a short text.
+Progress = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimized:
+    """Hold what :func:`optimize` found.
+
+    ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
+    operators in microseconds by ``cost_source``. ``seconds`` says where the time went: ``engine`` is
+    the compiling of rules and the start of the engine, ``pricing`` the cost model.
+    """
+
+    original: Graph
+    graph: Graph
+    cost_before: float
+    cost_after: float
+    cost_source: str
+    trace: Trace
+    egraph: EGraph = field(repr=False)
+    solution: Solution
+    rules: tuple[str, ...]
+    certificate: Certificate | None
+    stop_reason: StopReason
+    e_nodes: int
+    e_classes: int
+    iterations: int
+    seconds: Mapping[str, float]
+    settings: Mapping[str, Any]
+    coverage: Any = None
+    offending: tuple[str, ...] = ()
+
+    @property
+    def gain(self) -> float:
+        """Return the speed-up that the cost model predicts: before / after - 1."""
+        return self.cost_before / self.cost_after - 1 if self.cost_after > 0 else 0.0
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the optimised graph as ONNX; the file appears whole or not at all."""
+        from workbench.frontends import save_onnx
+
+        save_onnx(self.graph, path)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        return {
+            "graph": self.original.name,
+            "original": self.cost_before,
+            "optimized": self.cost_after,
+            "gain": self.gain,
+            "cost_source": self.cost_source,
+            "saturation": self.seconds["saturation"],
+            "extraction": self.seconds["extraction"],
+            "seconds": dict(self.seconds),
+            "nodes": self.e_nodes,
+            "classes": self.e_classes,
+            "iterations": self.iterations,
+            "stop_reason": self.stop_reason.value,
+            "rules": list(self.rules),
+            "extractor": self.solution.method,
+            "bound": self.solution.bound,
+            "status": self.solution.status.value,
+            "scope": self.solution.scope,
+            "certificate": None if self.certificate is None else self.certificate.summary(),
+            "offending_rules": list(self.offending),
+            "operators_before": self.original.operators(),
+            "operators_after": self.graph.operators(),
+            "settings": dict(self.settings),
+        }
+
+    def __repr__(self) -> str:
+        certified = "not checked" if self.certificate is None else self.certificate.verdict()
+        lines = [
+            f"Optimized {self.original.name!r}: {self.cost_before:.1f} → {self.cost_after:.1f} µs "
+            f"({self.gain:+.1%}), {self.cost_source}",
+            f"  e-graph: {self.e_nodes} e-nodes, {self.e_classes} e-classes, "
+            f"{self.iterations} iterations, {self.stop_reason.value}",
+            f"  extraction: {self.solution.method}, {self.solution.status.value} "
+            f"({self.solution.scope}), bound {self.solution.bound:.1f} µs",
+            f"  rules: {', '.join(self.rules) or 'none'}",
+            f"  certificate: {certified}",
+            "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
+        ]
+        return "\n".join(lines)
+
+
+def _load(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
+    if isinstance(model, Graph):
+        return model, None
+    from workbench.frontends import import_onnx
+
+    imported = import_onnx(model, dims=dims)
+    return imported.graph, imported.coverage
+
+
+def _rules(rules: str | RuleSet | Sequence[Rule]) -> tuple[str, tuple[Rule, ...]]:
+    if isinstance(rules, str):
+        from workbench.rules import rule_set
+
+        found = rule_set(rules)
+        return rules, tuple(found)
+    return getattr(rules, "name", "given"), tuple(rules)
+
+
+def _cost_model(cost: str | os.PathLike[str] | CostModel) -> CostModel:
+    if isinstance(cost, CostModel):
+        return cost
+    from workbench.costs.choose import cost_model
+
+    return cost_model(cost)
+
+
+def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
+    """Return the rules that made the chosen e-nodes, most productive first."""
+    counts: dict[str, int] = {}
+    for i in sorted({int(i) for i in choice if i >= 0}):
+        rule = int(egraph.birth_rule[i])
+        if rule >= 0:
+            counts[egraph.rules[rule]] = counts.get(egraph.rules[rule], 0) + 1
+    return tuple(sorted(counts, key=lambda r: (-counts[r], r)))
+
+
+def optimize(
+    model: Graph | str | os.PathLike[str] | bytes | Any,
+    *,
+    rules: str | RuleSet | Sequence[Rule] = "default",
+    cost: str | os.PathLike[str] | CostModel = "analytic",
+    extractor: str = "exact",
+    e_nodes: int = 50_000,
+    seconds: float = 60.0,
+    iterations: int = 15,
+    k_multi: int = 1,
+    settle: int = 4,
+    extraction_seconds: float | None = None,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    certify: bool = True,
+    profile: bool = False,
+    progress: Progress | None = None,
+) -> Optimized:
+    """Optimise a model and return the certified result, or the original where nothing better is proved.
+
+    ``model`` is a graph, a path to an ONNX file, its bytes, or an ``onnx.ModelProto``; ``dims`` binds
+    its symbolic dimensions. ``rules`` names a rule set or gives rules; ``cost`` names a cost model
+    (``"analytic"``, ``"cpu"``), gives one, or is the path of a recorded table; ``extractor`` is
+    ``"exact"``, ``"dag"`` or ``"tree"``. ``e_nodes``, ``seconds``, ``iterations`` and ``k_multi``
+    bound the saturation (:class:`~workbench.saturation.Limits`; ``settle=0`` runs multi-pattern rules
+    first, as Tensat does). Ctrl-C ends the saturation and goes on with what is there.
+    """
+    from workbench.extraction.extract import extract
+    from workbench.extraction.rebuild import rebuild
+    from workbench.saturation import Limits, Saturation
+
+    def tell(stage: str, detail: Any = None) -> None:
+        if progress is not None:
+            progress(stage, detail)
+
+    limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
+    clock = _Clock()
+    set_name, chosen_rules = _rules(rules)
+    cost_model = _cost_model(cost)
+    tell("import")
+    with clock("import"):
+        graph, coverage = _load(model, dims)
+    bind = getattr(cost_model, "bind", None)
+    if bind is not None:
+        bind(graph)
+    tell("saturation")
+    with Saturation(graph, chosen_rules, limits, profile=profile) as saturation:
+        saturation.start_engine()
+        stop = saturation.run(lambda step: tell("saturation", step))
+        with clock("snapshot"):
+            egraph = saturation.egraph()
+        clock.seconds["engine"] = saturation.engine_seconds
+        clock.seconds["saturation"] = saturation.seconds
+    tell("pricing")
+    with clock("pricing"):
+        costs = price_egraph(egraph, cost_model)
+        before = float(node_costs(graph, cost_model).sum())
+    tell("extraction")
+    with clock("extraction"):
+        left = seconds if extraction_seconds is None else extraction_seconds
+        solution = extract(egraph, costs, extractor, seconds=left)
+    result, after = graph, before
+    made_by: tuple[str, ...] = ()
+    if solution.cost < before * (1 - 1e-9):
+        result = rebuild(graph, egraph, solution.choice)
+        after = solution.cost
+        made_by = rules_behind(egraph, solution.choice.tolist())
+    certificate, offending = None, ()
+    if certify:
+        tell("certificate")
+        with clock("certificate"):
+            certificate = _certify(graph, result, seed)
+        if not certificate.passed:
+            tell("blame")
+            offending = _blame(graph, egraph, chosen_rules, limits, cost_model, extractor, seed)
+            result, after, made_by = graph, before, ()
+    saturation.trace.meta |= {
+        "cost_source": cost_model.source,
+        "cost_before": before,
+        "cost_after": after,
+        "rule_set": set_name,
+        "seed": seed,
+        "stop_reason": stop.value,
+        **versions(),
+    }
+    settings = {
+        "rules": set_name,
+        "extractor": extractor,
+        "e_nodes": e_nodes,
+        "seconds": seconds,
+        "iterations": iterations,
+        "k_multi": k_multi,
+        "settle": settle,
+        "seed": seed,
+        **versions(),
+    }
+    return Optimized(
+        original=graph,
+        graph=result,
+        cost_before=before,
+        cost_after=after,
+        cost_source=cost_model.source,
+        trace=saturation.trace,
+        egraph=egraph,
+        solution=solution,
+        rules=made_by,
+        certificate=certificate,
+        stop_reason=stop,
+        e_nodes=saturation.e_nodes,
+        e_classes=saturation.e_classes,
+        iterations=sum(step.index > 0 for step in saturation.trace),
+        seconds=clock.ordered(),
+        settings=settings,
+        coverage=coverage,
+        offending=offending,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a figure depends on."""
+    import platform
+    from importlib.metadata import version
+
+    import workbench
+
+    return {
+        "workbench": workbench.__version__,
+        "egglog": version("egglog"),
+        "highspy": version("highspy"),
+        "python": platform.python_version(),
+    }
+
+
+def _certify(original: Graph, optimised: Graph, seed: int) -> Certificate:
+    from workbench.verification import certify
+
+    runner = None
+    if original.opaques:
+        from workbench.frontends import opaque_runner
+
+        runner = opaque_runner(original)
+    return certify(original, optimised, seed=seed, opaque=runner)
+
+
+def _blame(
+    graph: Graph,
+    egraph: EGraph,
+    rules: Sequence[Rule],
+    limits: Any,
+    cost_model: CostModel,
+    extractor: str,
+    seed: int,
+) -> tuple[str, ...]:
+    """Find the rules without which the result is right, by repeating the run with fewer of them."""
+    from workbench.extraction.extract import extract
+    from workbench.extraction.rebuild import rebuild
+    from workbench.saturation import Saturation
+    from workbench.verification.blame import find_offending
+
+    def reproduce(names: Sequence[str]) -> Graph:
+        kept = [r for r in rules if r.name in set(names)]
+        with Saturation(graph, kept, limits) as run:
+            run.run()
+            smaller = run.egraph()
+        solution = extract(smaller, price_egraph(smaller, cost_model), extractor, seconds=30.0)
+        return rebuild(graph, smaller, solution.choice)
+
+    active = sorted({egraph.rules[r] for r in egraph.birth_rule.tolist() if r >= 0})
+    return find_offending(active, lambda names: _certify(graph, reproduce(names), seed).passed)
+
+
+class _Clock:
+    """Measure named stages."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._stage = ""
+        self._began = 0.0
+
+    def __call__(self, stage: str) -> _Clock:
+        self._stage = stage
+        return self
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        spent = time.perf_counter() - self._began
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + spent
+
+    def ordered(self) -> dict[str, float]:
+        """Return the seconds in the order of the stages."""
+        stages = ("import", "engine", "saturation", "snapshot", "pricing", "extraction", "certificate")
+        return {s: self.seconds[s] for s in stages if s in self.seconds}

@@ -108,11 +108,14 @@ class GraphBuilder:
         return self._add(Node(op, tuple(inputs), tuple(attrs), result))
 
     def opaque(self, record: Opaque, inputs: Sequence[int], key: str | None = None) -> list[int]:
-        """Add an operator that is kept as it came; return its results."""
+        """Add an operator that is kept as it came; return its results.
+
+        A key may be used again for the same operator; the record is then shared.
+        """
         key = key or f"{record.op_type}_{len(self.opaques)}"
-        if key in self.opaques:
-            raise GraphError(f"an opaque operator is called {key!r} already")
-        self.opaques[key] = record
+        known = self.opaques.setdefault(key, record)
+        if known is not record and not (record.deterministic and known.payload == record.payload):
+            raise GraphError(f"another opaque operator is called {key!r} already")
         value = self._add(Node("opaque", tuple(inputs), (key,), record.type))
         if len(record.results) == 1:
             return [value]

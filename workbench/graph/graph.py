@@ -49,17 +49,18 @@ class Node:
 class Opaque:
     """Hold an operator of a model as it came: name, result types and the serialised original.
 
-    ``payload`` is the ONNX node, serialised; ``slots`` says for each of its inputs (and each outer
-    value its subgraphs read) which operand it is, -1 for an omitted one.
+    ``payload`` is an ONNX model of its own, serialised: its inputs are the operands in order (outer
+    values that subgraphs read among them), its outputs the results, and it carries the operator sets and
+    local functions it needs. It can be run as it is and is written back unchanged. ``reason`` says why
+    the operator is not modelled. Records of deterministic operators with equal payloads share a key.
     """
 
     op_type: str
     domain: str
     results: tuple[TensorType, ...]
     payload: bytes = field(repr=False, default=b"")
-    slots: tuple[int, ...] = ()
-    captured: tuple[str, ...] = ()
     deterministic: bool = True
+    reason: str = ""
 
     @property
     def type(self) -> ValueType:

@@ -36,7 +36,7 @@ class Weight:
     def of(cls, data: np.ndarray) -> Weight:
         """Wrap an array."""
         data = np.asarray(data)
-        return cls(TensorType(str(data.dtype), tuple(map(int, data.shape))), data)
+        return cls(TensorType.of(data), data)
 
     def value(self) -> np.ndarray:
         """Return the data, generating it where none is stored."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ops.elementwise import ACTIVATE
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, export_activation, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
 from workbench.ops.types import TensorType
@@ -134,6 +135,62 @@ def _merge_gconv(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return out
 
 
+def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+    inputs = list(xs)
+    if len(xs) == 3:
+        inputs[2] = e.reshape(xs[2], (types[1].shape[0],))
+    y = e.node(
+        "Conv",
+        inputs,
+        kernel_shape=types[1].shape[2:],
+        strides=attrs["strides"],
+        pads=attrs["pads"],
+        dilations=attrs["dilations"],
+        group=attrs["groups"],
+    )
+    return export_activation(e, y, attrs["act"])
+
+
+def export_pad(e: Emitter, x: str, pads: Sequence[int], dtype: np.dtype, value: float = 0.0) -> str:
+    """Write a constant border: ``pads`` has all begins, then all ends."""
+    if e.opset < 11:
+        return e.node("Pad", [x], mode="constant", pads=pads, value=value)
+    amounts = e.constant(np.asarray(pads, dtype=np.int64))
+    return e.node("Pad", [x, amounts, e.constant(np.asarray(value, dtype=dtype))], mode="constant")
+
+
+def _export_enlarge(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    top, left, bottom, right = attrs["pads"]
+    return export_pad(e, xs[0], (0, 0, top, left, 0, 0, bottom, right), out.numpy_dtype())
+
+
+def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
+    """Write ``start..stop`` of an axis (counted from the first), every ``step``-th."""
+    if e.opset < 10:
+        if step != 1:
+            raise ValueError(f"operator set {e.opset} has no slice with a step; write 10 or newer")
+        return e.node("Slice", [x], axes=(axis,), starts=(start,), ends=(stop,))
+    numbers = [(start,), (stop,), (axis,)] + ([(step,)] if step != 1 else [])
+    return e.node("Slice", [x, *(e.constant(np.asarray(v, dtype=np.int64)) for v in numbers)])
+
+
+def _export_merge_gconv(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    (w,) = xs
+    count, groups = attrs["count"], attrs["groups"]
+    channels, columns = types[0].shape[:2]
+    rows = []
+    for group in range(groups):
+        first, last = group * channels // groups, (group + 1) * channels // groups
+        block = group % count
+        pads = (0, block * columns, 0, 0, 0, (count - 1 - block) * columns, 0, 0)
+        rows.append(export_pad(e, export_slice(e, w, 0, first, last), pads, out.numpy_dtype()))
+    return rows[0] if groups == 1 else e.node("Concat", rows, axis=0)
+
+
 register(
     OpSpec(
         "conv2d",
@@ -149,6 +206,7 @@ register(
             Attr("act", "act", "none"),
         ),
         _flops,
+        export=_export,
         doc="act(x convolved with w, plus b)",
     ),
     OpSpec(
@@ -159,6 +217,7 @@ register(
         _enlarge,
         (Attr("pads", "ints", (0, 0, 0, 0), 4),),
         lambda a, ins, out: 0.0,
+        export=_export_enlarge,
         doc="a kernel with zero rows and columns added (top, left, bottom, right)",
     ),
     OpSpec(
@@ -169,6 +228,53 @@ register(
         _merge_gconv,
         (Attr("count", "int"), Attr("groups", "int")),
         lambda a, ins, out: 0.0,
+        export=_export_merge_gconv,
         doc="the weight of a grouped convolution with count neighbouring groups made one",
     ),
 )
+
+
+def explicit_pads(
+    n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the pads (all begins, then all ends) that a window operator of ONNX has.
+
+    ``SAME_UPPER`` and ``SAME_LOWER`` make the result ``ceil(extent / stride)`` long; an odd amount of
+    padding goes to the end and to the beginning respectively.
+    """
+    mode = n.attr("auto_pad", "NOTSET")
+    if mode == "NOTSET":
+        return tuple(n.attr("pads", (0,) * (2 * len(kernel))))
+    if mode == "VALID":
+        return (0,) * (2 * len(kernel))
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise NotModelled(f"auto_pad={mode}")
+    less, more = [], []
+    for extent, k, s, d in zip(n.type(0).shape[2:], kernel, strides, dilations, strict=True):
+        total = max(0, (-(-extent // s) - 1) * s + d * (k - 1) + 1 - extent)
+        less.append(total // 2)
+        more.append(total - total // 2)
+    begins, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
+    return (*begins, *ends)
+
+
+@imports("Conv")
+def _import_conv(n: OnnxNode) -> int:
+    x, w = n.type(0), n.type(1)
+    if x.rank != 4:
+        raise NotModelled(f"a convolution over {x.rank - 2} axes; two are modelled")
+    kernel = w.shape[2:]
+    if tuple(n.attr("kernel_shape", kernel)) != kernel:
+        raise NotModelled(f"kernel_shape {tuple(n.attr('kernel_shape'))} disagrees with the weight {w}")
+    strides, dilations = n.attr("strides", (1, 1)), n.attr("dilations", (1, 1))
+    operands = [n.operand(0), n.operand(1)]
+    if n.has(2):
+        operands.append(n.op("reshape", n.operand(2), shape=(1, w.shape[0], 1, 1)))
+    return n.op(
+        "conv2d",
+        *operands,
+        strides=strides,
+        pads=explicit_pads(n, kernel, strides, dilations),
+        dilations=dilations,
+        groups=n.attr("group", 1),
+    )

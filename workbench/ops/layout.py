@@ -7,9 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from workbench.ops.convolution import export_pad, export_slice
+from workbench.ops.onnx_form import (
+    Emitter,
+    NotModelled,
+    OnnxNode,
+    from_end,
+    imports,
+    is_true,
+    known_ints,
+    only_result,
+)
 from workbench.ops.registry import register
-from workbench.ops.spec import MANY, Attr, Attrs, OpSpec, Typing, no_flops
-from workbench.ops.types import TensorType
+from workbench.ops.spec import MANY, Attr, Attrs, OnnxExport, OpSpec, Typing, no_flops
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
 
 
 def _concat_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -96,6 +107,49 @@ def _cast(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0].astype(TensorType(attrs["to"], ()).numpy_dtype())
 
 
+def _export_along(op_type: str) -> OnnxExport:
+    def export(
+        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+    ) -> str:
+        return e.node(op_type, xs, axis=types[0].rank + attrs["axis"])
+
+    return export
+
+
+def _export_slice(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    axis = out.rank + attrs["axis"]
+    return export_slice(e, xs[0], axis, attrs["start"], attrs["stop"], attrs["step"])
+
+
+def _export_transpose(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    return e.node("Transpose", xs, perm=attrs["perm"])
+
+
+def _export_pad(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    top, left, bottom, right = attrs["pads"]
+    rest = (0,) * (out.rank - 2)
+    pads = (*rest, top, left, *rest, bottom, right)
+    return export_pad(e, xs[0], pads, out.numpy_dtype(), attrs["value"])
+
+
+def _export_expand(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    return e.node("Expand", [*xs, e.constant(np.asarray(out.shape, dtype=np.int64))])
+
+
+def _export_cast(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    return e.node("Cast", xs, to=DTYPE_CODES[attrs["to"]])
+
+
 register(
     OpSpec(
         "concat",
@@ -105,6 +159,7 @@ register(
         lambda xs, a: np.concatenate(xs, axis=a["axis"]),
         (Attr("axis", "int"),),
         no_flops,
+        export=_export_along("Concat"),
         doc="operands joined along an axis",
     ),
     OpSpec(
@@ -115,6 +170,7 @@ register(
         _slice,
         (Attr("axis", "int"), Attr("start", "int"), Attr("stop", "int"), Attr("step", "int", 1)),
         no_flops,
+        export=_export_slice,
         doc="start..stop of an axis, every step-th; a split is a set of slices",
     ),
     OpSpec(
@@ -126,6 +182,7 @@ register(
         (Attr("shape", "shape"),),
         no_flops,
         view=True,
+        export=lambda e, xs, a, types, out: e.reshape(xs[0], out.shape),
         doc="the same elements in another shape (also squeeze, unsqueeze, flatten)",
     ),
     OpSpec(
@@ -136,6 +193,7 @@ register(
         lambda xs, a: np.transpose(xs[0], a["perm"]),
         (Attr("perm", "perm"),),
         no_flops,
+        export=_export_transpose,
         doc="axes permuted: result axis i is operand axis perm[i]",
     ),
     OpSpec(
@@ -146,6 +204,7 @@ register(
         _pad,
         (Attr("pads", "ints", (0, 0, 0, 0), 4), Attr("value", "float", 0.0)),
         no_flops,
+        export=_export_pad,
         doc="a constant border around the last two axes (top, left, bottom, right)",
     ),
     OpSpec(
@@ -156,6 +215,7 @@ register(
         lambda xs, a: np.broadcast_to(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
         no_flops,
+        export=_export_expand,
         doc="the operand repeated to a shape it broadcasts to",
     ),
     OpSpec(
@@ -166,6 +226,7 @@ register(
         _gather,
         (Attr("axis", "int"),),
         no_flops,
+        export=_export_along("Gather"),
         doc="entries of an axis picked by an index tensor",
     ),
     OpSpec(
@@ -175,6 +236,7 @@ register(
         _cast_type,
         _cast,
         (Attr("to", "dtype"),),
+        export=_export_cast,
         doc="elements converted to another dtype",
     ),
     OpSpec(
@@ -186,6 +248,130 @@ register(
         (),
         no_flops,
         view=True,
+        export=lambda e, xs, a, types, out: xs[0],
         doc="the operand itself (also dropout at inference)",
     ),
 )
+
+
+@imports("Identity", "Dropout")
+def _import_identity(n: OnnxNode) -> int:
+    if n.op_type == "Dropout":
+        only_result(n)
+        if n.opset >= 12 and is_true(n, 2):
+            raise NotModelled("dropout in training mode")
+    return n.op("identity", n.operand(0))
+
+
+@imports("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def _import_reshape(n: OnnxNode) -> int:
+    return n.op("reshape", n.operand(0), shape=only_result(n).shape)
+
+
+@imports("Expand")
+def _import_expand(n: OnnxNode) -> int:
+    return n.op("expand", n.operand(0), shape=only_result(n).shape)
+
+
+@imports("Transpose")
+def _import_transpose(n: OnnxNode) -> int:
+    return n.op("transpose", n.operand(0), perm=n.attr("perm", tuple(reversed(range(n.type(0).rank)))))
+
+
+@imports("Concat")
+def _import_concat(n: OnnxNode) -> int:
+    # Operator sets before 4 had a default axis; the checker asks for one since.
+    return n.op("concat", *n.operands(), axis=from_end(n.attr("axis", 1), n.type(0).rank))
+
+
+@imports("Gather")
+def _import_gather(n: OnnxNode) -> int:
+    axis = from_end(n.attr("axis", 0), n.type(0).rank)
+    return n.op("gather", n.operand(0), n.operand(1), axis=axis)
+
+
+@imports("Split")
+def _import_split(n: OnnxNode) -> list[int]:
+    axis = from_end(n.attr("axis", 0), n.type(0).rank)
+    parts, start = [], 0
+    for kind in n.results:
+        if kind is None:
+            raise NotModelled("a part of the split has no name")
+        size = kind.shape[axis]
+        parts.append(n.op("slice", n.operand(0), axis=axis, start=start, stop=start + size))
+        start += size
+    return parts
+
+
+@imports("Slice")
+def _import_slice(n: OnnxNode) -> int:
+    kind = n.type(0)
+    if n.opset < 10:
+        starts, ends, axes = n.attr("starts"), n.attr("ends"), n.attr("axes")
+        steps = None
+    else:
+        starts, ends = known_ints(n, 1, "starts", "starts"), known_ints(n, 2, "ends", "ends")
+        axes, steps = known_ints(n, 3, "axes", "axes"), known_ints(n, 4, "steps", "steps")
+    if starts is None or ends is None:
+        raise NotModelled("a slice without starts or ends")
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    value = n.operand(0)
+    for start, end, any_axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis = from_end(any_axis, kind.rank)
+        if step < 0:
+            raise NotModelled("a slice that steps backwards")
+        # numpy and ONNX clamp positions outside the axis in the same way.
+        first, last, _ = slice(start, end, step).indices(kind.shape[axis])
+        if (first, last, step) != (0, kind.shape[axis], 1):
+            value = n.op("slice", value, axis=axis, start=first, stop=last, step=step)
+    return value
+
+
+@imports("Pad")
+def _import_pad(n: OnnxNode) -> int:
+    mode = n.attr("mode", "constant")
+    if mode != "constant":
+        raise NotModelled(f"padding with mode={mode}")
+    rank = n.type(0).rank
+    pads = known_ints(n, 1, "pads", "pads")
+    axes = known_ints(n, 3, "axes", "axes")
+    if pads is None:
+        raise NotModelled("padding without amounts")
+    value = n.attr("value", 0.0)
+    if n.has(2):
+        known = n.known(2)
+        if known is None:
+            raise NotModelled("the padding value is computed at run time")
+        value = float(known.reshape(-1)[0])
+    begins, ends = [0] * rank, [0] * rank
+    for i, axis in enumerate(range(rank) if axes is None else axes):
+        begins[axis], ends[axis] = pads[i], pads[i + len(pads) // 2]
+    if any(begins[:-2]) or any(ends[:-2]):
+        raise NotModelled("padding of other axes than the last two")
+    if not any(begins) and not any(ends):
+        return n.op("identity", n.operand(0))
+    return n.op("pad", n.operand(0), pads=(*begins[-2:], *ends[-2:]), value=value)
+
+
+#: Element types between which numpy converts as ONNX does.
+_CASTABLE = frozenset(
+    {"float16", "float32", "float64", "bfloat16", "bool", "int8", "int16", "int32", "int64"}
+    | {"uint8", "uint16", "uint32", "uint64"}
+)
+
+
+@imports("Cast", "CastLike")
+def _import_cast(n: OnnxNode) -> int:
+    to = DTYPE_NAMES.get(n.attr("to"), "") if n.op_type == "Cast" else n.type(1).dtype
+    if not {to, n.type(0).dtype} <= _CASTABLE:
+        raise NotModelled(f"a conversion from {n.type(0).dtype} to {to}")
+    return n.op("cast", n.operand(0), to=to)
+
+
+@imports("ConstantOfShape")
+def _import_constant_of_shape(n: OnnxNode) -> int:
+    # One element, repeated without being stored: a generated weight takes no memory.
+    value = n.attr("value")
+    element = np.float32(0) if value is None else value.reshape(-1)[0]
+    return n.constant(np.broadcast_to(element, only_result(n).shape))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ops.elementwise import ACTIVATE
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, export_activation, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
 from workbench.ops.types import TensorType
@@ -31,6 +32,10 @@ def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float
     return 2.0 * out.elements * inputs[0].shape[-1]
 
 
+def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+    return export_activation(e, e.node("MatMul", xs), attrs["act"])
+
+
 register(
     OpSpec(
         "matmul",
@@ -40,6 +45,56 @@ register(
         _evaluate,
         (Attr("act", "act", "none"),),
         _flops,
+        export=_export,
         doc="act(a @ b), batch axes broadcast",
     )
 )
+
+
+@imports("MatMul")
+def _import_matmul(n: OnnxNode) -> int:
+    # A vector is a row on the left and a column on the right; its axis is dropped from the result.
+    left, right = n.operand(0), n.operand(1)
+    a, b = n.type(0).shape, n.type(1).shape
+    if len(a) >= 2 and len(b) >= 2:
+        return n.op("matmul", left, right)
+    if not a or not b:
+        raise NotModelled("a product with a scalar")
+    if len(a) == 1:
+        left = n.op("reshape", left, shape=(1, *a))
+    if len(b) == 1:
+        right = n.op("reshape", right, shape=(*b, 1))
+    product = n.op("matmul", left, right)
+    shape = n.type_of(product).shape
+    rows = shape[-2:-1] if len(a) > 1 else ()
+    columns = shape[-1:] if len(b) > 1 else ()
+    return n.op("reshape", product, shape=(*shape[:-2], *rows, *columns))
+
+
+def _scaled(n: OnnxNode, value: int, factor: float) -> int:
+    if factor == 1:
+        return value
+    scalar = np.asarray(factor, dtype=n.type_of(value).numpy_dtype())
+    return n.op("mul", value, n.constant(scalar))
+
+
+@imports("Gemm")
+def _import_gemm(n: OnnxNode) -> int:
+    """Read ``alpha * A @ B + beta * C`` as transposes, a product and a sum."""
+    if n.attr("broadcast") is not None:
+        raise NotModelled("broadcasting of operator sets before 7")
+    alpha, beta = n.attr("alpha", 1.0), n.attr("beta", 1.0)
+    sides = [
+        n.op("transpose", n.operand(i), perm=(1, 0)) if n.attr(flag, 0) else n.operand(i)
+        for i, flag in ((0, "transA"), (1, "transB"))
+    ]
+    # A factor on a constant side is folded; on the product it would run.
+    constant_side = next((i for i in (1, 0) if n.is_constant(i)), None)
+    if constant_side is not None:
+        sides[constant_side] = _scaled(n, sides[constant_side], alpha)
+    product = n.op("matmul", *sides)
+    if constant_side is None:
+        product = _scaled(n, product, alpha)
+    if not n.has(2) or beta == 0:
+        return product
+    return n.op("add", product, _scaled(n, n.operand(2), beta))

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench.ops.onnx_form import (
+    Emitter,
+    NotModelled,
+    OnnxNode,
+    export_scalar,
+    from_end,
+    imports,
+    only_result,
+)
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
 from workbench.ops.types import TensorType
@@ -85,6 +95,65 @@ def _times(n: float) -> Any:
     return flops
 
 
+def _export_batchnorm(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    return e.node("BatchNormalization", xs, epsilon=attrs["eps"])
+
+
+def _export_bn_scale(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    scale, var = xs
+    deviation = e.node("Sqrt", [e.node("Add", [var, export_scalar(e, out, attrs["eps"])])])
+    return e.reshape(e.node("Div", [scale, deviation]), out.shape)
+
+
+def _export_bn_shift(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    scale, bias, mean, var = xs
+    deviation = e.node("Sqrt", [e.node("Add", [var, export_scalar(e, out, attrs["eps"])])])
+    moved = e.node("Mul", [mean, e.node("Div", [scale, deviation])])
+    return e.reshape(e.node("Sub", [bias, moved]), out.shape)
+
+
+def _mean(e: Emitter, x: str, axes: Sequence[int]) -> str:
+    if e.opset < 18:
+        return e.node("ReduceMean", [x], axes=axes, keepdims=1)
+    return e.node("ReduceMean", [x, e.constant(np.asarray(axes, dtype=np.int64))], keepdims=1)
+
+
+def _export_layernorm(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    x, *affine = xs
+    rank, axis = out.rank, attrs["axis"]
+    if e.opset >= 17:
+        return e.node("LayerNormalization", xs, axis=rank + axis, epsilon=attrs["eps"])
+    axes = tuple(range(rank + axis, rank))
+    centred = e.node("Sub", [x, _mean(e, x, axes)])
+    variance = _mean(e, e.node("Pow", [centred, export_scalar(e, out, 2.0)]), axes)
+    deviation = e.node("Sqrt", [e.node("Add", [variance, export_scalar(e, out, attrs["eps"])])])
+    y = e.node("Div", [centred, deviation])
+    for op_type, operand in zip(("Mul", "Add"), affine, strict=False):
+        y = e.node(op_type, [y, operand])
+    return y
+
+
+def _export_softmax(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    (x,) = xs
+    rank, axis = out.rank, out.rank + attrs["axis"]
+    # Before operator set 13 all axes from the given one on are normalised together.
+    if e.opset >= 13 or all(d == 1 for d in out.shape[axis + 1 :]):
+        return e.node("Softmax", [x], axis=axis)
+    swap = [*range(axis), rank - 1, *range(axis + 1, rank - 1), axis]
+    last = e.node("Softmax", [e.node("Transpose", [x], perm=swap)], axis=rank - 1)
+    return e.node("Transpose", [last], perm=swap)
+
+
 _EPS = Attr("eps", "float", 1e-5)
 
 register(
@@ -96,6 +165,7 @@ register(
         _batchnorm,
         (_EPS,),
         _times(2),
+        export=_export_batchnorm,
         doc="(x - mean) * scale / sqrt(var + eps) + bias per channel, with stored statistics",
     ),
     OpSpec(
@@ -106,6 +176,7 @@ register(
         _bn_scale,
         (_EPS,),
         _times(3),
+        export=_export_bn_scale,
         doc="scale / sqrt(var + eps) as [1, C, 1, 1]: what batch normalisation multiplies by",
     ),
     OpSpec(
@@ -116,6 +187,7 @@ register(
         lambda xs, a: _affine(xs, a["eps"])[1],
         (_EPS,),
         _times(5),
+        export=_export_bn_shift,
         doc="bias - mean * scale / sqrt(var + eps) as [1, C, 1, 1]: what it adds",
     ),
     OpSpec(
@@ -126,6 +198,7 @@ register(
         _layernorm,
         (Attr("axis", "int", -1), _EPS),
         _times(8),
+        export=_export_layernorm,
         doc="centred and scaled to unit variance over axis..-1, times scale, plus bias",
     ),
     OpSpec(
@@ -136,6 +209,40 @@ register(
         _softmax,
         (Attr("axis", "int", -1),),
         _times(6),
+        export=_export_softmax,
         doc="exp(x) divided by its sum along the axis",
     ),
 )
+
+
+@imports("BatchNormalization")
+def _import_batchnorm(n: OnnxNode) -> int:
+    x = only_result(n)
+    if n.attr("training_mode", 0) or not n.attr("spatial", 1):
+        raise NotModelled("batch normalisation in training mode or per position")
+    if x.rank != 4:
+        raise NotModelled(f"batch normalisation of a rank-{x.rank} tensor; rank 4 is modelled")
+    return n.op("batchnorm", *n.operands(), eps=n.attr("epsilon", 1e-5))
+
+
+@imports("LayerNormalization")
+def _import_layernorm(n: OnnxNode) -> int:
+    x = only_result(n)
+    if n.attr("stash_type", 1) != 1:
+        raise NotModelled("statistics kept in another dtype than float32")
+    axis = from_end(n.attr("axis", -1), x.rank)
+    return n.op("layernorm", *n.operands(), axis=axis, eps=n.attr("epsilon", 1e-5))
+
+
+@imports("Softmax")
+def _import_softmax(n: OnnxNode) -> int:
+    x = n.type(0)
+    if n.opset >= 13:
+        return n.op("softmax", n.operand(0), axis=from_end(n.attr("axis", -1), x.rank))
+    # Older operator sets flatten the tensor to rows at the axis and normalise each row.
+    axis = x.rank + from_end(n.attr("axis", 1), x.rank)
+    if all(d == 1 for d in x.shape[axis + 1 :]):
+        return n.op("softmax", n.operand(0), axis=axis - x.rank)
+    columns = math.prod(x.shape[axis:])
+    rows = n.op("reshape", n.operand(0), shape=(x.elements // columns, columns))
+    return n.op("reshape", n.op("softmax", rows, axis=-1), shape=x.shape)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import require_window, windows
+from workbench.ops.convolution import explicit_pads, require_window, windows
+from workbench.ops.onnx_form import (
+    Emitter,
+    NotModelled,
+    OnnxNode,
+    from_end,
+    imports,
+    known_ints,
+    only_result,
+)
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
+from workbench.ops.spec import Attr, Attrs, OnnxExport, OpSpec, Typing
 from workbench.ops.types import TensorType
 
 
@@ -115,7 +124,47 @@ def _reduce_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     return t.tensor(x, *(t.dim(x, a) for a in range(-rank, 0) if a not in axes))
 
 
-def _reduce(name: str, f: Any, doc: str) -> OpSpec:
+def _export_pool(op_type: str) -> OnnxExport:
+    def export(
+        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+    ) -> str:
+        more: dict[str, Any] = {}
+        if op_type == "AveragePool":
+            more["count_include_pad"] = attrs["include_pad"]
+        elif attrs["dilations"] != (1, 1):
+            if e.opset < 10:
+                raise ValueError(f"operator set {e.opset} has no dilated pooling; write 10 or newer")
+            more["dilations"] = attrs["dilations"]
+        if attrs["ceil"]:
+            if e.opset < 10:
+                raise ValueError(f"operator set {e.opset} has no pooling with ceil_mode; write 10 or newer")
+            more["ceil_mode"] = 1
+        window = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
+        return e.node(op_type, xs, **window, **more)
+
+    return export
+
+
+#: From these operator sets on the axes of a reduction are an operand.
+_AXES_OPERAND: Final = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMax": 18}
+
+
+def _export_reduce(op_type: str, whole: str) -> OnnxExport:
+    def export(
+        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+    ) -> str:
+        rank, keep = types[0].rank, attrs["keepdims"]
+        axes = sorted(rank + a for a in attrs["axes"])
+        if whole and keep and rank == 4 and axes == [2, 3]:
+            return e.node(whole, xs)
+        if e.opset < _AXES_OPERAND[op_type]:
+            return e.node(op_type, xs, axes=axes, keepdims=keep)
+        return e.node(op_type, [*xs, e.constant(np.asarray(axes, dtype=np.int64))], keepdims=keep)
+
+    return export
+
+
+def _reduce(name: str, f: Any, export: OnnxExport, doc: str) -> OpSpec:
     return OpSpec(
         name,
         1,
@@ -124,6 +173,7 @@ def _reduce(name: str, f: Any, doc: str) -> OpSpec:
         lambda xs, a: f(xs[0], axis=a["axes"], keepdims=bool(a["keepdims"])),
         (Attr("axes", "axes"), Attr("keepdims", "int", 1)),
         lambda a, ins, out: float(ins[0].elements),
+        export=export,
         doc=doc,
     )
 
@@ -143,6 +193,7 @@ register(
         _max_pool,
         (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
         _pool_flops,
+        export=_export_pool("MaxPool"),
         doc="the maximum of each window; padding never wins",
     ),
     OpSpec(
@@ -153,9 +204,64 @@ register(
         _avg_pool,
         (*_WINDOW, Attr("ceil", "int", 0), Attr("include_pad", "int", 0)),
         _pool_flops,
+        export=_export_pool("AveragePool"),
         doc="the mean of each window; with include_pad=1 padding counts as zeros",
     ),
-    _reduce("reduce_sum", np.sum, "the sum over axes"),
-    _reduce("reduce_mean", np.mean, "the mean over axes (global average pooling: axes -2, -1)"),
-    _reduce("reduce_max", np.max, "the maximum over axes (global max pooling: axes -2, -1)"),
+    _reduce("reduce_sum", np.sum, _export_reduce("ReduceSum", ""), "the sum over axes"),
+    _reduce(
+        "reduce_mean",
+        np.mean,
+        _export_reduce("ReduceMean", "GlobalAveragePool"),
+        "the mean over axes (global average pooling: axes -2, -1)",
+    ),
+    _reduce(
+        "reduce_max",
+        np.max,
+        _export_reduce("ReduceMax", "GlobalMaxPool"),
+        "the maximum over axes (global max pooling: axes -2, -1)",
+    ),
 )
+
+
+@imports("MaxPool", "AveragePool")
+def _import_pool(n: OnnxNode) -> int:
+    only_result(n)
+    if n.type(0).rank != 4:
+        raise NotModelled(f"pooling over {n.type(0).rank - 2} axes; two are modelled")
+    kernel = n.attr("kernel_shape")
+    strides, dilations = n.attr("strides", (1, 1)), n.attr("dilations", (1, 1))
+    attrs: dict[str, Any] = {
+        "kernel": kernel,
+        "strides": strides,
+        "pads": explicit_pads(n, kernel, strides, dilations),
+        "ceil": n.attr("ceil_mode", 0) if n.attr("auto_pad", "NOTSET") == "NOTSET" else 0,
+    }
+    if n.op_type == "MaxPool":
+        return n.op("maxpool", n.operand(0), dilations=dilations, **attrs)
+    if tuple(dilations) != (1, 1):
+        raise NotModelled("average pooling with dilations")
+    return n.op("avgpool", n.operand(0), include_pad=n.attr("count_include_pad", 0), **attrs)
+
+
+@imports("GlobalAveragePool", "GlobalMaxPool")
+def _import_global_pool(n: OnnxNode) -> int:
+    rank = n.type(0).rank
+    if rank < 3:
+        raise NotModelled(f"global pooling of a rank-{rank} tensor")
+    op = "reduce_mean" if n.op_type == "GlobalAveragePool" else "reduce_max"
+    return n.op(op, n.operand(0), axes=tuple(range(2 - rank, 0)), keepdims=1)
+
+
+@imports("ReduceSum", "ReduceMean", "ReduceMax")
+def _import_reduce(n: OnnxNode) -> int:
+    rank = n.type(0).rank
+    axes = known_ints(n, 1, "axes", "axes")
+    if not axes:
+        if n.attr("noop_with_empty_axes", 0):
+            return n.op("identity", n.operand(0))
+        axes = tuple(range(rank))
+    if not axes:
+        return n.op("identity", n.operand(0))
+    counted = tuple(sorted(from_end(a, rank) for a in axes))
+    op = {"ReduceSum": "reduce_sum", "ReduceMean": "reduce_mean", "ReduceMax": "reduce_max"}[n.op_type]
+    return n.op(op, n.operand(0), axes=counted, keepdims=n.attr("keepdims", 1))

@@ -33,6 +33,11 @@ DTYPE_CODES: Final[dict[str, int]] = {
     "uint4": 21,
     "int4": 22,
     "float4e2m1": 23,
+    "float8e8m0": 24,
+    "uint2": 25,
+    "int2": 26,
+    "float6e2m3": 27,
+    "float6e3m2": 28,
 }
 DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.items()}
 
@@ -43,9 +48,23 @@ _ITEM_BYTES: Final[dict[str, float]] = {
     "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16,
     "float32": 4, "int32": 4, "uint32": 4,
     "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2,
-    "uint4": 0.5, "int4": 0.5, "float4e2m1": 0.5,
+    "uint4": 0.5, "int4": 0.5, "float4e2m1": 0.5, "uint2": 0.25, "int2": 0.25,
+    "float6e2m3": 0.75, "float6e3m2": 0.75,
     "string": 16,
 }  # fmt: skip
+
+#: How ``ml_dtypes`` calls element types that ONNX calls otherwise.
+_ML_NAMES: Final[dict[str, str]] = {
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+    "float4e2m1": "float4_e2m1fn",
+    "float6e2m3": "float6_e2m3fn",
+    "float6e3m2": "float6_e3m2fn",
+}
+_NAMES_OF_ML: Final[dict[str, str]] = {theirs: ours for ours, theirs in _ML_NAMES.items()}
 
 #: No single tensor may claim more elements than this (16 TiB of float32): a typo, not a model.
 MAX_ELEMENTS: Final = 1 << 42
@@ -92,15 +111,27 @@ class TensorType:
         """Return the size in bytes when stored densely."""
         return self.elements * _ITEM_BYTES.get(self.dtype, 1)
 
+    @classmethod
+    def of(cls, array: np.ndarray) -> TensorType:
+        """Return the type of an array.
+
+        >>> TensorType.of(np.zeros((2, 3), np.float16))
+        float16[2, 3]
+        """
+        name = str(array.dtype)
+        dtype = "string" if array.dtype.kind in "OUS" else _NAMES_OF_ML.get(name, name)
+        return cls(dtype, tuple(map(int, array.shape)))
+
     def numpy_dtype(self) -> np.dtype:
-        """Return the numpy dtype; element types numpy lacks come from ``ml_dtypes``."""
+        """Return the numpy dtype; element types numpy lacks come from ``ml_dtypes``, strings are objects."""
+        if self.dtype == "string":
+            return np.dtype(object)
         try:
             return np.dtype(self.dtype)
         except TypeError:
             import ml_dtypes
 
-            aliases = {"float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
-            return np.dtype(getattr(ml_dtypes, aliases.get(self.dtype, self.dtype)))
+            return np.dtype(getattr(ml_dtypes, _ML_NAMES.get(self.dtype, self.dtype)))
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

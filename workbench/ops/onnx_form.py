@@ -1,0 +1,192 @@
+"""The ONNX form of operators: how a family writes its operators as ONNX nodes and reads them back.
+
+Families register here without knowing the ``onnx`` package: reading goes through :class:`OnnxNode`, a
+view of one ONNX node whose types are known, and writing through :class:`Emitter`. The frontends
+implement both. An importer that cannot say exactly what a node computes raises :class:`NotModelled`
+with the reason, and the node is kept opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from workbench.ops.spec import Attrs, OnnxExport
+from workbench.ops.types import TensorType
+
+
+class NotModelled(Exception):
+    """Say why an ONNX node is kept opaque: the reason goes into the coverage report."""
+
+
+class OnnxNode(Protocol):
+    """View one ONNX node and build graph values from it.
+
+    Operands and results are counted from 0; graph values are integers, as in the graph builder.
+    """
+
+    @property
+    def op_type(self) -> str:
+        """Return the ONNX name of the operator."""
+
+    @property
+    def opset(self) -> int:
+        """Return the version of the operator set that the node's domain has in the model."""
+
+    @property
+    def results(self) -> Sequence[TensorType | None]:
+        """Return the types of the node's outputs, ``None`` for an omitted one."""
+
+    def wanted(self, index: int) -> bool:
+        """Say whether something reads output ``index``."""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute as a Python value, or ``default`` where the node has none."""
+
+    def operands(self) -> list[int]:
+        """Return all operands that are given."""
+
+    def has(self, index: int) -> bool:
+        """Say whether operand ``index`` is given (optional operands may be omitted)."""
+
+    def operand(self, index: int) -> int:
+        """Return operand ``index`` as a graph value."""
+
+    def type(self, index: int) -> TensorType:
+        """Return the type of operand ``index``."""
+
+    def known(self, index: int) -> np.ndarray | None:
+        """Return operand ``index`` where it is a small constant of the model, else ``None``."""
+
+    def is_constant(self, index: int) -> bool:
+        """Say whether operand ``index`` depends on weights alone."""
+
+    def op(self, op: str, *values: int, **attrs: Any) -> int:
+        """Apply a modelled operator."""
+
+    def constant(self, array: np.ndarray) -> int:
+        """Return a weight that holds ``array``."""
+
+    def type_of(self, value: int) -> TensorType:
+        """Return the type of a graph value."""
+
+
+class Emitter(Protocol):
+    """Write ONNX nodes; values are names."""
+
+    @property
+    def opset(self) -> int:
+        """Return the version of the default operator set that is written."""
+
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Write a node with one output and return its name; attributes that are ``None`` are omitted."""
+
+    def constant(self, array: np.ndarray) -> str:
+        """Return the name of an initializer that holds ``array``."""
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """Return ``name`` in another shape; an initializer is rewritten instead of computed."""
+
+
+Importer = Callable[[OnnxNode], "int | Sequence[int]"]
+
+_IMPORTERS: dict[str, Importer] = {}
+
+
+def imports(*op_types: str) -> Callable[[Importer], Importer]:
+    """Register a function that reads these operators of ONNX's default domain."""
+
+    def register(function: Importer) -> Importer:
+        for op_type in op_types:
+            if op_type in _IMPORTERS:
+                raise ValueError(f"two importers for {op_type}")
+            _IMPORTERS[op_type] = function
+        return function
+
+    return register
+
+
+def importer_of(op_type: str) -> Importer | None:
+    """Return the function that reads ``op_type`` of the default domain, if there is one."""
+    return _IMPORTERS.get(op_type)
+
+
+def importable() -> Iterator[str]:
+    """Yield the names of the ONNX operators that can be modelled, in alphabetical order."""
+    yield from sorted(_IMPORTERS)
+
+
+def export_as(op_type: str, **renamed: str) -> OnnxExport:
+    """Return an export that writes one node of the same operands; ``renamed`` maps ONNX to our attributes.
+
+    >>> export_as("Concat", axis="axis")  # doctest: +ELLIPSIS
+    <function ...>
+    """
+
+    def export(
+        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+    ) -> str:
+        return e.node(op_type, xs, **{theirs: attrs[ours] for theirs, ours in renamed.items()})
+
+    return export
+
+
+def export_scalar(e: Emitter, like: TensorType, value: float) -> str:
+    """Write a number as an initializer of rank 0 in the dtype of ``like``."""
+    return e.constant(np.asarray(value, dtype=like.numpy_dtype()))
+
+
+_ACTIVATIONS: Final[Mapping[str, str]] = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+
+
+def export_activation(e: Emitter, name: str, act: str) -> str:
+    """Write the activation that is fused into an operator as a node of its own."""
+    return e.node(_ACTIVATIONS[act], [name]) if act in _ACTIVATIONS else name
+
+
+def is_true(n: OnnxNode, index: int) -> bool:
+    """Return a boolean operand that must be known; an omitted one is false."""
+    if not n.has(index):
+        return False
+    value = n.known(index)
+    if value is None:
+        raise NotModelled("a flag is computed at run time")
+    return bool(value.reshape(-1)[0])
+
+
+def known_ints(n: OnnxNode, index: int, attr: str, what: str) -> tuple[int, ...] | None:
+    """Return integers given as operand ``index`` or, in older operator sets, as an attribute.
+
+    Return ``None`` where neither is given; raise :class:`NotModelled` where the operand is computed at
+    run time.
+    """
+    if n.has(index):
+        value = n.known(index)
+        if value is None:
+            raise NotModelled(f"the {what} are computed at run time")
+        return tuple(int(v) for v in value.reshape(-1))
+    value = n.attr(attr)
+    return None if value is None else tuple(int(v) for v in value)
+
+
+def from_end(axis: int, rank: int) -> int:
+    """Return an axis counted from the last one; raise :class:`NotModelled` where there is no such axis.
+
+    >>> from_end(1, 4), from_end(-1, 4)
+    (-3, -1)
+    """
+    if not -rank <= axis < rank:
+        raise NotModelled(f"axis {axis} of a rank-{rank} tensor")
+    return axis if axis < 0 else axis - rank
+
+
+def only_result(n: OnnxNode) -> TensorType:
+    """Return the type of the first result; raise :class:`NotModelled` where another one is read."""
+    for i in range(1, len(n.results)):
+        if n.wanted(i):
+            raise NotModelled(f"result {i} of {n.op_type} is used")
+    kind = n.results[0]
+    assert kind is not None
+    return kind

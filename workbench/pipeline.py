@@ -6,11 +6,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, node_costs, price_egraph
-from workbench.extraction import EGraph, Solution, Status
+from workbench.extraction import EGraph, Solution
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
 from workbench.trace import StopReason, Trace

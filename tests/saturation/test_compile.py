@@ -1,0 +1,70 @@
+from dataclasses import replace
+
+import pytest
+
+from workbench.rules.pattern import App, AttrVar, Literal, Rule, Var
+from workbench.saturation.compile import RuleCompileError, compile_rule, usable
+from workbench.saturation.encoding import Constructor, Encoding
+
+from . import laws
+
+ENCODING = Encoding(4)
+
+
+def text_of(rule):
+    compiled = compile_rule(rule, 1, ENCODING)
+    assert compiled is not None
+    return compiled.text
+
+
+def test_a_law_that_keeps_the_type_needs_no_guard():
+    text = text_of(laws.RELU_FUSES)
+    assert "vec-get" not in text
+    assert "(set (ty_ n2_) s_ea_)" in text
+
+
+def test_commutativity_is_recognised_as_type_preserving():
+    assert "vec-of" not in text_of(laws.ADD_COMMUTES)
+
+
+def test_a_symmetric_pair_is_matched_once_and_counted_by_a_twin():
+    compiled = compile_rule(laws.MERGE_PAIR, 1, ENCODING)
+    assert "(ordering-min ea_ eb_)" in compiled.text
+    assert "(!= ea_ eb_)" in compiled.text
+    assert compiled.counting
+    assert compiled.growth == 4
+
+
+def test_an_asymmetric_pair_is_matched_both_ways():
+    sources = laws.MERGE_PAIR.sources
+    other = replace(sources[1], attrs=(("act", Literal("relu")),), row=None)
+    rule = replace(laws.MERGE_PAIR, sources=(sources[0], other))
+    assert "ordering-min" not in text_of(rule)
+
+
+def test_a_rule_that_can_never_apply_is_left_out():
+    x = Var("x")
+    rank_four = App("conv2d", (x, Var("w")), (), "r")
+    rule = Rule("never", (rank_four,), (App("transpose", (rank_four,), (("perm", Literal((1, 0))),)),))
+    assert compile_rule(rule, 1, ENCODING) is None
+
+
+def test_types_that_need_numbers_are_refused_on_the_right():
+    x = Var("x")
+    rule = Rule(
+        "vague",
+        (App("reduce_sum", (x,), (("axes", AttrVar("a")), ("keepdims", AttrVar("k")))),),
+        (App("reduce_max", (x,), (("axes", AttrVar("a")), ("keepdims", AttrVar("k")))),),
+    )
+    with pytest.raises(RuleCompileError, match=r"vague.*reduce_max"):
+        compile_rule(rule, 1, ENCODING)
+
+
+def test_only_rules_that_can_match_are_used():
+    compiled = [
+        compile_rule(r, i + 1, ENCODING)
+        for i, r in enumerate([laws.RELU_FUSES, laws.MERGE_PAIR, laws.ADD_COMMUTES])
+    ]
+    names = [c.rule.name for c in usable(compiled, {Constructor("matmul", 2)})]
+    assert names == ["merge-pair"]
+    assert usable(compiled, set()) == []

@@ -1,0 +1,124 @@
+"""Growth of the e-graph: e-nodes and e-classes by iteration, with the limits that held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import MaxNLocator
+
+from workbench.plots.style import BLUE, DARK_ORANGE, ORANGE, VERMILION, axes_for, paper_style, say, thousands
+from workbench.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Above this ratio of limit to size, a linear axis would press the curves flat.
+_LOG_RATIO = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Hold the sizes after each iteration; iteration 0 is the start graph."""
+
+    iterations: tuple[int, ...]
+    e_nodes: tuple[int, ...]
+    e_classes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    e_node_limit: int | None
+    iteration_limit: int | None
+    stop_reason: str | None
+    notes: tuple[tuple[int, str], ...]
+
+
+def growth_data(trace: Trace) -> Growth:
+    """Return the sizes by iteration and the limits of a saturation's trace; ``seconds`` add up."""
+    elapsed, total = [], 0.0
+    for step in trace:
+        total += step.seconds
+        elapsed.append(total)
+    return Growth(
+        iterations=tuple(s.index for s in trace),
+        e_nodes=tuple(s.e_nodes for s in trace),
+        e_classes=tuple(s.e_classes for s in trace),
+        seconds=tuple(elapsed),
+        e_node_limit=trace.meta.get("e_node_limit"),
+        iteration_limit=trace.meta.get("iteration_limit"),
+        stop_reason=trace.meta.get("stop_reason"),
+        notes=tuple((s.index, s.note) for s in trace if s.note and s.index > 0),
+    )
+
+
+def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
+    """Draw e-nodes and e-classes by iteration, the limits as lines, and why the run stopped.
+
+    The axis is logarithmic where the e-node limit lies far above the curve.
+    """
+    data = growth_data(trace)
+    with paper_style():
+        ax = axes_for(ax, (6.0, 3.6))
+        if not data.iterations:
+            return say(ax, "no steps recorded")
+        ax.plot(data.iterations, data.e_nodes, color=BLUE, marker="o", label="e-nodes")
+        ax.plot(data.iterations, data.e_classes, color=ORANGE, marker="s", linestyle="--", label="e-classes")
+        _draw_limits(data, ax)
+        _label_ends(data, ax)
+        _mark_cuts(data, ax)
+        limit = "" if data.iteration_limit is None else f" (limit {data.iteration_limit})"
+        ax.set_xlabel("iteration" + limit)
+        ax.set_ylabel("count")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_title(_title(trace, data))
+        ax.legend(loc="best", ncols=2)
+    return ax
+
+
+def _title(trace: Trace, data: Growth) -> str:
+    graph = trace.meta.get("graph", "e-graph")
+    stop = f": {data.stop_reason}" if data.stop_reason else ""
+    return f"Growth, {graph}{stop} after {data.iterations[-1]} iterations, {data.seconds[-1]:.2f} s"
+
+
+def _draw_limits(data: Growth, ax: Axes) -> None:
+    top = max(data.e_nodes)
+    if data.e_node_limit is not None:
+        if data.e_node_limit > _LOG_RATIO * top:
+            ax.set_yscale("log")
+            ax.set_ylim(min(data.e_classes) / 1.6, data.e_node_limit * 2.2)
+        else:
+            ax.set_ylim(0, max(top, data.e_node_limit) * 1.14)
+        ax.axhline(data.e_node_limit, color=VERMILION, linestyle=":", linewidth=1.4)
+        ax.annotate(
+            f"e-node limit {thousands(data.e_node_limit)}",
+            (0.01, data.e_node_limit),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            color=VERMILION,
+            fontsize=9,
+        )
+    if data.iteration_limit is not None and data.iterations[-1] >= data.iteration_limit:
+        ax.axvline(data.iteration_limit, color=VERMILION, linestyle=":", linewidth=1.4)
+
+
+def _label_ends(data: Growth, ax: Axes) -> None:
+    for value, colour in ((data.e_nodes[-1], BLUE), (data.e_classes[-1], DARK_ORANGE)):
+        ax.annotate(
+            thousands(value),
+            (data.iterations[-1], value),
+            xytext=(7, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=9,
+            va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )
+    span = max(1, data.iterations[-1])
+    ax.set_xlim(-0.05 * span, 1.13 * span)
+
+
+def _mark_cuts(data: Growth, ax: Axes) -> None:
+    sizes = dict(zip(data.iterations, data.e_nodes, strict=True))
+    cut = [i for i, _ in data.notes]
+    if cut:
+        ax.plot(cut, [sizes[i] for i in cut], "x", color=VERMILION, markersize=9, label="iteration cut")

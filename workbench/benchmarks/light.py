@@ -1,0 +1,104 @@
+"""The nine real architectures that come with the ``onnx`` package, with weights generated.
+
+Their files hold the constant 0.02 in place of every large weight. A network of equal weights computes
+next to nothing, and most mistakes in it cannot be seen; here each gets seeded random weights of the
+size its role calls for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, numpy_helper
+
+_PREFIX: Final = "light_"
+#: Inputs of BatchNormalization: name of the role by position.
+_NORMALISATION: Final = {1: "scale", 2: "shift", 3: "shift", 4: "scale"}
+
+
+def _folder() -> Path:
+    return Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def light_names() -> list[str]:
+    """Return the names of the real architectures that are there."""
+    return sorted(p.stem.removeprefix(_PREFIX) for p in _folder().glob(f"{_PREFIX}*.onnx"))
+
+
+def light_path(name: str) -> Path:
+    """Return the file of an architecture; raise ValueError with the nearest names where there is none."""
+    names = light_names()
+    if name not in names:
+        if not names:
+            raise ValueError(f"the installed onnx {onnx.__version__} brings no light models")
+        near = difflib.get_close_matches(name, names, 3, 0.3) or names
+        raise ValueError(f"no architecture is called {name!r}; did you mean {', '.join(near)}?")
+    return _folder() / f"{_PREFIX}{name}.onnx"
+
+
+def light_model(name: str, seed: int = 0) -> ModelProto:
+    """Return an architecture with seeded random weights as initializers.
+
+    Kernels and matrices are normal with variance 1 / fan-in, which keeps activations in range in most
+    of the networks; normalisation scales and variances lie in [0.5, 1.5], biases and means are normal
+    with deviation 0.1. Weights that the file holds itself stay.
+    """
+    model = onnx.load(str(light_path(name)))
+    graph = model.graph
+    shapes = {
+        t.name: numpy_helper.to_array(t) for t in graph.initializer if t.data_type == onnx.TensorProto.INT64
+    }
+    readers: dict[str, tuple[NodeProto, int]] = {}
+    for node in graph.node:
+        for position, value in enumerate(node.input):
+            readers.setdefault(value, (node, position))
+    random = np.random.default_rng(seed)
+    kept, spent = [], set()
+    for node in graph.node:
+        if node.op_type != "ConstantOfShape" or node.input[0] not in shapes:
+            kept.append(node)
+            continue
+        spent.add(node.input[0])
+        shape = tuple(int(n) for n in shapes[node.input[0]])
+        values = _weight(readers, node.output[0], shape, random)
+        graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
+    del graph.node[:]
+    graph.node.extend(kept)
+    spent -= {value for node in kept for value in node.input}
+    for field in (graph.initializer, graph.input):
+        remaining = [entry for entry in field if entry.name not in spent]
+        del field[:]
+        field.extend(remaining)
+    graph.name = name
+    model.ir_version = max(model.ir_version, 4)  # from 4 on an initializer need not be an input
+    return model
+
+
+def _weight(
+    readers: dict[str, tuple[NodeProto, int]], name: str, shape: tuple[int, ...], random: np.random.Generator
+) -> np.ndarray:
+    role = "kernel" if len(shape) > 1 else "shift"
+    reader, position = readers.get(name, (None, 0))
+    while reader is not None and reader.op_type in ("Unsqueeze", "Reshape", "Transpose") and position == 0:
+        reader, position = readers.get(reader.output[0], (None, 0))
+    if reader is not None and reader.op_type == "BatchNormalization":
+        role = _NORMALISATION.get(position, role)
+    elif reader is not None and reader.op_type == "Mul":
+        role = "scale"
+    if role == "scale":
+        values = random.uniform(0.5, 1.5, shape)
+    elif role == "shift":
+        values = random.normal(0.0, 0.1, shape)
+    else:
+        transposed = (
+            reader is None
+            or reader.op_type == "Conv"
+            or any(a.name == "transB" and a.i for a in reader.attribute)
+        )
+        fan_in = int(np.prod(shape[1:])) if transposed else shape[0]
+        values = random.normal(0.0, (1.0 / max(1, fan_in)) ** 0.5, shape)
+    return values.astype(np.float32)

@@ -1,0 +1,53 @@
+"""Write results so that a file appears whole or not at all, and find out early whether it can."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+class UnwritableOutput(OSError):
+    """Say that a result cannot be written where it was asked for, and what to do."""
+
+
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """Return ``path`` when a file can be written there; raise :class:`UnwritableOutput` otherwise.
+
+    Called before long work. A file that is there already is left as it is.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise UnwritableOutput(f"{target} is a folder; name the file to write in it")
+    if not target.parent.is_dir():
+        raise UnwritableOutput(f"the folder {target.parent} does not exist; create it first")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise UnwritableOutput(f"nothing can be written in {target.parent}: {error.strerror}") from None
+    if target.exists() and not os.access(target, os.W_OK):
+        raise UnwritableOutput(f"{target} is write-protected; name another file")
+    return target
+
+
+def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write ``content`` (text as UTF-8) under a temporary name and rename it; raise OSError on failure."""
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,441 @@
+r"""The text language of rules: one law a line.
+
+::
+
+    name: lhs => rhs where cond, cond   @ provenance, provenance
+    name: lhs <=> rhs                            # also read backwards, as name-back
+    name: lhs1 ; lhs2 => rhs1 ; rhs2             # a multi-pattern rule
+    name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
+
+A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` stands for the attributes not named.
+``#`` starts a comment, a line that ends in ``\\`` goes on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from workbench.graph.text import format_attr
+from workbench.ops import ACTIVATIONS, Attr, OpSpec, operators, spec_of
+from workbench.ops.spec import MANY
+from workbench.ops.types import DTYPE_CODES
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    AttrExpr,
+    AttrVar,
+    Compare,
+    DimOf,
+    IntExpr,
+    Literal,
+    RankOf,
+    Rule,
+    Term,
+    Var,
+    Vector,
+    subterms,
+    tensor_variables,
+)
+
+T = TypeVar("T")
+
+
+class RuleSyntaxError(ValueError):
+    """Say where a rule's text is wrong, what was expected, and what came."""
+
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%]))"
+)
+_NAME: Final = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
+_RELATIONS: Final = ("=", "!=", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    column: int
+
+
+class _Parser:
+    """Read one rule by recursive descent."""
+
+    def __init__(self, text: str, offset: int, where: str) -> None:
+        self.text, self.where = text, where
+        self.tokens: list[_Token] = []
+        at = 0
+        while text[at:].strip():
+            found = _TOKEN.match(text, at)
+            if found is None:
+                column = at + len(text[at:]) - len(text[at:].lstrip())
+                self.tokens.append(_Token("end", "", column + offset))
+                self.at = len(self.tokens) - 1
+                raise self.error(f"unexpected character {text[column]!r}")
+            kind = str(found.lastgroup)
+            self.tokens.append(_Token(kind, found[kind], found.start(kind) + offset))
+            at = found.end()
+        self.tokens.append(_Token("end", "", len(text) + offset))
+        self.at = 0
+
+    # -- tokens -----------------------------------------------------------------------------------
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.at]
+
+    def error(self, message: str) -> RuleSyntaxError:
+        return RuleSyntaxError(f"{self.where}, column {self.token.column + 1}: {message}")
+
+    def accept(self, text: str) -> bool:
+        if self.token.text == text and self.token.kind != "end":
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            came = repr(self.token.text) if self.token.text else "the end"
+            raise self.error(f"expected {text!r}, found {came}")
+
+    def name(self, what: str) -> str:
+        if self.token.kind != "name":
+            came = repr(self.token.text) if self.token.text else "the end"
+            raise self.error(f"expected {what}, found {came}")
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def list_of(self, item: Callable[[], T], close: str) -> list[T]:
+        items: list[T] = []
+        while not self.accept(close):
+            if items:
+                self.expect(",")
+            items.append(item())
+        return items
+
+    # -- terms ------------------------------------------------------------------------------------
+    def term(self) -> Term:
+        """Read a variable or an application."""
+        name = self.name("an operator or a variable")
+        if self.token.text not in ("[", "("):
+            return Var(name, self.accept("*"))
+        spec = self.lookup(name)
+        attrs: list[tuple[str, AttrExpr]] = []
+        row: str | None = None
+        if self.accept("["):
+            for key, value in self.list_of(lambda: self.attribute(spec), "]"):
+                if value is None:
+                    if row is not None:
+                        raise self.error(f"a second row variable {key!r} (the first is {row!r})")
+                    row = key
+                elif key in dict(attrs):
+                    raise self.error(f"{key} is given twice")
+                else:
+                    attrs.append((key, value))
+        self.expect("(")
+        args = tuple(self.list_of(self.term, ")"))
+        starred = any(isinstance(a, Var) and a.starred for a in args)
+        if not starred and not spec.min_inputs <= len(args) <= spec.max_inputs:
+            most = "or more" if spec.max_inputs >= MANY else f"to {spec.max_inputs}"
+            raise self.error(f"{name} takes {spec.min_inputs} {most} operands, not {len(args)}")
+        return App(name, args, tuple(attrs), row)
+
+    def lookup(self, name: str) -> OpSpec:
+        try:
+            spec = spec_of(name)
+        except LookupError as error:
+            self.at -= 1
+            raise self.error(str(error)) from None
+        if spec.leaf:
+            raise self.error(f"{name} cannot stand in a rule")
+        return spec
+
+    def attribute(self, spec: OpSpec) -> tuple[str, AttrExpr | None]:
+        name = self.name("an attribute")
+        if not self.accept("="):
+            if name in spec.attr_names:
+                raise self.error(f"{name} is an attribute of {spec.name}: write {name}=...")
+            return name, None
+        if name not in spec.attr_names:
+            near = difflib.get_close_matches(name, spec.attr_names, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise self.error(f"{spec.name} has no attribute {name!r}{hint}")
+        attr = spec.attrs[spec.attr_names.index(name)]
+        return name, self.value(attr)
+
+    def value(self, attr: Attr) -> AttrExpr:
+        if attr.kind in ("act", "dtype"):
+            word = self.name(f"a value of {attr.name}")
+            known = ACTIVATIONS if attr.kind == "act" else tuple(DTYPE_CODES)
+            return Literal(word) if word in known else AttrVar(word)
+        if self.token.text == "(" and attr.kind in ("ints", "axes", "perm", "shape"):
+            self.accept("(")
+            items = tuple(self.list_of(self.integer, ")"))
+            if attr.kind == "ints" and len(items) != attr.length:
+                raise self.error(f"{attr.name} takes {attr.length} integers, not {len(items)}")
+            if all(isinstance(i, Literal) for i in items):
+                return Literal(tuple(i.value for i in items))  # type: ignore[union-attr, misc]
+            return Vector(items)
+        return self.integer()
+
+    # -- integers ---------------------------------------------------------------------------------
+    def integer(self) -> IntExpr:
+        """Read a sum."""
+        left = self.product()
+        while self.token.text in ("+", "-"):
+            operator = self.token.text
+            self.at += 1
+            left = Arith(operator, left, self.product())
+        return left
+
+    def product(self) -> IntExpr:
+        left = self.atom()
+        while self.token.text in ("*", "//", "%"):
+            operator = self.token.text
+            self.at += 1
+            left = Arith(operator, left, self.atom())
+        return left
+
+    def atom(self) -> IntExpr:
+        if self.accept("("):
+            inner = self.integer()
+            self.expect(")")
+            return inner
+        if self.accept("-"):
+            value = self.atom()
+            if isinstance(value, Literal) and not isinstance(value.value, str | tuple):
+                return Literal(-value.value)
+            return Arith("-", Literal(0), value)
+        if self.token.kind == "number":
+            text = self.token.text
+            self.at += 1
+            return Literal(int(text) if text.isdigit() else float(text))
+        name = self.name("a number or a variable")
+        if not self.accept("("):
+            return AttrVar(name)
+        if name == "dim":
+            var = self.name("a tensor variable")
+            self.expect(",")
+            axis = self.atom()
+            self.expect(")")
+            if not isinstance(axis, Literal) or not isinstance(axis.value, int) or axis.value >= 0:
+                raise self.error("dim counts axes from the last: dim(x, -1)")
+            return DimOf(var, axis.value)
+        if name == "rank":
+            var = self.name("a tensor variable")
+            self.expect(")")
+            return RankOf(var)
+        if name in ("max", "min", "compose"):
+            left = self.integer()
+            self.expect(",")
+            right = self.integer()
+            self.expect(")")
+            return Arith(name, left, right)
+        raise self.error(f"unknown function {name!r}; known: dim, rank, max, min, compose")
+
+    def condition(self) -> Compare:
+        left = self.integer()
+        relation = self.token.text
+        if relation not in _RELATIONS:
+            raise self.error(f"expected one of {' '.join(_RELATIONS)}, found {relation!r}")
+        self.at += 1
+        return Compare(relation, left, self.integer())
+
+    # -- rules ------------------------------------------------------------------------------------
+    def rule(self, name: str) -> list[Rule]:
+        """Read the law itself; two rules where it is read both ways."""
+        each = self.token.text == "each" and self.tokens[self.at + 1].kind == "name"
+        if each:
+            self.at += 1
+        sources = self.side()
+        both = self.accept("<=>")
+        if not both:
+            self.expect("=>")
+        targets = self.side()
+        conditions: list[Compare] = []
+        if self.accept("where"):
+            conditions.append(self.condition())
+            while self.accept(","):
+                conditions.append(self.condition())
+        if self.token.kind != "end":
+            raise self.error(f"expected the end of the rule, found {self.token.text!r}")
+        if len(sources) != len(targets):
+            raise self.error(f"{len(sources)} sources but {len(targets)} targets")
+        rules = [(name, sources, targets)]
+        if both:
+            rules.append((f"{name}-back", targets, sources))
+        return [self.checked(n, s, t, tuple(conditions), each) for n, s, t in rules]
+
+    def side(self) -> tuple[Term, ...]:
+        terms = [self.term()]
+        while self.accept(";"):
+            terms.append(self.term())
+        return tuple(terms)
+
+    def checked(
+        self,
+        name: str,
+        sources: tuple[Term, ...],
+        targets: tuple[Term, ...],
+        conditions: tuple[Compare, ...],
+        each: bool,
+    ) -> Rule:
+        patterns = [s for s in sources if isinstance(s, App)]
+        if len(patterns) != len(sources):
+            raise self.error("a left-hand side is an operator's application, not a bare variable")
+        bound = {v for s in sources for v in tensor_variables(s)}
+        free = [v for t in targets for v in tensor_variables(t) if v not in bound]
+        if free:
+            raise self.error(f"{free[0]} stands on the right-hand side only")
+        attrs = {v for s in sources for v in attribute_variables(s)}
+        used = [v for t in targets for v in attribute_variables(t)]
+        used += [v for c in conditions for side in (c.left, c.right) for v in _names(side)]
+        for kind, variable in used:
+            known = bound if kind == "tensor" else {n for k, n in attrs if k == kind}
+            if variable not in known:
+                raise self.error(f"{variable} is not bound on the left-hand side")
+        starred = any(isinstance(t, Var) and t.starred for s in sources for t in subterms(s))
+        if each != starred:
+            raise self.error("starred variables and 'each' go together")
+        if each and not (len(targets) == 1 and isinstance(targets[0], App) and targets[0].op == "slice"):
+            raise self.error("the target of an 'each' rule is slice[axis=...](merged)")
+        return Rule(name, tuple(patterns), targets, conditions, each=each)
+
+
+def _names(expr: Any) -> Iterator[tuple[str, str]]:
+    """Yield the variables of an attribute expression: ("attr" or "tensor", name)."""
+    if isinstance(expr, AttrVar):
+        yield "attr", expr.name
+    elif isinstance(expr, Vector):
+        for item in expr.items:
+            yield from _names(item)
+    elif isinstance(expr, Arith):
+        yield from _names(expr.left)
+        yield from _names(expr.right)
+    elif isinstance(expr, DimOf | RankOf):
+        yield "tensor", expr.var
+
+
+def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:
+    """Yield the attribute, row and measured tensor variables of a term: (kind, name)."""
+    for sub in subterms(term):
+        if isinstance(sub, App):
+            if sub.row is not None:
+                yield "row", sub.row
+            for _, expr in sub.attrs:
+                yield from _names(expr)
+
+
+def parse_rules(text: str, file: str = "") -> list[Rule]:
+    """Read all rules of a text; raise :class:`RuleSyntaxError` with file, line and column.
+
+    >>> [r.name for r in parse_rules("twice: neg(neg(x)) => x")]
+    ['twice']
+    """
+    rules: list[Rule] = []
+    names: set[str] = set()
+    for number, line in _lines(text):
+        found = parse_rule(line, file=file, line=number)
+        for rule in found:
+            if rule.name in names:
+                raise RuleSyntaxError(f"{_place(file, number)}: a second rule is called {rule.name}")
+            names.add(rule.name)
+        rules += found
+    return rules
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    pending, start = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)
+        start = start if pending else number
+        if line.rstrip().endswith("\\"):
+            pending += line.rstrip()[:-1] + " "
+            continue
+        if (pending + line).strip():
+            yield start, pending + line
+        pending = ""
+    if pending.strip():
+        yield start, pending
+
+
+def _without_comment(line: str) -> str:
+    # Provenance such as taso#77 holds the sign that elsewhere starts a comment.
+    law, _, rest = line.partition("@")
+    if "#" in law:
+        return law.split("#", 1)[0]
+    return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]
+
+
+def _place(file: str, line: int) -> str:
+    return f"{file or 'rule'}, line {line}" if line else (file or "rule")
+
+
+def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
+    """Read one line; return its rule, or two where the law is read both ways."""
+    where = _place(file, line)
+    law, _, origin = text.partition("@")
+    name, colon, body = law.partition(":")
+    if not colon:
+        raise RuleSyntaxError(f"{where}: expected 'name: lhs => rhs', found {text.strip()!r}")
+    if not _NAME.match(name.strip()):
+        raise RuleSyntaxError(f"{where}: {name.strip()!r} is no name: use kebab-case")
+    provenance = tuple(p.strip() for p in origin.split(",") if p.strip())
+    parser = _Parser(body, len(name) + 1, where)
+    return [replace(rule, provenance=provenance, file=file, line=line) for rule in parser.rule(name.strip())]
+
+
+# -- writing --------------------------------------------------------------------------------------
+_STRENGTH: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
+
+
+def format_expr(expr: Any, strength: int = 0) -> str:
+    """Return an attribute expression as text."""
+    if isinstance(expr, Literal):
+        return format_attr(expr.value)
+    if isinstance(expr, AttrVar):
+        return expr.name
+    if isinstance(expr, DimOf):
+        return f"dim({expr.var}, {expr.axis})"
+    if isinstance(expr, RankOf):
+        return f"rank({expr.var})"
+    if isinstance(expr, Vector):
+        return "(" + ", ".join(format_expr(i) for i in expr.items) + ")"
+    if expr.operator not in _STRENGTH:
+        return f"{expr.operator}({format_expr(expr.left)}, {format_expr(expr.right)})"
+    own = _STRENGTH[expr.operator]
+    text = f"{format_expr(expr.left, own)} {expr.operator} {format_expr(expr.right, own + 1)}"
+    return f"({text})" if own < strength else text
+
+
+def format_term(term: Term) -> str:
+    """Return a term as text."""
+    if isinstance(term, Var):
+        return term.name + "*" * term.starred
+    inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
+    if term.row is not None:
+        inside.append(term.row)
+    attrs = f"[{', '.join(inside)}]" if inside else ""
+    return f"{term.op}{attrs}({', '.join(map(format_term, term.args))})"
+
+
+def format_rule(rule: Rule) -> str:
+    """Return a rule as a line that :func:`parse_rule` reads back."""
+    law = " ; ".join(map(format_term, rule.sources)) + " => "
+    law += " ; ".join(map(format_term, rule.targets))
+    if rule.conditions:
+        law += " where " + ", ".join(
+            f"{format_expr(c.left)} {c.relation} {format_expr(c.right)}" for c in rule.conditions
+        )
+    each = "each " if rule.each else ""
+    origin = f"  @ {', '.join(rule.provenance)}" if rule.provenance else ""
+    return f"{rule.name}: {each}{law}{origin}"
+
+
+def known_operators() -> list[str]:
+    """Return the operators that may stand in a rule."""
+    return [spec.name for spec in operators() if not spec.leaf]

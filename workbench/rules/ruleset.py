@@ -1,0 +1,185 @@
+"""Sets of rules: the library's, a file's, or one's own."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.rules.language import format_rule, parse_rules
+from workbench.rules.pattern import Rule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Named sets made of the library's files.
+SETS: Final[dict[str, tuple[str, ...]]] = {
+    "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge"),
+    "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
+    "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "pairs"),
+    "all": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "pairs", "ac"),
+}
+
+
+class UnknownRuleSet(LookupError):
+    """Say which rule sets there are, and which is nearest to the one asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Hold rules in order, by distinct names."""
+
+    name: str
+    rules: tuple[Rule, ...]
+
+    def __post_init__(self) -> None:
+        names = [r.name for r in self.rules]
+        double = {n for n in names if names.count(n) > 1}
+        if double:
+            raise ValueError(f"rule set {self.name}: {', '.join(sorted(double))} more than once")
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, name: str) -> Rule:
+        for rule in self.rules:
+            if rule.name == name:
+                return rule
+        near = difflib.get_close_matches(name, [r.name for r in self.rules], 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise KeyError(f"no rule is called {name!r} in {self.name}{hint}")
+
+    def __add__(self, other: Iterable[Rule]) -> RuleSet:
+        known = {r.name for r in self.rules}
+        more = tuple(r for r in other if r.name not in known)
+        return RuleSet(f"{self.name}+{getattr(other, 'name', 'more')}", self.rules + more)
+
+    def select(self, *patterns: str) -> RuleSet:
+        """Return the rules whose names match one of the patterns (``conv-*``)."""
+        kept = tuple(r for r in self.rules if _matches(r.name, patterns))
+        if not kept:
+            raise LookupError(f"no rule of {self.name} matches {', '.join(patterns)}")
+        return RuleSet(f"{self.name}[{', '.join(patterns)}]", kept)
+
+    def without(self, *patterns: str) -> RuleSet:
+        """Return the rules whose names match none of the patterns."""
+        kept = tuple(r for r in self.rules if not _matches(r.name, patterns))
+        return RuleSet(f"{self.name} without {', '.join(patterns)}", kept)
+
+    @property
+    def single(self) -> RuleSet:
+        """Return the rules that rewrite one root."""
+        return RuleSet(f"{self.name}, single", tuple(r for r in self.rules if not r.multi))
+
+    @property
+    def multi(self) -> RuleSet:
+        """Return the rules that rewrite several roots at once."""
+        return RuleSet(f"{self.name}, multi", tuple(r for r in self.rules if r.multi))
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per rule: name, law, kind, provenance, status and how that is known."""
+        import pandas as pd
+
+        known = statuses()
+        rows = []
+        for rule in self.rules:
+            law = format_rule(rule).partition(": ")[2].partition("  @")[0]
+            record = known.get(rule.name, {})
+            rows.append(
+                (
+                    rule.name,
+                    law,
+                    "multi" if rule.multi else "single",
+                    ", ".join(rule.provenance),
+                    record.get("status", "unknown"),
+                    record.get("draws", 0),
+                )
+            )
+        columns = ["name", "law", "kind", "provenance", "status", "draws"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def __repr__(self) -> str:
+        multi = len(self.multi) if any(r.multi for r in self.rules) else 0
+        lines = [f"RuleSet {self.name!r}: {len(self.rules)} rules, {multi} multi-pattern"]
+        for rule in self.rules[:8]:
+            text = format_rule(rule).partition("  @")[0]
+            lines.append("  " + (text if len(text) <= 100 else text[:97] + "…"))
+        if len(self.rules) > 8:
+            lines.append(f"  … {len(self.rules) - 8} more")
+        return "\n".join(lines)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, p) for p in patterns)
+
+
+def library() -> Path:
+    """Return the folder of the rule library: in the repository, or inside an installed package."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_rules", package.parent / "rules"):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError("the rule library (*.rules) is missing from this installation")
+
+
+def load_rules(path: str | os.PathLike[str]) -> RuleSet:
+    """Read a file of rules; raise :class:`~workbench.rules.language.RuleSyntaxError` where it is wrong."""
+    file = Path(path)
+    return RuleSet(file.stem, tuple(parse_rules(file.read_text(encoding="utf-8"), file.name)))
+
+
+def rule_sets() -> list[str]:
+    """Return the names of the library's rule sets: the named ones, then one per file."""
+    return [*SETS, *sorted(p.stem for p in library().glob("*.rules"))]
+
+
+def rule_set(name: str) -> RuleSet:
+    """Return a rule set of the library, or of a file where ``name`` ends in ``.rules``.
+
+    Raise :class:`UnknownRuleSet` with the nearest name.
+
+    >>> len(rule_set("merge").single)
+    0
+    """
+    if name.endswith(".rules"):
+        return load_rules(name)
+    if name in SETS:
+        rules = [r for stem in SETS[name] for r in load_rules(library() / f"{stem}.rules")]
+        return RuleSet(name, tuple(r for r in rules if _trusted(r)))
+    file = library() / f"{name}.rules"
+    if file.is_file():
+        return load_rules(file)
+    near = difflib.get_close_matches(name, rule_sets(), 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UnknownRuleSet(
+        f"no rule set is called {name!r}{hint} There are: {', '.join(rule_sets())}; "
+        "a path that ends in .rules is read as a file"
+    )
+
+
+def statuses() -> dict[str, dict[str, Any]]:
+    """Return what is known of the library's rules: status, draws, counterexample, by rule name."""
+    file = library() / "status.json"
+    if not file.is_file():
+        return {}
+    record: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rules"]
+    return record
+
+
+def _trusted(rule: Rule) -> bool:
+    # A rule is used by default only when tested (or proved) as it stands, and never refuted.
+    record = statuses().get(rule.name)
+    return record is not None and record["status"] in ("tested", "proved") and record["law"] == law_of(rule)
+
+
+def law_of(rule: Rule) -> str:
+    """Return a rule's law without name and provenance: what a status is about."""
+    return format_rule(rule).partition(": ")[2].partition("  @")[0]

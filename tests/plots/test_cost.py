@@ -14,7 +14,6 @@ def test_operators_come_dearest_first_with_both_costs():
         ("concat", 0.0, 5.0),
         ("relu", 4.0, 0.0),
     )
-    assert data.change == pytest.approx(-0.6)
     assert data.curve == ((0, 50.0), (1, 30.0), (2, 20.0))
 
 

@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from workbench.plots.style import BLUE, FAINT, GREEN, GREY, INK, axes_for, paper_style
 from workbench.trace import Trace
+from workbench.units import change, microseconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,11 +30,6 @@ class Costs:
     bound: float | None
     operators: tuple[tuple[str, float, float], ...]
     curve: tuple[tuple[int, float], ...]
-
-    @property
-    def change(self) -> float:
-        """Return the relative change of the cost: -0.25 is a quarter less."""
-        return self.after / self.before - 1 if self.before > 0 else 0.0
 
 
 def cost_data(trace: Trace, most: int = 8) -> Costs:
@@ -65,17 +61,6 @@ def cost_data(trace: Trace, most: int = 8) -> Costs:
     )
 
 
-def microseconds(value: float) -> str:
-    """Write a cost with its unit.
-
-    >>> microseconds(212.54), microseconds(48210.0)
-    ('212.5 µs', '48.21 ms')
-    """
-    if value >= 10_000:
-        return f"{value / 1000:.4g} ms"
-    return f"{value:.1f} µs" if value >= 10 else f"{value:.3g} µs"
-
-
 def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Axes:
     """Draw the cost before and after by operator, with the totals in the title."""
     data = cost_data(trace, most)
@@ -104,7 +89,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
         ax.set_xlabel(f"cost in {unit} ({data.source})")
         ax.set_title(
             f"Cost {microseconds(data.before)} → {microseconds(data.after)} "
-            f"({data.change * 100:+.1f} %)".replace("-", "−")
+            f"({change(data.before, data.after)})"
         )
         ax.legend(loc="lower right")
     return ax

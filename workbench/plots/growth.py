@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
-from workbench.plots.style import BLUE, DARK_ORANGE, ORANGE, VERMILION, axes_for, paper_style, say, thousands
+from workbench.plots.style import BLUE, DARK_ORANGE, ORANGE, VERMILION, axes_for, paper_style, say
 from workbench.trace import Trace
+from workbench.units import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -78,12 +78,3 @@ def say(ax: Axes, text: str) -> Axes:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
-
-
-def thousands(value: float) -> str:
-    r"""Write a count with a thin space between groups of three digits.
-
-    >>> thousands(50000)
-    '50\u202f000'
-    """
-    return f"{value:,.0f}".replace(",", "\u202f")

@@ -1,0 +1,21 @@
+import pytest
+
+from workbench.units import change, microseconds, thousands
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0.0 µs"), (3.14159, "3.142 µs"), (9999.0, "9999.0 µs"), (1e6, "1000 ms")]
+)
+def test_times_carry_the_unit_that_suits_them(value, text):
+    assert microseconds(value) == text
+
+
+def test_changes_have_a_sign_even_when_there_is_none():
+    assert change(100.0, 150.0) == "+50.0 %"
+    assert change(100.0, 99.99) == "±0.0 %"
+    assert change(0.0, 5.0) == "±0.0 %"
+
+
+def test_counts_are_grouped():
+    assert thousands(999) == "999"
+    assert thousands(1234567).replace("\u202f", " ") == "1 234 567"

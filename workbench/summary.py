@@ -1,0 +1,78 @@
+"""The figures of a result as text: what the table on the terminal and the report both show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.units import change, microseconds, thousands
+
+if TYPE_CHECKING:
+    from workbench.pipeline import Optimized
+    from workbench.timing import Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold one line of a summary: what, the seconds it took (``None`` where that says nothing), figures."""
+
+    what: str
+    seconds: float | None
+    figures: str
+
+
+def summary_rows(
+    result: Optimized, *, written: Iterable[str] = (), timing: Timing | None = None
+) -> list[Row]:
+    """Return the summary of a result, one row a stage, in the order of the way through."""
+    seconds = result.seconds
+    operators = sum(result.original.operators().values())
+    loaded = f"{thousands(operators)} operators"
+    if result.coverage is not None:
+        modelled, opaque = sum(result.coverage.modelled.values()), sum(result.coverage.opaque.values())
+        kept = f", {opaque} kept as they came" if opaque else ""
+        loaded += f"; {modelled} of {modelled + opaque} of the model's modelled{kept}"
+    solution = result.solution
+    rows = [
+        Row("import", seconds.get("import"), loaded),
+        Row("engine", seconds.get("engine"), f"rules compiled ({result.settings['rules']}), engine started"),
+        Row(
+            "saturation",
+            seconds.get("saturation"),
+            f"{thousands(result.e_nodes)} e-nodes, {thousands(result.e_classes)} e-classes after "
+            f"{result.iterations} iterations: {result.stop_reason.value}",
+        ),
+        Row("pricing", seconds.get("pricing"), result.cost_source),
+        Row(
+            "extraction",
+            seconds.get("extraction"),
+            f"{solution.method}: {solution.status.value} ({solution.scope}), "
+            f"bound {microseconds(solution.bound)}",
+        ),
+    ]
+    if result.certificate is not None:
+        rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
+    rows += [Row("written", None, text) for text in written]
+    rows.append(
+        Row(
+            "cost",
+            None,
+            f"{microseconds(result.cost_before)} → {microseconds(result.cost_after)} "
+            f"({change(result.cost_before, result.cost_after)}), {result.cost_source}",
+        )
+    )
+    if timing is not None:
+        rows.append(Row("timing", timing.seconds, str(timing)))
+    rows.append(Row("operators", None, operator_changes(result)))
+    rows.append(Row("rules", None, ", ".join(result.rules) or "none: the original is the best found"))
+    return rows
+
+
+def operator_changes(result: Optimized) -> str:
+    """Say which operators became fewer or more."""
+    before, after = result.original.operators(), result.graph.operators()
+    names = sorted({*before, *after}, key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n))
+    changed = [f"{n} {before.get(n, 0)} → {after.get(n, 0)}" for n in names if before.get(n) != after.get(n)]
+    total = f"{sum(before.values())} → {sum(after.values())}"
+    return f"{total}: {', '.join(changed)}" if changed else f"{total}, unchanged"

@@ -1,0 +1,165 @@
+"""End-to-end time of two models, measured in alternation, so that the machine's moods hit both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from workbench.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Hold medians and quartiles in microseconds of runs made in alternation.
+
+    ``seconds`` is what the measuring took. ``after`` is slower only where ``slower`` says so: where its
+    median lies above the original's by more than the runs of either scatter.
+    """
+
+    before: float
+    after: float
+    before_quartiles: tuple[float, float]
+    after_quartiles: tuple[float, float]
+    rounds: int
+    executor: str
+    seconds: float = 0.0
+
+    @property
+    def speedup(self) -> float:
+        """Return before / after."""
+        return self.before / self.after if self.after > 0 else 1.0
+
+    @property
+    def slower(self) -> bool:
+        """Say whether the second model is slower beyond the scatter of the runs."""
+        scatter = max(q[1] - q[0] for q in (self.before_quartiles, self.after_quartiles))
+        return self.after - self.before > scatter
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "before_quartiles": list(self.before_quartiles),
+            "after_quartiles": list(self.after_quartiles),
+            "speedup": self.speedup,
+            "rounds": self.rounds,
+            "executor": self.executor,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.before / 1000:.3g} → {self.after / 1000:.3g} ms ({self.speedup:.2f}×), medians of "
+            f"{self.rounds} runs in alternation, {self.executor}"
+        )
+
+
+def alternate(
+    runs: Sequence[Callable[[], object]],
+    *,
+    seconds: float,
+    least: int = 5,
+    most: int = 200,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Run each of ``runs`` in turn, the order reversed each round, and return the seconds each took.
+
+    Ends after ``seconds``, but not before ``least`` rounds and at the latest after ``most``. One round
+    before the first is a warm-up and not counted.
+    """
+    if seconds <= 0 or least < 1 or most < least:
+        raise ValueError(f"seconds > 0 and 1 <= least <= most are needed, not {seconds}, {least}, {most}")
+    for run in runs:
+        run()
+    taken: list[list[float]] = [[] for _ in runs]
+    began = clock()
+    for number in range(most):
+        if number >= least and clock() - began >= seconds:
+            break
+        order = range(len(runs)) if number % 2 == 0 else range(len(runs) - 1, -1, -1)
+        for i in order:
+            start = clock()
+            runs[i]()
+            taken[i].append(clock() - start)
+    return taken
+
+
+def compare(
+    before: Graph | ModelProto,
+    after: Graph | ModelProto,
+    *,
+    seconds: float = 5.0,
+    threads: int | None = None,
+    optimise: bool = True,
+    seed: int = 0,
+) -> Timing:
+    """Measure two models with the same inputs in ONNX Runtime on the CPU.
+
+    ``threads`` bounds the threads of an operator (default: all cores); with ``optimise=False`` the
+    runtime's own graph optimisations are off. Raise
+    :class:`~workbench.frontends.RuntimeFailure` where the runtime refuses a model.
+    """
+    import onnxruntime as ort
+
+    began = time.perf_counter()
+    sessions = [_session(model, threads, optimise) for model in (before, after)]
+    feeds = _inputs(sessions[0], seed)
+    taken = alternate([lambda s=s: s.run(None, feeds) for s in sessions], seconds=seconds)  # type: ignore[misc]
+    figures = [np.percentile(np.array(t) * 1e6, [25, 50, 75]) for t in taken]
+    cores = f"{threads} thread{'s' if threads != 1 else ''}" if threads else "all cores"
+    own = "its optimiser on" if optimise else "its optimiser off"
+    return Timing(
+        before=float(figures[0][1]),
+        after=float(figures[1][1]),
+        before_quartiles=(float(figures[0][0]), float(figures[0][2])),
+        after_quartiles=(float(figures[1][0]), float(figures[1][2])),
+        rounds=len(taken[0]),
+        executor=f"ONNX Runtime {ort.__version__}, CPU, {cores}, {own}",
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _session(model: Graph | ModelProto, threads: int | None, optimise: bool) -> Any:
+    import onnxruntime as ort
+
+    from workbench.frontends import RuntimeFailure, to_onnx
+    from workbench.graph import Graph
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    # Idle threads of the one session must not spin while the other is measured.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    if not optimise:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    proto = to_onnx(model) if isinstance(model, Graph) else model
+    try:
+        return ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise RuntimeFailure(f"ONNX Runtime does not load {proto.graph.name!r}: {error}") from None
+
+
+def _inputs(session: Any, seed: int) -> dict[str, np.ndarray]:
+    from onnx import TensorProto
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    random = np.random.default_rng(seed)
+    feeds = {}
+    for value in session.get_inputs():
+        kind = value.type.removeprefix("tensor(").removesuffix(")")
+        shape = [n if isinstance(n, int) else 1 for n in value.shape]
+        code = {"float": "FLOAT", "double": "DOUBLE"}.get(kind, kind.upper())
+        dtype = np.dtype(tensor_dtype_to_np_dtype(TensorProto.DataType.Value(code)))
+        if dtype.kind == "f":
+            feeds[value.name] = random.standard_normal(shape).astype(dtype)
+        else:
+            feeds[value.name] = random.integers(0, 2, shape).astype(dtype)
+    return feeds

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.graph.builder import GraphBuilder
 from workbench.graph.graph import Graph, GraphError, Opaque
 from workbench.graph.weights import Weight
-from workbench.ops import spec_of
+from workbench.ops import TensorType, spec_of
 from workbench.ops.types import FLOAT_DTYPES
 
 #: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
@@ -80,6 +80,24 @@ def evaluate(
     return {name: values[i] for name, i in graph.outputs}
 
 
+#: Operators that move elements without computing: exact in any dtype, and without a copy where they view.
+_MOVES = frozenset(
+    {"cast", "concat", "enlarge", "expand", "gather", "identity", "merge_gconv", "pad", "reshape", "slice"}
+    | {"transpose"}
+)
+
+
+def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
+    if exact.dtype != kind.numpy_dtype():
+        with np.errstate(over="ignore"):
+            rounded = exact.astype(kind.numpy_dtype())
+        if np.isfinite(exact.astype(np.float64)).all() != np.isfinite(rounded.astype(np.float64)).all():
+            raise OverflowError(f"a folded weight of type {kind} overflows its dtype")
+        exact = rounded
+    # One element repeated (strides of 0) is a generated weight and stays as small as it is.
+    return exact if not any(exact.strides) else np.ascontiguousarray(exact)
+
+
 def fold_constants(graph: Graph) -> Graph:
     """Return the graph with every weight-only part replaced by its value.
 
@@ -107,16 +125,15 @@ def fold_constants(graph: Graph) -> Graph:
                 continue
             stack.pop()
             if node.op == "weight":
-                values[i] = _compute_dtype(graph.weights[node.attr("name")].value(), True)
+                values[i] = graph.weights[node.attr("name")].value()
             else:
                 run = spec_of(node.op).evaluate
                 assert run is not None
-                if node.op == "cast" and node.attr("to") in FLOAT_DTYPES:
-                    kind = node.tensor.numpy_dtype()
-                    values[i] = values[node.inputs[0]].astype(kind).astype(np.float64)
-                else:
-                    with np.errstate(all="ignore"):
-                        values[i] = run([values[j] for j in node.inputs], node.named_attrs())
+                operands = [values[j] for j in node.inputs]
+                if node.op not in _MOVES:
+                    operands = [_compute_dtype(v, True) for v in operands]
+                with np.errstate(all="ignore"):
+                    values[i] = run(operands, node.named_attrs())
         return values[root]
 
     builder = GraphBuilder(graph.name, share=False)
@@ -136,12 +153,7 @@ def fold_constants(graph: Graph) -> Graph:
             while name in taken:
                 name += "_"
             taken.add(name)
-            exact = value(i)
-            with np.errstate(over="ignore"):
-                rounded = exact.astype(node.tensor.numpy_dtype())
-            if np.isfinite(exact.astype(np.float64)).all() != np.isfinite(rounded.astype(np.float64)).all():
-                raise OverflowError(f"a folded weight of type {node.type} overflows its dtype")
-            builder.weights[name] = Weight(node.tensor, np.ascontiguousarray(rounded))
+            builder.weights[name] = Weight(node.tensor, _rounded(value(i), node.tensor))
             place[i] = builder.apply("weight", (), (name,))
         else:
             place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)

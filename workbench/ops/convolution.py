@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from workbench.ops.elementwise import ACTIVATE
-from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, export_activation, imports
+from workbench.ops.onnx_form import (
+    Emitter,
+    NotModelled,
+    OnnxNode,
+    OpsetTooOld,
+    export_activation,
+    imports,
+)
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
 from workbench.ops.types import TensorType
@@ -139,6 +146,7 @@ def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorT
     inputs = list(xs)
     if len(xs) == 3:
         inputs[2] = e.reshape(xs[2], (types[1].shape[0],))
+    require_bfloat16(e, out)
     y = e.node(
         "Conv",
         inputs,
@@ -149,6 +157,12 @@ def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorT
         group=attrs["groups"],
     )
     return export_activation(e, y, attrs["act"])
+
+
+def require_bfloat16(e: Emitter, kind: TensorType) -> None:
+    """Require an operator set in which windows slide over bfloat16."""
+    if kind.dtype == "bfloat16" and e.opset < 22:
+        raise OpsetTooOld(f"operator set {e.opset} has no windows over bfloat16; write 22 or newer")
 
 
 def export_pad(e: Emitter, x: str, pads: Sequence[int], dtype: np.dtype, value: float = 0.0) -> str:
@@ -170,7 +184,7 @@ def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int
     """Write ``start..stop`` of an axis (counted from the first), every ``step``-th."""
     if e.opset < 10:
         if step != 1:
-            raise ValueError(f"operator set {e.opset} has no slice with a step; write 10 or newer")
+            raise OpsetTooOld(f"operator set {e.opset} has no slice with a step; write 10 or newer")
         return e.node("Slice", [x], axes=(axis,), starts=(start,), ends=(stop,))
     numbers = [(start,), (stop,), (axis,)] + ([(step,)] if step != 1 else [])
     return e.node("Slice", [x, *(e.constant(np.asarray(v, dtype=np.int64)) for v in numbers)])

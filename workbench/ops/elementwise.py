@@ -151,7 +151,7 @@ register(
     _unary("reciprocal", lambda x, a: np.reciprocal(x), "Reciprocal", "1 / x"),
     _unary(
         "clip",
-        lambda x, a: np.clip(x, x.dtype.type(a["low"]), x.dtype.type(a["high"])),
+        lambda x, a: np.minimum(np.maximum(x, x.dtype.type(a["low"])), x.dtype.type(a["high"])),
         _export_clip,
         "x limited to low..high",
         (Attr("low", "float", -math.inf), Attr("high", "float", math.inf)),

@@ -25,7 +25,9 @@ def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    return ACTIVATE[attrs["act"]](np.matmul(xs[0], xs[1]))
+    # bfloat16 is multiplied in float32.
+    product = np.matmul(xs[0], xs[1]).astype(xs[0].dtype, copy=False)
+    return ACTIVATE[attrs["act"]](product)
 
 
 def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:

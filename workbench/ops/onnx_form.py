@@ -21,6 +21,10 @@ class NotModelled(Exception):
     """Say why an ONNX node is kept opaque: the reason goes into the coverage report."""
 
 
+class OpsetTooOld(ValueError):
+    """Say that an operator cannot be written in an operator set, and from which one on it can."""
+
+
 class OnnxNode(Protocol):
     """View one ONNX node and build graph values from it.
 

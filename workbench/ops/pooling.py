@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import explicit_pads, require_window, windows
+from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, windows
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
     OnnxNode,
+    OpsetTooOld,
     from_end,
     imports,
     known_ints,
@@ -124,20 +125,31 @@ def _reduce_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     return t.tensor(x, *(t.dim(x, a) for a in range(-rank, 0) if a not in axes))
 
 
+def _drops_window(x: TensorType, attrs: Attrs, out: TensorType) -> bool:
+    # Before operator set 22 ONNX counted a last window that starts in the padding.
+    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
+    (top, left, bottom, right), (dh, dw) = attrs["pads"], attrs.get("dilations", (1, 1))
+    height = -(-(x.shape[2] + top + bottom - dh * (kh - 1) - 1) // sh) + 1
+    width = -(-(x.shape[3] + left + right - dw * (kw - 1) - 1) // sw) + 1
+    return (height, width) != out.shape[2:]
+
+
 def _export_pool(op_type: str) -> OnnxExport:
     def export(
         e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
     ) -> str:
+        require_bfloat16(e, out)
         more: dict[str, Any] = {}
         if op_type == "AveragePool":
             more["count_include_pad"] = attrs["include_pad"]
         elif attrs["dilations"] != (1, 1):
             if e.opset < 10:
-                raise ValueError(f"operator set {e.opset} has no dilated pooling; write 10 or newer")
+                raise OpsetTooOld(f"operator set {e.opset} has no dilated pooling; write 10 or newer")
             more["dilations"] = attrs["dilations"]
         if attrs["ceil"]:
-            if e.opset < 10:
-                raise ValueError(f"operator set {e.opset} has no pooling with ceil_mode; write 10 or newer")
+            oldest = 22 if _drops_window(types[0], attrs, out) else 10
+            if e.opset < oldest:
+                raise OpsetTooOld(f"operator set {e.opset} has no such ceil_mode; write {oldest} or newer")
             more["ceil_mode"] = 1
         window = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
         return e.node(op_type, xs, **window, **more)

@@ -1,0 +1,259 @@
+"""Read and write ONNX files: every byte is checked before it is believed.
+
+External data may lie only in the model's own folder. Files are written under a temporary name and
+renamed, so that a file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.external_data_helper
+import onnx.shape_inference
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
+
+#: A protobuf message cannot exceed 2 GiB; weights beyond this go to a file of their own.
+EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
+
+#: No value of a model may have more elements than this (16 GiB of float32): memory stays bounded.
+MAX_VALUE_ELEMENTS: Final = 1 << 32
+
+Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
+
+
+class ModelError(ValueError):
+    """Say what is wrong with a model: which node or tensor, what was expected, what to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """Hold a parsed model that its reader may change, and the folder of its external data."""
+
+    model: ModelProto
+    folder: Path | None
+    name: str
+
+
+def read_model(source: Source) -> ModelFile:
+    """Parse a model from a path, from bytes, or take a copy of a ``ModelProto``.
+
+    Raise FileNotFoundError (or another OSError) where the file cannot be read and :class:`ModelError`
+    where it is not an ONNX model. Tensors stay where they are; nothing is evaluated.
+    """
+    if isinstance(source, ModelProto):
+        model = ModelProto()
+        model.CopyFrom(source)
+        return ModelFile(model, None, "the model")
+    if isinstance(source, bytes):
+        return ModelFile(_parse(source, "the bytes given"), None, "the bytes given")
+    path = Path(source)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no model file {path}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name the model file in it")
+    if not path.is_file():
+        raise ModelError(f"{path} is not a regular file")
+    return ModelFile(_parse(path.read_bytes(), str(path)), path.parent, str(path))
+
+
+def _parse(data: bytes, name: str) -> ModelProto:
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error})") from None
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise ModelError(f"{name}: not an ONNX model: {len(data)} bytes that hold no graph")
+    return model
+
+
+def label(node: NodeProto) -> str:
+    """Return how messages call a node: operator, name if it has one, first output."""
+    name = f" {node.name!r}" if node.name else ""
+    made = next((o for o in node.output if o), "")
+    return f"node {node.op_type}{name}" + (f" (makes {made!r})" if made else "")
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs among a node's attributes (branches of If, bodies of Loop and Scan)."""
+    for attr in node.attribute:
+        if attr.type == AttributeProto.GRAPH:
+            yield attr.g
+        elif attr.type == AttributeProto.GRAPHS:
+            yield from attr.graphs
+
+
+def _attribute_tensors(nodes: Any) -> Iterator[TensorProto]:
+    for node in nodes:
+        for attr in node.attribute:
+            if attr.type == AttributeProto.TENSOR:
+                yield attr.t
+            elif attr.type == AttributeProto.TENSORS:
+                yield from attr.tensors
+        for graph in subgraphs(node):
+            yield from graph.initializer
+            yield from _attribute_tensors(graph.node)
+
+
+def internalise_attributes(model: ModelProto, folder: Path | None) -> None:
+    """Load external data of tensors inside attributes and subgraphs, in place."""
+    for nodes in (model.graph.node, *(f.node for f in model.functions)):
+        for tensor in _attribute_tensors(nodes):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                array = tensor_array(tensor, folder)
+                name = tensor.name
+                tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+
+
+def tensor_type(tensor: TensorProto) -> TensorType:
+    """Return the declared type of a stored tensor; raise :class:`ModelError` where it is none."""
+    what = f"tensor {tensor.name!r}"
+    if tensor.data_type not in DTYPE_NAMES:
+        raise ModelError(f"{what} has element type {tensor.data_type}, which is unknown")
+    try:
+        kind = TensorType(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
+    except TypeMismatch as error:
+        raise ModelError(f"{what}: {error}") from None
+    if kind.elements > MAX_VALUE_ELEMENTS:
+        raise ModelError(f"{what} claims {kind.elements:.3g} elements; the limit is {MAX_VALUE_ELEMENTS:.3g}")
+    return kind
+
+
+def tensor_array(tensor: TensorProto, folder: Path | None) -> np.ndarray:
+    """Return the data of a stored tensor, from the model or from its external file.
+
+    Raise :class:`ModelError` where the data do not fit the declared type or lie outside ``folder``, and
+    FileNotFoundError where the external file is missing.
+    """
+    kind = tensor_type(tensor)
+    what = f"tensor {tensor.name!r}, declared {kind},"
+    if tensor.data_location == TensorProto.EXTERNAL:
+        stored = TensorProto()  # a copy, so that its memory goes with it
+        stored.CopyFrom(tensor)
+        _check_location(stored, folder)
+        try:
+            onnx.external_data_helper.load_external_data_for_tensor(stored, str(folder))
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ModelError(f"{what} cannot be read from its file: {error}") from None
+        tensor = stored
+    try:
+        array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:
+        held = f" ({len(tensor.raw_data)} bytes)" if tensor.HasField("raw_data") else ""
+        raise ModelError(f"{what} holds other data than that{held}: {error}") from None
+    if TensorType.of(array) != kind:
+        raise ModelError(f"{what} holds {TensorType.of(array)}")
+    return array
+
+
+def _check_location(tensor: TensorProto, folder: Path | None) -> None:
+    """Refuse external data that does not lie in the model's folder, whatever the links say."""
+    entries = {e.key: e.value for e in tensor.external_data}
+    location = entries.get("location", "")
+    what = f"tensor {tensor.name!r} is stored in {location!r}"
+    if folder is None:
+        raise ModelError(f"{what}, beside a model file: give the path of the model instead of its content")
+    for key in ("offset", "length"):
+        if not entries.get(key, "0").isdecimal():
+            raise ModelError(f"{what}: {key} {entries[key]!r} is not a size")
+    pure = (PurePosixPath(location), PureWindowsPath(location))
+    if not location or any(p.is_absolute() or p.drive or ".." in p.parts for p in pure):
+        raise ModelError(f"{what}: external data must lie in the model's folder")
+    target = folder / location
+    if not target.exists():
+        raise FileNotFoundError(f"{what}, and {target} does not exist: copy it beside the model")
+    if not target.resolve().is_relative_to(folder.resolve()) or not target.is_file():
+        raise ModelError(f"{what}, which leads out of the model's folder: copy the file beside the model")
+
+
+def ir_version_for(opsets: Mapping[str, int], functions: bool = False) -> int:
+    """Return the oldest IR version that may hold these operator sets; initializers need no input."""
+    entries = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
+    needed = onnx.helper.find_min_ir_version_for(entries, ignore_unknown=True)
+    # Local functions came with version 8, their overloads with 10.
+    return max(needed, 10 if functions else 4)
+
+
+def check_model(model: ModelProto, *, full: bool = True) -> None:
+    """Let ``onnx`` check a model, with inference of all types if ``full``; raise :class:`ModelError`.
+
+    Large weights are left out of the copy that is checked: only their types matter to it.
+    """
+    bare = ModelProto()
+    for field in ("ir_version", "producer_name"):
+        setattr(bare, field, getattr(model, field))
+    bare.opset_import.extend(model.opset_import)
+    bare.functions.extend(model.functions)
+    graph = model.graph
+    bare.graph.name = graph.name
+    bare.graph.node.extend(graph.node)
+    bare.graph.input.extend(graph.input)
+    bare.graph.output.extend(graph.output)
+    for tensor in graph.initializer:
+        if len(tensor.raw_data) <= 4096:
+            bare.graph.initializer.append(tensor)
+        else:
+            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tuple(tensor.dims))
+            bare.graph.input.append(value)
+    try:
+        onnx.checker.check_model(bare, full_check=full)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ModelError(f"{graph.name!r} is not valid ONNX: {one_line(error)}") from None
+
+
+def one_line(error: Exception) -> str:
+    """Return an error's message on one line."""
+    return " ".join(str(error).replace("==> Context:", ";").split())
+
+
+def weight_bytes(model: ModelProto) -> int:
+    """Return how many bytes the initializers of a model hold."""
+    return sum(len(t.raw_data) for t in model.graph.initializer)
+
+
+def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file that appears whole or not at all; the model may be changed by it.
+
+    Weights beyond :data:`EXTERNAL_BEYOND` go to ``<name>.data`` beside it. Raise OSError where the
+    place is not writable.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; name the file to write")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"the folder {target.parent} does not exist")
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        data = target.name + ".data"
+        if weight_bytes(model) > EXTERNAL_BEYOND:
+            onnx.save_model(
+                model,
+                scratch / target.name,
+                save_as_external_data=True,
+                all_tensors_to_one_file=True,
+                location=data,
+                size_threshold=1024,
+            )
+            (scratch / data).replace(target.parent / data)
+        else:
+            with (scratch / target.name).open("wb") as file:
+                file.write(model.SerializeToString())
+                file.flush()
+                os.fsync(file.fileno())
+        (scratch / target.name).replace(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

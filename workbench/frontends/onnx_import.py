@@ -1,0 +1,256 @@
+"""Import ONNX models: every valid model becomes a :class:`Graph`, with a report of what is modelled.
+
+The way: parse and check; bind symbolic dimensions; infer types and compute shape arithmetic node by node;
+read each node by its operator's importer; keep opaque what has none. Nodes that exchange values without
+a static tensor type (sequences, data-dependent shapes) are kept opaque together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import NodeProto
+
+from workbench.frontends.coverage import Coverage, OperatorUse
+from workbench.frontends.onnx_file import (
+    MAX_VALUE_ELEMENTS,
+    ModelError,
+    Source,
+    label,
+    read_model,
+    tensor_array,
+)
+from workbench.frontends.onnx_names import Fresh, inner_names, rename
+from workbench.frontends.onnx_node import NodeView
+from workbench.frontends.onnx_opaque import Origin, cut
+from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
+from workbench.frontends.onnx_regions import Unit, live_nodes, units
+from workbench.frontends.onnx_values import Values, python_value, show_type, static_type, type_proto
+from workbench.graph import Graph, GraphBuilder
+from workbench.ops.onnx_form import NotModelled, importer_of
+from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Hold an imported model: the graph, and the report of what is modelled in it."""
+
+    graph: Graph
+    coverage: Coverage
+
+    def __repr__(self) -> str:
+        return f"{self.graph!r}\n{self.coverage!r}"
+
+
+def load_onnx(source: Source, *, dims: Dims | None = None, fold: bool = True) -> Graph:
+    """Return an ONNX model as a graph; :func:`import_onnx` also reports what is modelled in it."""
+    return import_onnx(source, dims=dims, fold=fold).graph
+
+
+def import_onnx(source: Source, *, dims: Dims | None = None, fold: bool = True) -> Imported:
+    """Import an ONNX model from a path, from bytes or from a ``ModelProto``.
+
+    ``dims`` binds symbolic dimensions of the inputs: ``{"batch": 1}``; a dimension without a name is
+    called ``input[axis]``, an input without a shape takes one: ``{"x": (1, 3, 224, 224)}``. Shape
+    arithmetic is computed unless ``fold=False``. Weights and names of inputs and outputs are kept;
+    initializers that are also inputs count as weights. Raise :class:`ModelError` (a ValueError) where
+    the model is malformed, ill-typed or a dimension is unbound, and OSError where it cannot be read.
+    """
+    return _Import(prepare(read_model(source), dict(dims or {})), fold).run()
+
+
+class _Import:
+    """Turn a prepared model into a graph."""
+
+    def __init__(self, prepared: Prepared, fold: bool) -> None:
+        self.model = prepared.model
+        self.inputs = prepared.inputs
+        self.arrays = prepared.arrays
+        self.outputs = [v.name for v in self.model.graph.output]
+        self.values = Values(self.model, fold=fold)
+        self.origin = Origin.of(self.model)
+        self.builder = GraphBuilder(self.model.graph.name or "graph")
+        self.place: dict[str, int] = {}
+        self.uses: list[OperatorUse] = []
+
+    def run(self) -> Imported:
+        """Do the whole way."""
+        for value in self.inputs:
+            kind = static_type(value.type)
+            if kind is None:
+                raise ModelError(f"input {value.name!r} has the type {show_type(value.type)}")
+            self._bounded(value.name, kind)
+            self.values.types[value.name] = value.type
+            self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
+        for name, array in self.arrays.items():
+            self.values.add_constant(name, array)
+        nodes = live_nodes(self.model.graph.node, self.outputs)
+        unused = len(self.model.graph.node) - len(nodes)
+        live = live_nodes(self._plan(nodes), self.outputs)
+        self._check_outputs()
+        for unit in units(live, self.outputs, self.values):
+            self._build(unit)
+        graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
+        return Imported(graph, Coverage(tuple(self.uses), unused))
+
+    @staticmethod
+    def _bounded(name: str, kind: TensorType) -> None:
+        if kind.elements > MAX_VALUE_ELEMENTS:
+            raise ModelError(
+                f"input {name!r} is {kind}, {kind.elements:.3g} elements; "
+                f"the limit is {MAX_VALUE_ELEMENTS:.3g}"
+            )
+
+    def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:
+        """Learn the types and constants; return the nodes with decided branches in place of If."""
+        fresh = Fresh({o for n in self.model.graph.node for o in n.output} | set(self.values.types))
+        fresh.taken |= inner_names(self.model.graph.node)
+        planned: list[NodeProto] = []
+        waiting = list(reversed(nodes))
+        while waiting:
+            node = waiting.pop()
+            if node.op_type == "Constant" and node.domain == "":
+                self._constant(node)
+            elif (branch := self._decided(node)) is not None:
+                waiting += reversed(self._spliced(node, branch, fresh))
+            else:
+                self.values.visit(node)
+                planned.append(node)
+        return planned
+
+    def _constant(self, node: NodeProto) -> None:
+        (attr,) = node.attribute
+        if attr.name == "value":
+            array = tensor_array(attr.t, None)
+        elif attr.name == "sparse_value":
+            raise ModelError(f"{label(node)} holds a sparse tensor, which is not supported; store it densely")
+        else:
+            dtype = {"f": np.float32, "i": np.int64, "s": object}[attr.name.removeprefix("value_")[0]]
+            array = np.asarray(python_value(attr), dtype=dtype)
+        self.arrays[node.output[0]] = array
+        self.values.add_constant(node.output[0], array)
+
+    def _decided(self, node: NodeProto) -> onnx.GraphProto | None:
+        """Return the branch that an If takes always, ``None`` where that is not known."""
+        if node.op_type != "If" or node.domain != "" or node.input[0] not in self.values.known:
+            return None
+        condition = self.values.known[node.input[0]]
+        if condition.size != 1:
+            return None
+        name = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+        return next((a.g for a in node.attribute if a.name == name), None)
+
+    def _spliced(self, node: NodeProto, branch: onnx.GraphProto, fresh: Fresh) -> list[NodeProto]:
+        inside = onnx.GraphProto()
+        inside.CopyFrom(branch)
+        own = [t.name for t in inside.initializer] + [o for n in inside.node for o in n.output if o]
+        names = {name: fresh.exactly(name) for name in own}
+        for tensor in inside.initializer:
+            array = tensor_array(tensor, None)
+            self.arrays[names[tensor.name]] = array
+            self.values.add_constant(names[tensor.name], array)
+        for inner in inside.node:
+            rename(inner, names)
+        ends = [
+            onnx.helper.make_node("Identity", [names.get(v.name, v.name)], [outer])
+            for v, outer in zip(inside.output, node.output, strict=True)
+            if outer
+        ]
+        return [*inside.node, *ends]
+
+    def _check_outputs(self) -> None:
+        for value in self.model.graph.output:
+            kind = self.values.tensor(value.name)
+            if kind is None:
+                shown = show_type(self.values.types.get(value.name))
+                raise ModelError(
+                    f"output {value.name!r} has the type {shown}: its shape depends on data; "
+                    "only outputs of static shape can be imported"
+                )
+            stated = value.type.tensor_type
+            if not value.type.HasField("tensor_type"):
+                continue
+            dims = [d.dim_value if d.HasField("dim_value") else None for d in stated.shape.dim]
+            fits = not stated.HasField("shape") or (
+                len(dims) == kind.rank
+                and all(s is None or s == d for s, d in zip(dims, kind.shape, strict=True))
+            )
+            if not fits or type_proto(kind).tensor_type.elem_type not in (stated.elem_type, 0):
+                raise ModelError(
+                    f"output {value.name!r} is declared {show_type(value.type)} but the model computes {kind}"
+                )
+
+    def _value(self, name: str) -> int:
+        """Return the graph value that stands for a name; constants become weights when first read."""
+        if name not in self.place:
+            array = self.arrays[name] if name in self.arrays else self.values.known[name]
+            unique = name
+            while unique in self.builder.weights:
+                unique += "_"
+            self.place[name] = self.builder.weight(data=array, name=unique)
+        return self.place[name]
+
+    def _build(self, unit: Unit) -> None:
+        reason = unit.reason
+        if not reason:
+            (node,) = unit.nodes
+            if self._computed(node):
+                self._used(node, "constant")
+                return
+            reason = self._model(node, unit.leaving)
+            if not reason:
+                stored = all(self.builder.nodes[self.place[o]].op == "weight" for o in unit.leaving)
+                self._used(node, "constant" if stored else "modelled")
+                return
+        self._keep(unit, reason)
+        for node in unit.nodes:
+            self._used(node, "opaque", reason)
+
+    def _used(self, node: NodeProto, fate: str, reason: str = "") -> None:
+        self.uses.append(OperatorUse(node.op_type, node.domain, node.name, fate, reason))
+
+    def _computed(self, node: NodeProto) -> bool:
+        """Say whether a node's results are constants that import computes rather than export.
+
+        Arithmetic on float weights waits for the export, which computes in float64 and rounds once.
+        """
+        results = [o for o in node.output if o]
+        if not all(o in self.values.known for o in results):
+            return False
+        if importer_of(node.op_type) is None:
+            return True
+        if node.op_type == "ConstantOfShape":
+            return False  # its importer repeats one element without storing the others
+        kinds = [self.values.tensor(name) for name in (*node.input, *results) if name]
+        if any(kind is None or kind.dtype not in FLOAT_DTYPES for kind in kinds):
+            return True
+        return all(self.values.known[i].size <= 1 for i in node.input if i in self.values.known)
+
+    def _model(self, node: NodeProto, wanted: frozenset[str]) -> str:
+        """Read a node by its operator's importer; return why that cannot be done, or nothing."""
+        importer = importer_of(node.op_type) if node.domain == "" else None
+        if importer is None:
+            return "not modelled"
+        view = NodeView(node, self.values, self.builder, self._value, wanted)
+        try:
+            made = importer(view)
+        except (NotModelled, TypeMismatch) as refusal:
+            return str(refusal)
+        results = [made] if isinstance(made, int) else list(made)
+        pairs = [(o, v) for o, v in zip(node.output, results, strict=False) if o]
+        for name, value in pairs:
+            if self.builder.type(value) != self.values.tensor(name):
+                return f"ONNX infers {self.values.tensor(name)}, the workbench {self.builder.type(value)}"
+        self.place.update(pairs)
+        return ""
+
+    def _keep(self, unit: Unit, reason: str) -> None:
+        """Keep nodes as they came, as one opaque operator."""
+        piece = cut(unit.nodes, unit.leaving, self.values, self.origin, reason)
+        key = piece.key if piece.record.deterministic else f"{piece.key}_{len(self.builder.opaques)}"
+        record = self.builder.opaques.get(key, piece.record)
+        results = self.builder.opaque(record, [self._value(name) for name in piece.operands], key)
+        self.place.update(zip(piece.results, results, strict=True))

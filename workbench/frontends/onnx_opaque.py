@@ -1,0 +1,204 @@
+"""Opaque operators: cut out of a model as small models of their own, and written back unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto
+from onnx.defs import SchemaError
+
+from workbench.frontends.onnx_file import ModelError, ir_version_for
+from workbench.frontends.onnx_names import Fresh, inner_names, read_by, rename, walk
+from workbench.frontends.onnx_values import Values, type_proto
+from workbench.graph import Opaque
+
+#: Constants up to this size belong to the operator; larger ones are operands like any weight.
+EMBEDDED_ELEMENTS = 64
+
+#: The operators that draw random numbers (for releases of onnx whose schemas do not say so).
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+#: Their schemas are marked because of what their subgraphs may hold, which is looked at itself.
+_HOLDERS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Hold what the nodes of a model need around them: operator sets and local functions."""
+
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: ModelProto) -> Origin:
+        """Return the origin that a model's nodes have."""
+        return cls(
+            {o.domain: o.version for o in model.opset_import},
+            {(f.domain, f.name): f for f in model.functions},
+        )
+
+    def functions_for(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+        """Return the local functions that nodes call, directly or through another one."""
+        found: dict[tuple[str, str], FunctionProto] = {}
+        waiting = list(walk(nodes))
+        while waiting:
+            node = waiting.pop()
+            key = (node.domain, node.op_type)
+            if key in self.functions and key not in found:
+                found[key] = self.functions[key]
+                waiting += walk(found[key].node)
+        return [found[key] for key in sorted(found)]
+
+
+def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin) -> bool:
+    """Say whether equal operands surely give equal results; unknown operators are not trusted."""
+    everything = list(walk(nodes))
+    for function in origin.functions_for(everything):
+        everything += walk(function.node)
+    for node in everything:
+        if (node.domain, node.op_type) in origin.functions or node.op_type in _HOLDERS:
+            continue
+        schema = values.schema(node)
+        if schema is None and node.domain != "com.microsoft":
+            return False
+        random = getattr(schema, "non_deterministic", False) if schema is not None else False
+        if node.op_type == "Dropout":
+            random = len(node.input) > 2 and bool(node.input[2])
+        if random or node.op_type in _RANDOM:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Hold a record cut out of a model: its key, and which values are its operands and results."""
+
+    record: Opaque
+    key: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def cut(
+    nodes: Sequence[NodeProto], wanted: Iterable[str], values: Values, origin: Origin, reason: str
+) -> Cut:
+    """Make a record of consecutive nodes; ``wanted`` are the values that something else reads.
+
+    Names are replaced by canonical ones, so that equal operators have equal payloads.
+    """
+    made = {o for n in nodes for o in n.output if o}
+    asked = set(wanted)
+    read = dict.fromkeys(name for node in nodes for name in read_by(node) if name not in made)
+    constants = {name: values.known[name] for name in read if _embedded(values, name)}
+    operands = tuple(name for name in read if name not in constants)
+    results = tuple(o for n in nodes for o in n.output if o in asked)
+    fresh = Fresh(inner_names(nodes))
+    names = {name: fresh("x") for name in operands}
+    names |= {name: fresh("c") for name in constants}
+    names |= {name: fresh("y") for name in results}
+    names |= {name: fresh("t") for n in nodes for name in n.output if name and name not in names}
+    copies = []
+    for node in nodes:
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        rename(copy, names)
+        copies.append(copy)
+    types = []
+    for name in results:
+        kind = values.tensor(name)
+        assert kind is not None, name
+        types.append(kind)
+    # A value that leaves twice, or none that leaves: both would be defects of the caller.
+    graph = onnx.helper.make_graph(
+        copies,
+        "opaque",
+        [onnx.helper.make_value_info(names[o], values.types[o]) for o in operands],
+        [onnx.helper.make_value_info(names[r], type_proto(k)) for r, k in zip(results, types, strict=True)],
+        [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
+    )
+    domains = {n.domain for n in walk(copies)}
+    functions = origin.functions_for(copies)
+    domains |= {n.domain for f in functions for n in walk(f.node)}
+    model = onnx.helper.make_model(
+        graph,
+        opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in origin.opsets.items() if d in domains],
+        ir_version=ir_version_for({d: v for d, v in origin.opsets.items() if d in domains}, bool(functions)),
+        functions=functions,
+        producer_name="workbench",
+    )
+    first = nodes[0]
+    op_type = first.op_type if len(nodes) == 1 else "+".join(dict.fromkeys(n.op_type for n in nodes))
+    deterministic = is_deterministic(nodes, values, origin)
+    record = Opaque(
+        op_type,
+        first.domain,
+        tuple(types),
+        model.SerializeToString(deterministic=True),
+        deterministic,
+        reason,
+    )
+    return Cut(record, _key(record, model), operands, results)
+
+
+def _embedded(values: Values, name: str) -> bool:
+    array = values.known.get(name)
+    return array is not None and (array.size <= EMBEDDED_ELEMENTS or array.dtype.kind == "O")
+
+
+def _key(record: Opaque, model: ModelProto) -> str:
+    """Return a key that operators share exactly when they compute the same; names do not count."""
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    for node in walk(bare.graph.node):
+        node.name = ""
+        node.doc_string = ""
+        del node.metadata_props[:]
+    digest = hashlib.blake2b(bare.SerializeToString(deterministic=True), digest_size=5).hexdigest()
+    return f"{record.op_type}_{digest}"
+
+
+def payload_of(record: Opaque) -> ModelProto:
+    """Return an opaque operator as a model; raise :class:`ModelError` where it has none."""
+    if not record.payload:
+        raise ModelError(f"the opaque operator {record.op_type} has no ONNX form")
+    model = ModelProto()
+    model.ParseFromString(record.payload)
+    return model
+
+
+def changed_operators(payload: ModelProto, opset: int) -> list[str]:
+    """Return the operators of a payload that version ``opset`` of the default set defines otherwise."""
+    own = next((o.version for o in payload.opset_import if o.domain == ""), opset)
+    if own == opset:
+        return []
+    names = {node.op_type for node in walk(payload.graph.node) if node.domain == ""}
+    return sorted(name for name in names if _since(name, own) != _since(name, opset))
+
+
+def _since(op_type: str, opset: int) -> int:
+    try:
+        return int(onnx.defs.get_schema(op_type, opset, "").since_version)
+    except SchemaError:
+        return 0
+
+
+def paste(
+    model: ModelProto, inputs: Sequence[str], wanted: Sequence[str | None], fresh: Fresh
+) -> tuple[list[NodeProto], list[onnx.TensorProto], list[str]]:
+    """Return a payload's nodes, initializers and results, named for the graph they go into.
+
+    ``wanted`` are the names that results must have, where there is such a name. The payload is changed.
+    """
+    graph = model.graph
+    names = {formal.name: actual for formal, actual in zip(graph.input, inputs, strict=True)}
+    names |= {v.name: name or fresh("v") for v, name in zip(graph.output, wanted, strict=True)}
+    for tensor in graph.initializer:
+        names[tensor.name] = tensor.name = fresh("c")
+    for node in graph.node:
+        names |= {o: fresh("v") for o in node.output if o and o not in names}
+        rename(node, names)
+    return list(graph.node), list(graph.initializer), [names[v.name] for v in graph.output]

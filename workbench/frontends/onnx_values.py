@@ -1,0 +1,223 @@
+"""What is known about the values of an ONNX model: their types, and the small constants among them.
+
+Types come from ONNX's own shape inference, one node at a time with the constants found so far; the
+constants come from ONNX's own reference evaluator. Only operators that shape arithmetic is made of are
+evaluated, and only where the operands and (by inference, before anything runs) the results are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto
+from onnx.defs import OpSchema, SchemaError
+from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
+
+from workbench.frontends.onnx_file import MAX_VALUE_ELEMENTS, ModelError, label
+from workbench.frontends.onnx_names import captured, read_by
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
+
+#: Larger constants are weights and take no part in shape arithmetic.
+KNOWN_ELEMENTS: Final = 1 << 16
+
+#: Constants up to this size are shown to shape inference.
+_SHOWN_ELEMENTS: Final = 1 << 10
+
+#: The operators that shape arithmetic is made of: all cheap, without state, subgraphs or outside access.
+_FOLDABLE_NAMES: Final = """
+    Abs Add And ArgMax ArgMin Cast CastLike Ceil Clip Compress Concat ConstantOfShape CumSum Div Equal
+    Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity Less
+    LessOrEqual Max Min Mod Mul Neg NonZero Not OneHot Or Pow Range Reciprocal ReduceMax ReduceMin
+    ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Size Slice Split Sqrt Squeeze
+    Sub Tile Transpose Trilu Unsqueeze Where Xor
+"""
+FOLDABLE: Final = frozenset(_FOLDABLE_NAMES.split())
+#: Their result is never larger than their first operand, even where inference cannot say how large.
+_SHRINKING: Final = frozenset({"Compress", "NonZero"})
+#: Only the type of their operand matters.
+_OF_TYPE: Final = frozenset({"Shape", "Size"})
+
+
+def type_proto(kind: TensorType) -> TypeProto:
+    """Return a type in ONNX's form."""
+    return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], kind.shape)
+
+
+def static_type(proto: TypeProto | None) -> TensorType | None:
+    """Return the tensor type that ONNX's form states, ``None`` unless dtype and all extents are known."""
+    if proto is None or not proto.HasField("tensor_type"):
+        return None
+    tensor = proto.tensor_type
+    if tensor.elem_type not in DTYPE_NAMES or not tensor.HasField("shape"):
+        return None
+    dims = tensor.shape.dim
+    if any(not d.HasField("dim_value") or d.dim_value < 0 for d in dims):
+        return None
+    return TensorType(DTYPE_NAMES[tensor.elem_type], tuple(d.dim_value for d in dims))
+
+
+def show_type(proto: TypeProto | None) -> str:
+    """Return a type for a message, ``?`` standing for what is unknown."""
+    if proto is None or not proto.HasField("tensor_type"):
+        return "a value that is no tensor" if proto is not None and proto.WhichOneof("value") else "unknown"
+    tensor = proto.tensor_type
+    dtype = DTYPE_NAMES.get(tensor.elem_type, "?")
+    if not tensor.HasField("shape"):
+        return f"{dtype}[…]"
+    dims = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
+    return f"{dtype}[{', '.join(dims)}]"
+
+
+def python_value(attr: onnx.AttributeProto) -> Any:
+    """Return an attribute as a Python value: text, numbers, tuples of them, or an array for a tensor."""
+    value = onnx.helper.get_attribute_value(attr)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if attr.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
+        return tuple(value)
+    if attr.type == onnx.AttributeProto.STRINGS:
+        return tuple(v.decode(errors="replace") for v in value)
+    return value
+
+
+class Values:
+    """Know the types and the small constants of a model's values, and extend both node by node."""
+
+    def __init__(self, model: ModelProto, *, fold: bool = True) -> None:
+        self.opsets: dict[str, int] = {o.domain: o.version for o in model.opset_import}
+        self.types: dict[str, TypeProto] = {}
+        self.known: dict[str, np.ndarray] = {}
+        self._imports = list(model.opset_import)
+        self._ir = model.ir_version
+        self._functions = {(f.domain, f.name): f for f in model.functions}
+        self._declared = {v.name: v.type for v in (*model.graph.value_info, *model.graph.output)}
+        self._shown: dict[str, TensorProto] = {}
+        self._schemas: dict[tuple[str, str], OpSchema | None] = {}
+        self._fold = fold
+
+    def add_constant(self, name: str, array: np.ndarray) -> None:
+        """Enter a stored tensor: its type, and its value where it is small."""
+        self.types[name] = type_proto(TensorType.of(array))
+        if array.size <= KNOWN_ELEMENTS:
+            self.known[name] = array
+            if array.size <= _SHOWN_ELEMENTS and array.dtype.kind != "O":
+                self._shown[name] = onnx.numpy_helper.from_array(array, name)
+
+    def tensor(self, name: str) -> TensorType | None:
+        """Return the type of a value, ``None`` where it is no tensor or not wholly known."""
+        return static_type(self.types.get(name))
+
+    def schema(self, node: NodeProto) -> OpSchema | None:
+        """Return ONNX's schema of a node's operator, ``None`` for operators ONNX does not know."""
+        key = (node.domain, node.op_type)
+        if key not in self._schemas:
+            try:
+                version = self.opsets[node.domain]
+                self._schemas[key] = onnx.defs.get_schema(node.op_type, version, node.domain)
+            except (SchemaError, KeyError):
+                self._schemas[key] = None
+        return self._schemas[key]
+
+    def visit(self, node: NodeProto) -> None:
+        """Infer the types of a node's results, and their values where they are small constants.
+
+        Raise :class:`ModelError` where the node is ill-typed or a result is absurdly large.
+        """
+        inferred = self._infer(node)
+        for name in node.output:
+            if not name:
+                continue
+            proto = inferred.get(name)
+            if static_type(proto) is None and static_type(self._declared.get(name)) is not None:
+                # The model's own declaration fills in what inference does not know.
+                proto = self._declared[name]
+            self.types[name] = proto if proto is not None else TypeProto()
+            kind = static_type(proto)
+            if kind is not None and kind.elements > MAX_VALUE_ELEMENTS:
+                raise ModelError(
+                    f"{label(node)}: the result {name!r} would be {kind}, {kind.elements:.3g} elements; "
+                    f"the limit is {MAX_VALUE_ELEMENTS:.3g}"
+                )
+        if self._fold and self._may_evaluate(node):
+            self._evaluate(node)
+
+    def _infer(self, node: NodeProto) -> Mapping[str, TypeProto]:
+        function = self._functions.get((node.domain, node.op_type))
+        schema = self.schema(node)
+        try:
+            if function is not None:
+                given = [self.types[i] if i else TypeProto() for i in node.input]
+                found = infer_function_output_types(function, given, node.attribute)
+                return dict(zip(node.output, found, strict=False))
+            if schema is not None:
+                names = read_by(node)
+                return infer_node_outputs(
+                    schema,
+                    node,
+                    {name: self.types[name] for name in names},
+                    {name: self._shown[name] for name in names if name in self._shown},
+                    opset_imports=self._imports,
+                    ir_version=self._ir,
+                )
+        except (InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
+            shown = ", ".join(f"{i}: {show_type(self.types.get(i))}" for i in node.input if i)
+            text = str(error).replace("[ShapeInferenceError]", "").strip()
+            raise ModelError(f"{label(node)} with operands ({shown}): {text}") from None
+        return self._ask_runtime(node)
+
+    def _ask_runtime(self, node: NodeProto) -> Mapping[str, TypeProto]:
+        """Ask ONNX Runtime for the types of an operator of its own; nothing is run."""
+        from workbench.frontends.runtime import inferred_types
+
+        if captured(node):
+            return {}
+        return inferred_types(node, {i: self.types[i] for i in node.input if i}, self._imports, self._ir)
+
+    def _may_evaluate(self, node: NodeProto) -> bool:
+        if node.domain != "" or node.op_type not in FOLDABLE:
+            return False
+        names = [i for i in node.input if i]
+        if node.op_type in _OF_TYPE:
+            return self.tensor(names[0]) is not None
+        if not all(name in self.known for name in names):
+            return False
+        kinds = [self.tensor(o) for o in node.output if o]
+        if node.op_type in _SHRINKING:
+            return True
+        return all(kind is not None and kind.elements <= KNOWN_ELEMENTS for kind in kinds)
+
+    def _evaluate(self, node: NodeProto) -> None:
+        feeds: dict[str, np.ndarray] = {}
+        for name in node.input:
+            if name and node.op_type in _OF_TYPE:
+                kind = self.tensor(name)
+                assert kind is not None
+                feeds[name] = np.broadcast_to(np.float32(0), kind.shape)
+            elif name:
+                feeds[name] = self.known[name]
+        alone = NodeProto()
+        alone.CopyFrom(node)
+        graph = onnx.helper.make_graph(
+            [alone],
+            "one",
+            [onnx.helper.make_value_info(name, self.types[name]) for name in feeds],
+            [onnx.helper.make_value_info(o, self.types[o]) for o in node.output if o],
+        )
+        model = onnx.helper.make_model(graph, opset_imports=self._imports, ir_version=self._ir)
+        try:
+            with np.errstate(all="ignore"):
+                results = ReferenceEvaluator(model).run(None, feeds)
+        except Exception:
+            # What the evaluator cannot do stays in the graph and is done at run time.
+            return
+        for name, result in zip((o for o in node.output if o), results, strict=True):
+            array = np.asarray(result)
+            stated = self.tensor(name)
+            if stated is None or TensorType.of(array) == stated:
+                self.add_constant(name, array)

@@ -1,0 +1,226 @@
+"""Run models in ONNX Runtime; what it has no kernel for runs in ONNX's reference evaluator."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TypeProto
+from onnx.reference import ReferenceEvaluator
+
+from workbench.frontends.onnx_file import EXTERNAL_BEYOND, weight_bytes, write_model
+from workbench.graph import Graph, Opaque
+from workbench.graph.evaluate import OpaqueRunner
+from workbench.ops.types import DTYPE_CODES, TensorType
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+#: Element types that numpy has and ONNX Runtime takes from it directly.
+_PLAIN = frozenset("biufcO")
+
+
+class RuntimeFailure(RuntimeError):
+    """Say that ONNX Runtime refused a model or failed while running it."""
+
+
+def session(model: ModelProto, *, threads: int | None = None, optimise: bool = True) -> InferenceSession:
+    """Load a model into ONNX Runtime on the CPU.
+
+    ``threads`` bounds the threads of one operator (default: the machine's cores; 1 for exact repeats and
+    for measuring). With ``optimise=False`` the runtime changes nothing in the graph. Raise
+    :class:`RuntimeFailure` where the runtime refuses the model.
+    """
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    if threads is not None:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+    if not optimise:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    providers = ["CPUExecutionProvider"]
+    try:
+        if weight_bytes(model) > EXTERNAL_BEYOND:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "model.onnx"
+                copy = ModelProto()
+                copy.CopyFrom(model)
+                write_model(copy, path)
+                return ort.InferenceSession(str(path), options, providers=providers)
+        return ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+    except Exception as error:
+        raise RuntimeFailure(f"ONNX Runtime does not load {model.graph.name!r}: {error}") from None
+
+
+def _packed(array: np.ndarray) -> bool:
+    """Say whether ONNX stores several elements of the array in one byte."""
+    kind = TensorType.of(array)
+    return kind.elements > kind.nbytes
+
+
+def _to_runtime(array: np.ndarray) -> Any:
+    import onnxruntime as ort
+
+    array = np.asarray(array, order="C")
+    if array.dtype.kind in _PLAIN:
+        return array
+    kind = TensorType.of(array)
+    if _packed(array):
+        raise RuntimeFailure(f"ONNX Runtime takes no {kind} from Python")
+    code = DTYPE_CODES[kind.dtype]
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)
+
+
+def run_session(loaded: InferenceSession, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Run a loaded model and return its outputs by name."""
+    names = [o.name for o in loaded.get_outputs()]
+    wanted = {i.name: i.type for i in loaded.get_inputs()}
+    feeds = {name: _to_runtime(inputs[name]) for name in wanted}
+    try:
+        if all(isinstance(v, np.ndarray) for v in feeds.values()) and all(
+            _returns_numpy(o.type) for o in loaded.get_outputs()
+        ):
+            return dict(zip(names, loaded.run(None, feeds), strict=True))
+        return _run_values(loaded, names, feeds)
+    except Exception as error:
+        raise RuntimeFailure(f"ONNX Runtime failed: {error}") from None
+
+
+def _returns_numpy(kind: str) -> bool:
+    return "float8" not in kind and "bfloat16" not in kind and "int4" not in kind
+
+
+def _run_values(
+    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    import onnxruntime as ort
+
+    values = {
+        k: v if isinstance(v, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(v) for k, v in feeds.items()
+    }
+    results = loaded.run_with_ort_values(names, values)
+    outputs = {}
+    for name, value in zip(names, results, strict=True):
+        kind = TensorType(_dtype_of(value.element_type()), tuple(value.shape()))
+        array = value.numpy()
+        wanted = kind.numpy_dtype()
+        outputs[name] = array if array.dtype == wanted else array.view(wanted)
+    return outputs
+
+
+def _dtype_of(code: int) -> str:
+    return next(name for name, number in DTYPE_CODES.items() if number == code)
+
+
+def run_model(
+    model: ModelProto, inputs: Mapping[str, np.ndarray], *, threads: int | None = None, optimise: bool = True
+) -> dict[str, np.ndarray]:
+    """Run a model once in ONNX Runtime and return its outputs by name.
+
+    Raise :class:`RuntimeFailure` where the runtime refuses the model or fails.
+    """
+    return run_session(session(model, threads=threads, optimise=optimise), inputs)
+
+
+def run_graph(
+    graph: Graph, inputs: Mapping[str, np.ndarray], *, threads: int | None = None
+) -> dict[str, np.ndarray]:
+    """Run a graph in ONNX Runtime, as it would be exported, and return its outputs by name."""
+    from workbench.frontends.onnx_export import to_onnx
+
+    return run_model(to_onnx(graph), inputs, threads=threads)
+
+
+class OpaqueSessions:
+    """Run opaque operators, one loaded session for each distinct one.
+
+    ONNX Runtime runs them where it can, with one thread and without its optimiser, so that repeats are
+    equal; ONNX's reference evaluator runs the rest.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[bytes, Any] = {}
+
+    def load(self, record: Opaque) -> Any:
+        """Load an operator and return what runs it; raise :class:`RuntimeFailure` where nothing can."""
+        from workbench.frontends.onnx_opaque import payload_of
+
+        if record.payload not in self._sessions:
+            model = payload_of(record)
+            try:
+                self._sessions[record.payload] = session(model, threads=1, optimise=False)
+            except RuntimeFailure as refusal:
+                self._sessions[record.payload] = _reference(model, refusal)
+        return self._sessions[record.payload]
+
+    def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the results of an opaque operator on these operands."""
+        runner = self.load(record)
+        if not isinstance(runner, ReferenceEvaluator) and any(_packed(v) for v in operands):
+            from workbench.frontends.onnx_opaque import payload_of
+
+            # Elements smaller than a byte cannot be handed to ONNX Runtime.
+            runner = self._sessions[record.payload] = ReferenceEvaluator(payload_of(record))
+        if isinstance(runner, ReferenceEvaluator):
+            feeds = dict(zip(runner.input_names, operands, strict=True))
+            results = [np.asarray(r) for r in runner.run(None, feeds)]
+            return [r.astype(object) if r.dtype.kind == "U" else r for r in results]
+        names = [i.name for i in runner.get_inputs()]
+        return list(run_session(runner, dict(zip(names, operands, strict=True))).values())
+
+
+def _reference(model: ModelProto, refusal: RuntimeFailure) -> ReferenceEvaluator:
+    try:
+        return ReferenceEvaluator(model)
+    except Exception:
+        raise refusal from None
+
+
+def opaque_runner(graph: Graph | None = None) -> OpaqueRunner:
+    """Return what :func:`workbench.graph.evaluate` needs to run opaque operators.
+
+    With ``graph`` its operators are loaded at once; raise :class:`RuntimeFailure` where one cannot run.
+    """
+    runner = OpaqueSessions()
+    for record in graph.opaques.values() if graph is not None else ():
+        runner.load(record)
+    return runner
+
+
+def inferred_types(
+    node: NodeProto, types: Mapping[str, TypeProto], imports: Sequence[Any], ir_version: int
+) -> dict[str, TypeProto]:
+    """Ask ONNX Runtime which types a node's results have; empty where it does not know the operator.
+
+    The node is loaded, not run.
+    """
+    outputs = [o for o in node.output if o]
+    graph = onnx.helper.make_graph(
+        [node],
+        "one",
+        [onnx.helper.make_value_info(name, kind) for name, kind in types.items()],
+        [onnx.helper.make_value_info(name, TypeProto()) for name in outputs],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=max(ir_version, 4))
+    try:
+        loaded = session(model, threads=1, optimise=False)
+    except RuntimeFailure:
+        return {}
+    names = {
+        "float": "float32", "double": "float64",
+    }  # fmt: skip
+    found = {}
+    for value in loaded.get_outputs():
+        inner = value.type.removeprefix("tensor(").removesuffix(")")
+        dtype = names.get(inner, inner)
+        if not value.type.startswith("tensor(") or dtype not in DTYPE_CODES or value.shape is None:
+            continue
+        shape = [d if isinstance(d, int) else None for d in value.shape]
+        found[value.name] = onnx.helper.make_tensor_type_proto(DTYPE_CODES[dtype], shape)
+    return found

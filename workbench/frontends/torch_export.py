@@ -1,0 +1,79 @@
+"""Import torch modules through torch's own ONNX exporter."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.frontends.onnx_file import ModelError
+from workbench.frontends.onnx_import import Imported, import_onnx
+from workbench.graph import Graph
+
+
+class TorchMissing(ImportError):
+    """Say that torch, or the package its exporter needs, is not installed."""
+
+
+def load_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Graph:
+    """Return a torch module as a graph; :func:`import_torch` also reports what is modelled in it."""
+    return import_torch(module, example_inputs, opset=opset).graph
+
+
+def import_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Imported:
+    """Import a ``torch.nn.Module`` as it computes in evaluation mode on inputs like the example's.
+
+    ``example_inputs`` is a tensor or a sequence of tensors and gives the types of the inputs. The module
+    keeps the mode it was in. Raise :class:`TorchMissing` (an ImportError) where torch or onnxscript is
+    not installed and :class:`ModelError` where torch's exporter cannot export the module.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise TorchMissing(
+            "torch is not installed: install the extra, as in pip install 'tamago-workbench[torch]'"
+        ) from None
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(f"a torch.nn.Module is expected, not {type(module).__name__}")
+    single = isinstance(example_inputs, torch.Tensor) or not isinstance(example_inputs, Sequence)
+    arguments = (example_inputs,) if single else tuple(example_inputs)
+    training = {m: m.training for m in module.modules()}
+    module.eval()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "module.onnx"
+            _export(torch, module, arguments, path, opset)
+            return import_onnx(path)
+    finally:
+        for part, mode in training.items():
+            part.training = mode
+
+
+def _export(torch: Any, module: Any, arguments: tuple[Any, ...], path: Path, opset: int | None) -> None:
+    chatter = io.StringIO()
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(chatter), torch.no_grad():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                module, arguments, str(path), dynamo=True, opset_version=opset, external_data=True
+            )
+    except ImportError as error:
+        raise TorchMissing(
+            f"torch's exporter needs a package that is not installed ({error}): "
+            "install the extra, as in pip install 'tamago-workbench[torch]'"
+        ) from None
+    except Exception as error:
+        reason = str(error).strip().splitlines()
+        raise ModelError(
+            f"torch cannot export {type(module).__name__}: {reason[0] if reason else type(error).__name__}"
+        ) from error
+    finally:
+        logger.setLevel(level)

@@ -43,7 +43,7 @@ class RuleStep:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Hold one step: its size at the end, what the rules did, and the best cost known, if any."""
+    """Hold one step: its size at the end, what the rules did, the best cost and bound known, if any."""
 
     index: int
     seconds: float
@@ -51,6 +51,7 @@ class Step:
     e_classes: int
     rules: tuple[RuleStep, ...] = ()
     cost: float | None = None
+    bound: float | None = None
     note: str = ""
 
 
@@ -87,9 +88,18 @@ class Trace:
         """Return one row per step: seconds (also cumulative), e-nodes, e-classes, matches, cost."""
         import pandas as pd
 
-        columns = ["step", "seconds", "e_nodes", "e_classes", "matches", "cost", "note"]
+        columns = ["step", "seconds", "e_nodes", "e_classes", "matches", "cost", "bound", "note"]
         rows = [
-            (s.index, s.seconds, s.e_nodes, s.e_classes, sum(r.matches for r in s.rules), s.cost, s.note)
+            (
+                s.index,
+                s.seconds,
+                s.e_nodes,
+                s.e_classes,
+                sum(r.matches for r in s.rules),
+                s.cost,
+                s.bound,
+                s.note,
+            )
             for s in self.steps
         ]
         frame = pd.DataFrame(rows, columns=columns)

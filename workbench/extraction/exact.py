@@ -1,0 +1,182 @@
+"""Exact extraction from a problem without cycles: an aggregated integer program in HiGHS.
+
+Binary ``x_i`` takes candidate ``i``; ``y_c`` says that e-class ``c`` is built. Every built e-class has
+one candidate, ``Σ x_i = y_c``, and a child is built when candidates that read it are taken: one row
+``Σ x_i ≤ y_d`` for each pair of an e-class and a child, not one for each candidate and child.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.extraction.presolve import lower_bound, must_sets
+from workbench.extraction.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Hold the integer program: columns ``x`` (candidates) then ``y`` (e-classes), and sparse rows."""
+
+    cost: list[float]
+    lower: list[float]
+    classes: list[int]
+    start: list[int]
+    index: list[int]
+    value: list[float]
+    row_lower: list[float]
+    row_upper: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Hold what a solver found: e-class → e-node (None where nothing better), bound, proof."""
+
+    taken: dict[int, int] | None
+    bound: float
+    proved: bool
+    interrupted: bool = False
+
+
+def program(problem: Problem, must_roots: int | None = None) -> Rows:
+    """Return the integer program of a problem without cycles."""
+    members = problem.members()
+    classes = list(members)
+    column = {c: len(problem.nodes) + k for k, c in enumerate(classes)}
+    must = must_sets(problem)
+    needed = must.of_roots if must_roots is None else must_roots
+    fixed = {c for c, k in must.position.items() if needed >> k & 1}
+    rows = Rows(
+        cost=[*problem.cost, *([0.0] * len(classes))],
+        lower=[*([0.0] * len(problem.nodes)), *(1.0 if c in fixed else 0.0 for c in classes)],
+        classes=classes,
+        start=[0],
+        index=[],
+        value=[],
+        row_lower=[],
+        row_upper=[],
+    )
+
+    def add(columns: list[int], values: list[float], low: float, high: float) -> None:
+        rows.index.extend(columns)
+        rows.value.extend(values)
+        rows.start.append(len(rows.index))
+        rows.row_lower.append(low)
+        rows.row_upper.append(high)
+
+    for c, candidates in members.items():
+        add([*candidates, column[c]], [1.0] * len(candidates) + [-1.0], 0.0, 0.0)
+        readers: dict[int, list[int]] = {}
+        for i in candidates:
+            for d in problem.children[i]:
+                readers.setdefault(d, []).append(i)
+        for d, taking in readers.items():
+            if len(taking) == len(candidates):
+                add([column[c], column[d]], [1.0, -1.0], -math.inf, 0.0)
+            else:
+                add([*taking, column[d]], [1.0] * len(taking) + [-1.0], -math.inf, 0.0)
+    return rows
+
+
+def solve(
+    problem: Problem,
+    incumbent: dict[int, int] | None,
+    seconds: float,
+    improved: Callable[[float, float], None] | None = None,
+) -> Solved:
+    """Solve a problem without cycles to proven optimality, or as far as ``seconds`` allow.
+
+    ``incumbent`` maps e-classes to e-nodes and warms the solver up; ``improved(cost, bound)`` is told
+    of better solutions. Ctrl-C ends the solver and keeps what it has.
+    """
+    members = problem.members()
+    if all(len(candidates) == 1 for candidates in members.values()):
+        return Solved(
+            {c: problem.nodes[candidates[0]] for c, candidates in members.items()},
+            math.fsum(problem.cost),
+            proved=True,
+        )
+    import highspy
+
+    rows = program(problem)
+    model = highspy.HighsLp()
+    n = len(rows.cost)
+    model.num_col_, model.num_row_ = n, len(rows.row_lower)
+    model.col_cost_ = np.array(rows.cost)
+    model.col_lower_, model.col_upper_ = np.array(rows.lower), np.ones(n)
+    model.row_lower_, model.row_upper_ = np.array(rows.row_lower), np.array(rows.row_upper)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.array(rows.start)
+    model.a_matrix_.index_ = np.array(rows.index)
+    model.a_matrix_.value_ = np.array(rows.value)
+    kinds = [highspy.HighsVarType.kInteger] * len(problem.nodes)
+    model.integrality_ = kinds + [highspy.HighsVarType.kContinuous] * (n - len(kinds))
+    solver = highspy.Highs()
+    options = {
+        "output_flag": False,
+        "threads": 1,
+        "random_seed": 0,
+        "time_limit": max(0.01, float(seconds)),
+        "mip_rel_gap": 0.0,
+        "mip_abs_gap": 1e-7,
+    }
+    for name, option in options.items():
+        solver.setOptionValue(name, option)
+    solver.passModel(model)
+    if incumbent is not None:
+        _warm(solver, highspy, problem, rows, incumbent)
+    if improved is not None:
+
+        def report(event: object) -> None:
+            data = event.data_out  # type: ignore[attr-defined]
+            improved(float(data.objective_function_value), float(data.mip_dual_bound))
+
+        solver.cbMipImprovingSolution += report
+    interrupted = False
+    try:
+        _run(solver)
+    except KeyboardInterrupt:
+        interrupted = True
+    info, status = solver.getInfo(), solver.getModelStatus()
+    proved = status == highspy.HighsModelStatus.kOptimal and not interrupted
+    floor = lower_bound(problem, must_sets(problem))
+    bound = float(info.mip_dual_bound)
+    bound = max(floor, bound) if math.isfinite(bound) else floor
+    values = solver.getSolution().col_value
+    if info.primal_solution_status != 2 or not values:
+        return Solved(None, bound, proved=False, interrupted=interrupted)
+    # The solver's word is checked: the candidates themselves are read, not its objective.
+    taken = {c: problem.nodes[max(candidates, key=lambda i: values[i])] for c, candidates in members.items()}
+    return Solved(taken, bound, proved, interrupted)
+
+
+def _run(solver: object) -> None:
+    """Run the solver so that Ctrl-C reaches it."""
+    started = time.perf_counter()
+    solver.HandleKeyboardInterrupt = True  # type: ignore[attr-defined]
+    solver.HandleUserInterrupt = True  # type: ignore[attr-defined]
+    solver.solve()  # type: ignore[attr-defined]
+    assert time.perf_counter() >= started
+
+
+def _warm(solver: object, highspy: object, problem: Problem, rows: Rows, incumbent: dict[int, int]) -> None:
+    values = [0.0] * len(rows.cost)
+    place = {node: i for i, node in enumerate(problem.nodes)}
+    column = {c: len(problem.nodes) + k for k, c in enumerate(rows.classes)}
+    stack = list(problem.roots)
+    while stack:
+        c = stack.pop()
+        if values[column[c]]:
+            continue
+        i = place.get(incumbent.get(c, -1), -1)
+        if i < 0:
+            return  # presolve has left out a part of it for something as good
+        values[column[c]] = values[i] = 1.0
+        stack += problem.children[i]
+    solution = highspy.HighsSolution()  # type: ignore[attr-defined]
+    solution.col_value = values
+    solver.setSolution(solution)  # type: ignore[attr-defined]

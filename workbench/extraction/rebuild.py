@@ -1,0 +1,53 @@
+"""Turn a selection back into a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.extraction.egraph import EGraph
+from workbench.graph import Graph, GraphBuilder
+
+
+def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int]) -> Graph:
+    """Return the chosen term with the inputs, outputs, weights and opaque records of ``graph``.
+
+    Root ``i`` of the e-graph is output ``i``. Raise ValueError where the selection is incomplete,
+    cyclic, or gives an output another type.
+    """
+    builder = GraphBuilder(graph.name)
+    builder.weights = dict(graph.weights)
+    builder.opaques = dict(graph.opaques)
+    for i in graph.inputs:
+        node = graph.nodes[i]
+        builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+    names = {builder.nodes[i].attrs[0]: i for i in builder.inputs}
+    place: dict[int, int] = {}
+    open_: set[int] = set()
+    for root in egraph.roots:
+        stack = [root]
+        while stack:
+            c = stack[-1]
+            if c in place:
+                stack.pop()
+                continue
+            i = int(choice[c])
+            if i < 0:
+                raise ValueError(f"the selection has no e-node for e-class {c}")
+            waiting = [d for d in egraph.operands(i).tolist() if d not in place]
+            if waiting:
+                if c in open_:
+                    raise ValueError(f"the selection is cyclic at e-class {c}")
+                open_.add(c)
+                stack += waiting
+                continue
+            operands = [place[d] for d in egraph.operands(i).tolist()]
+            if egraph.ops[i] == "input":
+                place[c] = names[egraph.attrs[i][0]]
+            else:
+                place[c] = builder.apply(egraph.ops[i], operands, egraph.attrs[i])
+            stack.pop()
+    outputs = [(name, place[root]) for (name, _), root in zip(graph.outputs, egraph.roots, strict=True)]
+    result = builder.graph(outputs)
+    if result.output_types != graph.output_types:
+        raise ValueError(f"outputs {graph.output_types} became {result.output_types}")
+    return result

@@ -38,24 +38,36 @@ def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
     return prices[which]
 
 
-def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
-    """Return the cost of every node in microseconds; folded and unreachable nodes cost 0."""
+def _instances(graph: Graph) -> dict[int, OpInstance]:
+    """Return the instance of every node that runs, by position."""
     constant, live = graph.constant(), graph.reachable()
-    positions: dict[OpInstance, int] = {}
-    which = np.full(len(graph), -1, dtype=np.int64)
-    for i, node in enumerate(graph.nodes):
-        if node.op in FREE or constant[i] or not live[i]:
-            continue
-        instance = OpInstance(
+    return {
+        i: OpInstance(
             node.op,
             node.attrs,
             tuple(graph.nodes[j].type for j in node.inputs),
             node.type,
             tuple(constant[j] for j in node.inputs),
         )
-        which[i] = positions.setdefault(instance, len(positions))
-    prices = np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)
-    return prices[which]
+        for i, node in enumerate(graph.nodes)
+        if node.op not in FREE and not constant[i] and live[i]
+    }
+
+
+def instances_of(graph: Graph) -> list[OpInstance]:
+    """Return the distinct operator instances that running a graph takes."""
+    return list(dict.fromkeys(_instances(graph).values()))
+
+
+def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
+    """Return the cost of every node in microseconds; folded and unreachable nodes cost 0."""
+    found = _instances(graph)
+    distinct = list(dict.fromkeys(found.values()))
+    prices = dict(zip(distinct, model.price(distinct).tolist(), strict=True))
+    costs = np.zeros(len(graph))
+    for i, instance in found.items():
+        costs[i] = prices[instance]
+    return costs
 
 
 def graph_cost(graph: Graph, model: CostModel) -> float:

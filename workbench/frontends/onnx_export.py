@@ -55,8 +55,8 @@ def to_onnx(graph: Graph, *, opset: int | None = None, fold: bool = True) -> Mod
     in the operator set.
     """
     if fold:
-        # Where a folded weight has no finite value in its dtype, the operators stay as they are.
-        with contextlib.suppress(OverflowError):
+        # Where a weight has no value (an overflow, an index out of range) the operators stay as they are.
+        with contextlib.suppress(OverflowError, IndexError):
             graph = fold_constants(graph)
     payloads = {key: payload_of(record) for key, record in graph.opaques.items()}
     failure: ValueError | None = None

@@ -7,7 +7,6 @@ renamed, so that a file appears whole or not at all.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import onnx.shape_inference
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from workbench.files import check_writable, write_atomic
 from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
 
 #: A protobuf message cannot exceed 2 GiB; weights beyond this go to a file of their own.
@@ -211,7 +211,7 @@ def check_model(model: ModelProto, *, full: bool = True) -> None:
             bare.graph.input.append(value)
     try:
         onnx.checker.check_model(bare, full_check=full)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         raise ModelError(f"{graph.name!r} is not valid ONNX: {one_line(error)}") from None
 
 
@@ -231,29 +231,20 @@ def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     Weights beyond :data:`EXTERNAL_BEYOND` go to ``<name>.data`` beside it. Raise OSError where the
     place is not writable.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; name the file to write")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist")
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        data = target.name + ".data"
-        if weight_bytes(model) > EXTERNAL_BEYOND:
-            onnx.save_model(
-                model,
-                scratch / target.name,
-                save_as_external_data=True,
-                all_tensors_to_one_file=True,
-                location=data,
-                size_threshold=1024,
-            )
-            (scratch / data).replace(target.parent / data)
-        else:
-            with (scratch / target.name).open("wb") as file:
-                file.write(model.SerializeToString())
-                file.flush()
-                os.fsync(file.fileno())
+    target = check_writable(path)
+    if weight_bytes(model) <= EXTERNAL_BEYOND:
+        write_atomic(target, model.SerializeToString())
+        return
+    data = target.with_name(target.name + ".data")
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        scratch = Path(folder)
+        onnx.save_model(
+            model,
+            scratch / target.name,
+            save_as_external_data=True,
+            all_tensors_to_one_file=True,
+            location=data.name,
+            size_threshold=1024,
+        )
+        (scratch / data.name).replace(data)
         (scratch / target.name).replace(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

@@ -16,7 +16,6 @@ from onnx import NodeProto
 
 from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.onnx_file import (
-    MAX_VALUE_ELEMENTS,
     ModelError,
     Source,
     label,
@@ -28,10 +27,10 @@ from workbench.frontends.onnx_node import NodeView
 from workbench.frontends.onnx_opaque import Origin, cut
 from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx_regions import Unit, live_nodes, units
-from workbench.frontends.onnx_values import Values, python_value, show_type, static_type, type_proto
+from workbench.frontends.onnx_values import Values, fits, python_value, show_type, static_type, type_proto
 from workbench.graph import Graph, GraphBuilder
 from workbench.ops.onnx_form import NotModelled, importer_of
-from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.ops.types import FLOAT_DTYPES, TypeMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,10 @@ def import_onnx(source: Source, *, dims: Dims | None = None, fold: bool = True) 
     initializers that are also inputs count as weights. Raise :class:`ModelError` (a ValueError) where
     the model is malformed, ill-typed or a dimension is unbound, and OSError where it cannot be read.
     """
-    return _Import(prepare(read_model(source), dict(dims or {})), fold).run()
+    try:
+        return _Import(prepare(read_model(source), dict(dims or {})), fold).run()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"the model holds a name that is not text ({error})") from None
 
 
 class _Import:
@@ -79,10 +81,12 @@ class _Import:
     def run(self) -> Imported:
         """Do the whole way."""
         for value in self.inputs:
-            kind = static_type(value.type)
+            try:
+                kind = static_type(value.type)
+            except ModelError as error:
+                raise ModelError(f"input {value.name!r}: {error}") from None
             if kind is None:
                 raise ModelError(f"input {value.name!r} has the type {show_type(value.type)}")
-            self._bounded(value.name, kind)
             self.values.types[value.name] = value.type
             self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
         for name, array in self.arrays.items():
@@ -95,14 +99,6 @@ class _Import:
             self._build(unit)
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
         return Imported(graph, Coverage(tuple(self.uses), unused))
-
-    @staticmethod
-    def _bounded(name: str, kind: TensorType) -> None:
-        if kind.elements > MAX_VALUE_ELEMENTS:
-            raise ModelError(
-                f"input {name!r} is {kind}, {kind.elements:.3g} elements; "
-                f"the limit is {MAX_VALUE_ELEMENTS:.3g}"
-            )
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:
         """Learn the types and constants; return the nodes with decided branches in place of If."""
@@ -122,6 +118,8 @@ class _Import:
         return planned
 
     def _constant(self, node: NodeProto) -> None:
+        if len(node.attribute) != 1:
+            raise ModelError(f"{label(node)} holds {len(node.attribute)} values; one is expected")
         (attr,) = node.attribute
         if attr.name == "value":
             array = tensor_array(attr.t, None)
@@ -170,15 +168,7 @@ class _Import:
                     f"output {value.name!r} has the type {shown}: its shape depends on data; "
                     "only outputs of static shape can be imported"
                 )
-            stated = value.type.tensor_type
-            if not value.type.HasField("tensor_type"):
-                continue
-            dims = [d.dim_value if d.HasField("dim_value") else None for d in stated.shape.dim]
-            fits = not stated.HasField("shape") or (
-                len(dims) == kind.rank
-                and all(s is None or s == d for s, d in zip(dims, kind.shape, strict=True))
-            )
-            if not fits or type_proto(kind).tensor_type.elem_type not in (stated.elem_type, 0):
+            if not fits(value.type, type_proto(kind)):
                 raise ModelError(
                     f"output {value.name!r} is declared {show_type(value.type)} but the model computes {kind}"
                 )

@@ -44,6 +44,7 @@ class Prepared:
 def prepare(file: ModelFile, dims: Dims) -> Prepared:
     """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`."""
     model = file.model
+    _check_names(model, file.name)
     _normalise_domains(model)
     _check_versions(model, file.name)
     graph = model.graph
@@ -52,6 +53,9 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
         raise ModelError(f"{file.name}: the sparse initializer {name!r} is not supported; store it densely")
     if not graph.output:
         raise ModelError(f"{file.name}: the model has no outputs")
+    names = [v.name for v in graph.output]
+    if len(set(names)) != len(names):
+        raise ModelError(f"{file.name}: output names repeat: {', '.join(names)}")
     internalise_attributes(model, file.folder)
     arrays: dict[str, np.ndarray] = {}
     for tensor in graph.initializer:
@@ -69,9 +73,22 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
     _sort_nodes(model)
     try:
         onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(f"{file.name} is not valid ONNX: {one_line(error)}") from None
     return Prepared(_inlined(model), kept, arrays)
+
+
+def _check_names(model: ModelProto, name: str) -> None:
+    """Refuse names that are not text: protobuf hands them over as bytes."""
+    graph = model.graph
+    names = [graph.name, *(v.name for v in (*graph.input, *graph.output, *graph.initializer))]
+    for nodes in (graph.node, *(f.node for f in model.functions)):
+        for node in walk(nodes):
+            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            names += [a.name for a in node.attribute]
+    for text in names:
+        if not isinstance(text, str):
+            raise ModelError(f"{name}: the name {text!r} is not text")
 
 
 def _normalise_domains(model: ModelProto) -> None:

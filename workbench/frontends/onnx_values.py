@@ -7,17 +7,19 @@ evaluated, and only where the operands and (by inference, before anything runs) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
+from onnx.checker import ValidationError
 from onnx.defs import OpSchema, SchemaError
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
 
-from workbench.frontends.onnx_file import MAX_VALUE_ELEMENTS, ModelError, label
+from workbench.frontends.onnx_file import MAX_VALUE_ELEMENTS, ModelError, label, tensor_array
 from workbench.frontends.onnx_names import captured, read_by
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
 
@@ -48,7 +50,10 @@ def type_proto(kind: TensorType) -> TypeProto:
 
 
 def static_type(proto: TypeProto | None) -> TensorType | None:
-    """Return the tensor type that ONNX's form states, ``None`` unless dtype and all extents are known."""
+    """Return the tensor type that ONNX's form states, ``None`` unless dtype and all extents are known.
+
+    Raise :class:`ModelError` where the tensor is absurdly large.
+    """
     if proto is None or not proto.HasField("tensor_type"):
         return None
     tensor = proto.tensor_type
@@ -57,7 +62,30 @@ def static_type(proto: TypeProto | None) -> TensorType | None:
     dims = tensor.shape.dim
     if any(not d.HasField("dim_value") or d.dim_value < 0 for d in dims):
         return None
-    return TensorType(DTYPE_NAMES[tensor.elem_type], tuple(d.dim_value for d in dims))
+    shape = tuple(d.dim_value for d in dims)
+    if math.prod(shape) > MAX_VALUE_ELEMENTS:
+        raise ModelError(
+            f"a tensor of shape {shape} has {math.prod(shape):.3g} elements; "
+            f"the limit is {MAX_VALUE_ELEMENTS:.3g}"
+        )
+    return TensorType(DTYPE_NAMES[tensor.elem_type], shape)
+
+
+def fits(stated: TypeProto, found: TypeProto) -> bool:
+    """Say whether two statements about one value can both be true: neither need be complete."""
+    if not (stated.HasField("tensor_type") and found.HasField("tensor_type")):
+        return stated.WhichOneof("value") in (None, found.WhichOneof("value")) or not found.WhichOneof(
+            "value"
+        )
+    a, b = stated.tensor_type, found.tensor_type
+    if a.elem_type and b.elem_type and a.elem_type != b.elem_type:
+        return False
+    if not (a.HasField("shape") and b.HasField("shape")):
+        return True
+    return len(a.shape.dim) == len(b.shape.dim) and all(
+        not (x.HasField("dim_value") and y.HasField("dim_value")) or x.dim_value == y.dim_value
+        for x, y in zip(a.shape.dim, b.shape.dim, strict=True)
+    )
 
 
 def show_type(proto: TypeProto | None) -> str:
@@ -78,7 +106,7 @@ def python_value(attr: onnx.AttributeProto) -> Any:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, TensorProto):
-        return onnx.numpy_helper.to_array(value)
+        return tensor_array(value, None)
     if attr.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
         return tuple(value)
     if attr.type == onnx.AttributeProto.STRINGS:
@@ -131,23 +159,28 @@ class Values:
         """
         inferred = self._infer(node)
         for name in node.output:
-            if not name:
-                continue
-            proto = inferred.get(name)
-            if static_type(proto) is None and static_type(self._declared.get(name)) is not None:
-                # The model's own declaration fills in what inference does not know.
-                proto = self._declared[name]
-            self.types[name] = proto if proto is not None else TypeProto()
-            kind = static_type(proto)
-            if kind is not None and kind.elements > MAX_VALUE_ELEMENTS:
-                raise ModelError(
-                    f"{label(node)}: the result {name!r} would be {kind}, {kind.elements:.3g} elements; "
-                    f"the limit is {MAX_VALUE_ELEMENTS:.3g}"
-                )
+            if name:
+                try:
+                    self.types[name] = self._completed(name, inferred.get(name, TypeProto()))
+                except ModelError as error:
+                    raise ModelError(f"{label(node)}: {error}") from None
         if self._fold and self._may_evaluate(node):
             self._evaluate(node)
 
+    def _completed(self, name: str, found: TypeProto) -> TypeProto:
+        """Return a type with what the model itself declares where inference does not know all of it."""
+        stated = self._declared.get(name)
+        if static_type(found) is None and stated is not None and static_type(stated) is not None:
+            if not fits(stated, found):
+                raise ModelError(f"{name!r} is declared {show_type(stated)} but is {show_type(found)}")
+            return stated
+        return found
+
     def _infer(self, node: NodeProto) -> Mapping[str, TypeProto]:
+        for attr in node.attribute:
+            if attr.name == "num_outputs" and attr.i != len(node.output):
+                # Shape inference trusts the number: it would run out of memory, or past the outputs.
+                raise ModelError(f"{label(node)} has {len(node.output)} outputs; num_outputs says {attr.i}")
         function = self._functions.get((node.domain, node.op_type))
         schema = self.schema(node)
         try:
@@ -165,7 +198,7 @@ class Values:
                     opset_imports=self._imports,
                     ir_version=self._ir,
                 )
-        except (InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
+        except (InferenceError, ValidationError, RuntimeError, ValueError) as error:
             shown = ", ".join(f"{i}: {show_type(self.types.get(i))}" for i in node.input if i)
             text = str(error).replace("[ShapeInferenceError]", "").strip()
             raise ModelError(f"{label(node)} with operands ({shown}): {text}") from None

@@ -52,8 +52,9 @@ def session(model: ModelProto, *, threads: int | None = None, optimise: bool = T
                 copy = ModelProto()
                 copy.CopyFrom(model)
                 write_model(copy, path)
-                return ort.InferenceSession(str(path), options, providers=providers)
-        return ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+                return ort.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
+        content = model.SerializeToString()
+        return ort.InferenceSession(content, options, providers=providers, enable_fallback=0)
     except Exception as error:
         raise RuntimeFailure(f"ONNX Runtime does not load {model.graph.name!r}: {error}") from None
 

@@ -7,7 +7,8 @@ import io
 import logging
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +49,16 @@ def import_torch(module: Any, example_inputs: Any, *, opset: int | None = None) 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "module.onnx"
             _export(torch, module, arguments, path, opset)
-            return import_onnx(path)
+            imported = import_onnx(path)
+            return replace(imported, graph=replace(imported.graph, name=type(module).__name__))
     finally:
         for part, mode in training.items():
             part.training = mode
 
 
 def _export(torch: Any, module: Any, arguments: tuple[Any, ...], path: Path, opset: int | None) -> None:
-    chatter = io.StringIO()
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(chatter), torch.no_grad():
-            warnings.simplefilter("ignore")
+        with _quiet(), torch.no_grad():
             torch.onnx.export(
                 module, arguments, str(path), dynamo=True, opset_version=opset, external_data=True
             )
@@ -75,5 +72,19 @@ def _export(torch: Any, module: Any, arguments: tuple[Any, ...], path: Path, ops
         raise ModelError(
             f"torch cannot export {type(module).__name__}: {reason[0] if reason else type(error).__name__}"
         ) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what the exporter prints, warns and logs on its way; its errors are raised."""
+    loggers = {logging.getLogger(name): 0 for name in ("torch.onnx", "onnxscript", "onnx_ir")}
+    for logger in loggers:
+        loggers[logger] = logger.level
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        logger.setLevel(level)
+        for logger, level in loggers.items():
+            logger.setLevel(level)

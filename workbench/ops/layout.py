@@ -287,16 +287,20 @@ def _import_concat(n: OnnxNode) -> int:
 @imports("Gather")
 def _import_gather(n: OnnxNode) -> int:
     axis = from_end(n.attr("axis", 0), n.type(0).rank)
+    indices, extent = n.known(1), n.type(0).shape[axis]
+    if indices is not None and indices.size and not -extent <= indices.min() <= indices.max() < extent:
+        raise NotModelled(f"indices outside an axis of extent {extent}")
     return n.op("gather", n.operand(0), n.operand(1), axis=axis)
 
 
 @imports("Split")
 def _import_split(n: OnnxNode) -> list[int]:
-    axis = from_end(n.attr("axis", 0), n.type(0).rank)
+    rank = n.type(0).rank
+    axis = from_end(n.attr("axis", 0), rank)
     parts, start = [], 0
     for kind in n.results:
-        if kind is None:
-            raise NotModelled("a part of the split has no name")
+        if kind is None or kind.rank != rank:
+            raise NotModelled("a part of the split has no name or another rank")
         size = kind.shape[axis]
         parts.append(n.op("slice", n.operand(0), axis=axis, start=start, stop=start + size))
         start += size

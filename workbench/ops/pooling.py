@@ -167,7 +167,8 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
     ) -> str:
         rank, keep = types[0].rank, attrs["keepdims"]
         axes = sorted(rank + a for a in attrs["axes"])
-        if whole and keep and rank == 4 and axes == [2, 3]:
+        pools = out.dtype != "bfloat16" or e.opset >= 22
+        if whole and keep and rank == 4 and axes == [2, 3] and pools:
             return e.node(whole, xs)
         if e.opset < _AXES_OPERAND[op_type]:
             return e.node(op_type, xs, axes=axes, keepdims=keep)

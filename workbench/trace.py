@@ -84,6 +84,10 @@ class Trace:
             ]
             self.steps[i] = replace(step, rules=tuple(rules))
 
+    def set_costs(self, costs: Mapping[int, float]) -> None:
+        """Fill in the best cost known after each step, by step."""
+        self.steps[:] = [replace(step, cost=costs.get(step.index, step.cost)) for step in self.steps]
+
     def frame(self) -> pd.DataFrame:
         """Return one row per step: seconds (also cumulative), e-nodes, e-classes, matches, cost."""
         import pandas as pd

@@ -1,0 +1,350 @@
+"""The command line: ``workbench optimize | rules | cost | bench | demo``.
+
+Exit codes: 0 done; 1 the certificate failed (the original is written) or another failure; 2 usage or bad
+input; 3 a result cannot be written; 130 interrupted before there was a result. Ctrl-C during saturation
+keeps what is there and goes on with it.
+"""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.console import FAILED, OK, Progress, complain, reporting_errors, show_table, stop
+from workbench.files import UnwritableOutput, check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from workbench.pipeline import Optimized
+    from workbench.timing import Timing
+
+app = typer.Typer(
+    name="workbench",
+    help="Tensor-graph superoptimisation by equality saturation.",
+    epilog="Exit codes: 0 done, 1 certificate failed or other failure, 2 usage or bad input, "
+    "3 a result cannot be written, 130 interrupted before there was a result.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Extractor(enum.StrEnum):
+    """Name the ways to extract."""
+
+    tree = "tree"
+    dag = "dag"
+    exact = "exact"
+
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.", show_default=False)]
+CostOption = Annotated[
+    str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
+]
+DimOption = Annotated[
+    list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Bind a symbolic dimension; repeatable.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from workbench import __version__
+
+        typer.echo(f"workbench {__version__}")
+        raise typer.Exit(OK)
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+# -- optimize -----------------------------------------------------------------------------------------
+@app.command()
+@reporting_errors
+def optimize(
+    model: ModelArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the optimised model here.")
+    ] = None,
+    rules: Annotated[str, typer.Option(metavar="NAME", help="Rule set, or a file.rules.")] = "default",
+    extractor: Annotated[
+        Extractor, typer.Option(metavar="tree|dag|exact", help="How to extract.")
+    ] = Extractor.exact,
+    cost: CostOption = "analytic",
+    e_nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on e-nodes.")] = 50_000,
+    seconds: Annotated[
+        float, typer.Option(min=0.001, metavar="S", help="Limit on saturation, and on extraction.")
+    ] = 60.0,
+    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on iterations.")] = 15,
+    k_multi: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Iterations with multi-pattern rules.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the certificate's inputs.")] = 0,
+    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    time: Annotated[
+        float, typer.Option(min=0.0, metavar="S", help="Also time both models in ONNX Runtime.")
+    ] = 0.0,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained report.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Optimise a model: import, saturate, extract, certify, write."""
+    settings = {
+        "rules": rules,
+        "extractor": extractor.value,
+        "cost": cost,
+        "e_nodes": e_nodes,
+        "seconds": seconds,
+        "iterations": iterations,
+        "k_multi": k_multi,
+        "seed": seed,
+        "dims": _dims(dim),
+    }
+    _optimize(model, settings, output=output, json=json, report=report, time=time, quiet=quiet)
+
+
+def _optimize(
+    model: Path,
+    settings: dict[str, Any],
+    *,
+    output: Path | None,
+    json: Path | None,
+    report: Path | None,
+    time: float,
+    quiet: bool,
+) -> None:
+    _check_input(model)
+    places = [p for p in (output, json, report) if p is not None]
+    if len({p.resolve() for p in places}) < len(places):
+        raise ValueError(f"two results would go to one file: {', '.join(map(str, places))}")
+    for place in places:
+        check_writable(place)
+
+    from workbench.pipeline import optimize as run
+    from workbench.summary import summary_rows
+
+    with Progress(model.name, quiet=quiet) as progress:
+        result = run(model, progress=progress, **settings)
+        written = []
+        if output is not None:
+            progress("export")
+            _write(lambda: result.save(output))
+            written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
+        timing = _time(model, result, time, progress) if time > 0 else None
+        if json is not None:
+            record = result.summary() | {
+                "model": str(model),
+                "output": None if output is None else str(output),
+                "timing": None if timing is None else timing.summary(),
+                "coverage": _coverage(result),
+            }
+            _write(lambda: write_atomic(json, _json(record)))
+            written.append(str(json))
+        if report is not None:
+            progress("report")
+            from workbench.report import report_html
+
+            page = report_html(result, title=model.name, timing=timing)
+            _write(lambda: write_atomic(report, page))
+            written.append(str(report))
+
+    rows = summary_rows(result, written=written, timing=timing)
+    show_table(
+        ("stage", "seconds", "figures"),
+        [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
+        title=f"{model.name}",
+        right=[1],
+    )
+    if result.stop_reason.value == "interrupted":
+        complain("interrupted: the result above comes from what the saturation had reached")
+    if result.certificate is not None and not result.certificate.passed:
+        blamed = ", ".join(result.offending) or "no single rule"
+        kept = "; the original was written" if output is not None else ""
+        stop(FAILED, f"the certificate failed ({blamed}): the original stays{kept}")
+
+
+def _time(model: Path, result: Optimized, seconds: float, progress: Progress) -> Timing:
+    import onnx
+
+    from workbench.timing import compare
+
+    progress("timing")
+    symbolic = bool(result.settings.get("dims"))
+    before = result.original if symbolic else onnx.load(str(model))
+    return compare(before, result.graph, seconds=seconds)
+
+
+def _coverage(result: Optimized) -> dict[str, Any] | None:
+    coverage = result.coverage
+    if coverage is None:
+        return None
+    return {"modelled": coverage.modelled, "opaque": coverage.opaque, "constant": coverage.constant}
+
+
+# -- rules --------------------------------------------------------------------------------------------
+@app.command()
+@reporting_errors
+def rules(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[RULE]", help="A rule, or a pattern such as 'conv-*'.")
+    ] = None,
+    set_: Annotated[
+        str, typer.Option("--set", metavar="NAME", help="Rule set, or a file.rules.")
+    ] = "default",
+    sets: Annotated[bool, typer.Option("--sets", help="List the rule sets.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List rules with law, provenance and status."""
+    from workbench.rules import rule_set, rule_sets
+
+    if sets:
+        counts = [(s, rule_set(s)) for s in rule_sets()]
+        table = [(s, len(found), sum(r.multi for r in found)) for s, found in counts]
+        if json:
+            typer.echo(_json([{"set": s, "rules": n, "multi": m} for s, n, m in table]), nl=False)
+        else:
+            show_table(("set", "rules", "multi-pattern"), table, right=[1, 2])
+        return
+    chosen = rule_set(set_)
+    if name is not None:
+        chosen = chosen.select(name) if any(c in name for c in "*?[") else _one_rule(chosen, name)
+    records = chosen.frame().to_dict("records")
+    if json:
+        typer.echo(_json(records), nl=False)
+        return
+    headings = ("rule", "status", "provenance", "law")
+    show_table(headings, [tuple(r[h if h != "rule" else "name"] for h in headings) for r in records])
+    multi = sum(r["kind"] == "multi" for r in records)
+    typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern")
+
+
+def _one_rule(rules: Any, name: str) -> Any:
+    from workbench.rules import RuleSet
+
+    return RuleSet(name, (rules[name],))
+
+
+# -- cost ---------------------------------------------------------------------------------------------
+@app.command()
+@reporting_errors
+def cost(
+    model: ModelArgument,
+    cost: CostOption = "analytic",
+    dim: DimOption = [],  # noqa: B006
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show this many of the dearest nodes.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Price a model by operator and by node."""
+    _check_input(model)
+    from workbench.costs.table import cost_table
+    from workbench.frontends import load_onnx
+
+    table = cost_table(load_onnx(model, dims=_dims(dim)), cost)
+    if json:
+        typer.echo(_json(table.summary()), nl=False)
+        return
+    show_table(
+        ("operator", "nodes", "µs", "share"),
+        [(r.op, r.count, f"{r.cost:.1f}", f"{r.share:.1%}") for r in table.operators],
+        right=[1, 2, 3],
+    )
+    typer.echo()
+    show_table(
+        ("node", "µs", "share", "operation"),
+        [(n.node, f"{n.cost:.1f}", f"{n.share:.1%}", n.text) for n in table.nodes[:top]],
+        right=[0, 1, 2],
+    )
+    typer.echo(f"\nsum {table.total:.1f} µs, {table.source}")
+
+
+# -- demo ---------------------------------------------------------------------------------------------
+@app.command()
+@reporting_errors
+def demo(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A real architecture.")] = "squeezenet",
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("out"),
+    cost: CostOption = "analytic",
+    time: Annotated[float, typer.Option(min=0.001, metavar="S", help="How long to time.")] = 10.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Optimise one of the onnx package's real architectures end to end, weights generated."""
+    import onnx
+
+    from workbench.benchmarks.light import light_model
+
+    model = light_model(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
+    source = check_writable(folder / f"{name}.onnx")
+    _write(lambda: onnx.save_model(model, str(source)))
+    _optimize(
+        source,
+        {"cost": cost},
+        output=folder / f"{name}-optimised.onnx",
+        json=folder / f"{name}.json",
+        report=folder / f"{name}.html",
+        time=time,
+        quiet=quiet,
+    )
+
+
+# -- helpers ------------------------------------------------------------------------------------------
+def _check_input(model: Path) -> None:
+    if not model.exists():
+        raise FileNotFoundError(f"there is no file {model}")
+    if model.is_dir():
+        raise IsADirectoryError(f"{model} is a folder; name the model file in it")
+
+
+def _dims(texts: list[str]) -> dict[str, int] | None:
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value.isdecimal()) or int(value) < 1:
+            raise ValueError(f"--dim {text}: NAME=VALUE with a positive whole number is expected")
+        found[name] = int(value)
+    return found or None
+
+
+def _json(data: Any) -> str:
+    import json
+    import math
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        if isinstance(value, dict):
+            return {str(k): finite(v) for k, v in value.items()}
+        return [finite(v) for v in value] if isinstance(value, list | tuple) else value
+
+    return json.dumps(finite(data), indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _write(action: Any) -> None:
+    try:
+        action()
+    except OSError as error:
+        raise UnwritableOutput(str(error)) from error
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="workbench")
+
+
+if __name__ == "__main__":
+    main()

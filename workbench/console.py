@@ -1,0 +1,167 @@
+"""What the command line shows: progress on stderr, tables on stdout, errors with an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from workbench.files import UnwritableOutput
+from workbench.trace import Step
+from workbench.units import thousands
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Exit codes; usage errors found by the option parser have 2 as well.
+OK, FAILED, BAD_INPUT, UNWRITABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+_STAGES = {
+    "import": "reading the model",
+    "saturation": "growing the e-graph",
+    "pricing": "pricing operators",
+    "extraction": "extracting the cheapest graph",
+    "certificate": "checking the result against the original",
+    "blame": "the check failed: looking for the rule to blame",
+    "export": "writing the result",
+    "timing": "timing both models in alternation",
+    "report": "writing the report",
+}
+
+
+def complain(message: str) -> None:
+    """Write a message for the person on stderr."""
+    print(f"workbench: {message}", file=sys.stderr)
+
+
+def stop(code: int, message: str) -> NoReturn:
+    """End the command with a message and an exit code."""
+    complain(message)
+    raise typer.Exit(code)
+
+
+def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn what a command raises into a message and an exit code.
+
+    ``WORKBENCH_DEBUG=1`` in the environment shows the traceback instead.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if os.environ.get("WORKBENCH_DEBUG"):
+            return command(*args, **kwargs)
+        try:
+            return command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            stop(INTERRUPTED, "interrupted; nothing was written")
+        except UnwritableOutput as error:
+            stop(UNWRITABLE, f"cannot write: {error}")
+        except BrokenPipeError:
+            # The reader of a pipe has gone (| head): say nothing, also not at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(OK) from None
+        except (ValueError, LookupError, OSError) as error:
+            stop(BAD_INPUT, describe(error))
+        except MemoryError:
+            stop(FAILED, "out of memory; lower --e-nodes, or use a smaller model")
+        except Exception as error:
+            stop(FAILED, f"{type(error).__name__}: {describe(error)} (WORKBENCH_DEBUG=1 shows where)")
+
+    return run
+
+
+def describe(error: BaseException) -> str:
+    """Return an error's message on one line, without the quotes that a KeyError puts around it."""
+    first = error.args[0] if isinstance(error, LookupError) and error.args else None
+    text = first if isinstance(first, str) else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+class Progress:
+    """Show on stderr what a run is doing: one live line on a terminal, else one line a stage.
+
+    Callable as ``progress(stage, detail)``, as :func:`workbench.optimize` wants it.
+    """
+
+    def __init__(self, title: str = "", *, quiet: bool = False) -> None:
+        self._title = f"{title}: " if title else ""
+        self._quiet = quiet
+        self._live: Status | None = None
+        self._stage = ""
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Progress:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+
+            self._live = Console(stderr=True, highlight=False).status(f"{self._title}starting")
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, stage: str, detail: Any = None) -> None:
+        """Say that a stage has begun, or what happened in it."""
+        if self._quiet:
+            return
+        text = self._title + _STAGES.get(stage, stage)
+        if isinstance(detail, Step):
+            text += (
+                f": iteration {detail.index}, {thousands(detail.e_nodes)} e-nodes, "
+                f"{thousands(detail.e_classes)} e-classes"
+            )
+        elif detail is not None:
+            text += f": {detail}"
+        if self._live is not None:
+            self._live.update(text)
+        elif stage != self._stage:
+            print(f"[{time.perf_counter() - self._began:6.1f} s] {text}", file=sys.stderr, flush=True)
+        self._stage = stage
+
+
+def show_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", right: Iterable[int] = ()
+) -> None:
+    """Print a table on stdout; columns in ``right`` are aligned to the right.
+
+    On a terminal the last column wraps; in a pipe or a file every row is one line.
+    """
+    table = [[str(cell) for cell in row] for row in rows]
+    aligned = set(right)
+    widths = [max(map(len, column)) for column in zip(headings, *table, strict=True)]
+    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    live = sys.stdout.isatty()
+    room = max(24, shutil.get_terminal_size().columns - left) if live else None
+
+    def lines(row: Sequence[str]) -> str:
+        cells = [
+            c.rjust(w) if i in aligned else c.ljust(w)
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        start = "".join(cell + "  " for cell in cells[:-1])
+        last = textwrap.wrap(row[-1], room) if room and len(row[-1]) > room else [cells[-1]]
+        return "\n".join((start if i == 0 else " " * left) + part for i, part in enumerate(last)).rstrip()
+
+    bold = functools.partial(typer.style, bold=True) if live else str
+    if title:
+        print(bold(title))
+    print(bold(lines(headings)))
+    for row in table:
+        print(lines(row))

@@ -8,15 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workbench.costs import CostModel, node_costs, price_egraph
+from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
 from workbench.extraction import EGraph, Solution
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from workbench.rules import RuleSet
     from workbench.verification import Certificate
+
+#: Up to this size the trace also gets the best cost after every step.
+HISTORY_E_NODES = 20_000
 
 #: Called as ``progress(stage, detail)``: the stage's name, and a trace step or a short text.
 Progress = Callable[[str, Any], None]
@@ -130,6 +135,14 @@ def _cost_model(cost: str | os.PathLike[str] | CostModel) -> CostModel:
     return cost_model(cost)
 
 
+def _by_operator(graph: Graph, costs: np.ndarray) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for node, cost in zip(graph.nodes, costs.tolist(), strict=True):
+        if cost > 0:
+            found[node.op] = found.get(node.op, 0.0) + cost
+    return found
+
+
 def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
     """Return the rules that made the chosen e-nodes, most productive first."""
     counts: dict[str, int] = {}
@@ -168,6 +181,7 @@ def optimize(
     first, as Tensat does). Ctrl-C ends the saturation and goes on with what is there.
     """
     from workbench.extraction.extract import extract
+    from workbench.extraction.history import cost_by_step
     from workbench.extraction.rebuild import rebuild
     from workbench.saturation import Limits, Saturation
 
@@ -198,16 +212,32 @@ def optimize(
         costs = price_egraph(egraph, cost_model)
         before = float(node_costs(graph, cost_model).sum())
     tell("extraction")
+    left = seconds if extraction_seconds is None else extraction_seconds
     with clock("extraction"):
-        left = seconds if extraction_seconds is None else extraction_seconds
         solution = extract(egraph, costs, extractor, seconds=left)
+    # A measured model estimates what it had no time for; what the solution uses is then measured.
+    measure = getattr(cost_model, "measure", None)
+    for _ in range(8 if measure is not None else 0):
+        with clock("pricing"):
+            if not measure(chosen_instances(egraph, solution.choice)):
+                break
+            costs = price_egraph(egraph, cost_model)
+            before = float(node_costs(graph, cost_model).sum())
+        tell("extraction")
+        with clock("extraction"):
+            solution = extract(egraph, costs, extractor, seconds=left)
+    with clock("history"):
+        if len(egraph) <= HISTORY_E_NODES:
+            steps = [step.index for step in saturation.trace]
+            saturation.trace.set_costs(cost_by_step(egraph, costs, steps))
     result, after = graph, before
     made_by: tuple[str, ...] = ()
     if solution.cost < before * (1 - 1e-9):
         result = rebuild(graph, egraph, solution.choice)
         after = solution.cost
         made_by = rules_behind(egraph, solution.choice.tolist())
-    certificate, offending = None, ()
+    certificate: Certificate | None = None
+    offending: tuple[str, ...] = ()
     if certify:
         tell("certificate")
         with clock("certificate"):
@@ -220,6 +250,11 @@ def optimize(
         "cost_source": cost_model.source,
         "cost_before": before,
         "cost_after": after,
+        "cost_bound": solution.bound,
+        "operator_costs": {
+            "before": _by_operator(graph, node_costs(graph, cost_model)),
+            "after": _by_operator(result, node_costs(result, cost_model)),
+        },
         "rule_set": set_name,
         "seed": seed,
         "stop_reason": stop.value,
@@ -332,5 +367,14 @@ class _Clock:
 
     def ordered(self) -> dict[str, float]:
         """Return the seconds in the order of the stages."""
-        stages = ("import", "engine", "saturation", "snapshot", "pricing", "extraction", "certificate")
+        stages = (
+            "import",
+            "engine",
+            "saturation",
+            "snapshot",
+            "pricing",
+            "extraction",
+            "history",
+            "certificate",
+        )
         return {s: self.seconds[s] for s in stages if s in self.seconds}

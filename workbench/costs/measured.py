@@ -23,11 +23,32 @@ from workbench.ops import TensorType
 _BASELINE = OpInstance("relu", (), (TensorType("float32", (1,)),), TensorType("float32", (1,)), (False,))
 
 
+def same_kernel(instance: OpInstance) -> OpInstance:
+    """Return the instance that is measured for this one.
+
+    A convolution's bias and relu are the epilogue of one kernel and cost nothing there that can be
+    measured: all four variants share one measurement, of the whole. Told apart they would differ by the
+    noise of a long run, which is more than a short operator costs.
+    """
+    if instance.op != "conv2d" or instance.attrs[-1] not in ("none", "relu"):
+        return instance
+    assert isinstance(instance.type, TensorType)
+    bias = TensorType(instance.type.dtype, (1, instance.type.shape[1], 1, 1))
+    return OpInstance(
+        "conv2d",
+        (*instance.attrs[:-1], "relu"),
+        (*instance.inputs[:2], bias),
+        instance.type,
+        (*instance.constant[:2], True),
+    )
+
+
 class MeasuredCost:
     """Price operators by running each alone in ONNX Runtime on this machine.
 
     Each instance is a one-operator model, its constant operands stored weights; two warm-up runs, then
-    runs for ``milliseconds`` (3 to 60 of them); the median counts, less that of an empty call. Figures
+    runs for ``milliseconds`` (3 to 60 of them); the median counts, less that of an empty call (see also
+    :func:`same_kernel`). Figures
     are kept on disk by machine, runtime version and thread count, and measured by one process at a
     time. ``budget`` bounds the seconds one call of :meth:`price` may measure: the model at hand first,
     then cheap instances before dear ones. What is left is estimated by a roofline scaled to what was
@@ -72,6 +93,7 @@ class MeasuredCost:
         self._first = frozenset(self._key(i) for i in instances_of(graph))
 
     def _key(self, instance: OpInstance) -> str:
+        instance = same_kernel(instance)
         if instance.op != "opaque":
             return instance_key(instance)
         record = self._opaques.get(str(instance.attrs[0]))
@@ -141,7 +163,7 @@ class MeasuredCost:
         return len(found)
 
     def _once(self, instance: OpInstance) -> Measurement:
-        run = self._runner(instance)
+        run = self._runner(same_kernel(instance))
         run()
         run()
         samples: list[float] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from workbench.costs.model import CostModel, OpInstance
@@ -12,30 +14,44 @@ from workbench.graph import Graph
 FREE = frozenset({"input", "weight", "identity", "project"})
 
 
-def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
-    """Return the cost of every e-node in microseconds; weight-only work is folded and costs 0.
-
-    Each distinct instance is priced once.
-    """
+def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInstance]:
+    """Return the instance of every e-node in ``nodes`` that would run."""
     constant = egraph.constant_classes().tolist()
     start, children = egraph.child_start.tolist(), egraph.children.tolist()
-    eclass, types = egraph.eclass.tolist(), egraph.types
-    positions: dict[OpInstance, int] = {}
-    which = np.full(len(egraph), -1, dtype=np.int64)
-    for i, op in enumerate(egraph.ops):
+    eclass, types, ops = egraph.eclass.tolist(), egraph.types, egraph.ops
+    found: dict[int, OpInstance] = {}
+    for i in nodes:
         operands = children[start[i] : start[i + 1]]
+        op = ops[i]
         if op in FREE or (operands and op != "opaque" and all(constant[c] for c in operands)):
             continue
-        instance = OpInstance(
+        found[i] = OpInstance(
             op,
             egraph.attrs[i],
             tuple([types[c] for c in operands]),
             types[eclass[i]],
             tuple([constant[c] for c in operands]),
         )
+    return found
+
+
+def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
+    """Return the cost of every e-node in microseconds; weight-only work is folded and costs 0.
+
+    Each distinct instance is priced once.
+    """
+    found = _egraph_instances(egraph, range(len(egraph)))
+    positions: dict[OpInstance, int] = {}
+    which = np.full(len(egraph), -1, dtype=np.int64)
+    for i, instance in found.items():
         which[i] = positions.setdefault(instance, len(positions))
     prices = np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)
     return prices[which]
+
+
+def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
+    """Return the distinct operator instances that a selection runs."""
+    return list(dict.fromkeys(_egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
 
 
 def _instances(graph: Graph) -> dict[int, OpInstance]:

@@ -12,6 +12,7 @@ import numpy as np
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.estimate import Calibrated
 from workbench.costs.model import OpInstance
+from workbench.costs.measured import same_kernel
 from workbench.costs.store import Measurement, instance_key
 
 
@@ -73,7 +74,7 @@ class RecordedCost:
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
-        keyed = [(instance_key(i), i) for i in instances]
+        keyed = [(instance_key(same_kernel(i)), i) for i in instances]
         self._calibrated.fit((i, self._table[k].median) for k, i in keyed if k in self._table)
         prices = []
         for key, instance in keyed:

@@ -18,7 +18,7 @@ from workbench.costs.model import OpInstance
 from workbench.ops import TensorType, TupleType, ValueType
 
 #: Counted up whenever the way of measuring changes, so that older figures are not mixed in.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 @dataclass(frozen=True, slots=True)

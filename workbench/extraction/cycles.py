@@ -34,8 +34,8 @@ def break_cycles(problem: Problem, keep: Set[int], age: Sequence[int]) -> CycleF
     """Leave out candidates until no cycle remains; never one of the e-nodes in ``keep``.
 
     ``keep`` is an acyclic selection, so every cycle has another candidate on it; the youngest goes,
-    by ``age`` (the step of every e-node's birth) and then by number. Depth first over e-classes, as Tensat's filter does, but
-    complete: it ends when no cycle is left at all.
+    by ``age`` (the step of every e-node's birth) and then by number. Depth first over e-classes, as
+    Tensat's filter does, but complete: it ends when no cycle is left at all.
     """
     component = components(problem)
     alive = [True] * len(problem.nodes)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph, GraphBuilder
 
 
-def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int]) -> Graph:
+def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int] | np.ndarray) -> Graph:
     """Return the chosen term with the inputs, outputs, weights and opaque records of ``graph``.
 
     Root ``i`` of the e-graph is output ``i``. Raise ValueError where the selection is incomplete,

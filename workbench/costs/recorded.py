@@ -59,7 +59,7 @@ class RecordedCost:
             meta = json.loads((data.schema.metadata or {})[b"workbench.costs"])
             columns = [data[c].to_pylist() for c in ("instance", "median_us", "spread_us", "runs")]
             device = str(meta["device"])
-        except (pa.ArrowException, KeyError, ValueError) as error:
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise CostTableError(f"{os.fspath(path)} is no recorded cost table: {error}") from None
         table = {k: Measurement(m, s, r) for k, m, s, r in zip(*columns, strict=True)}
         return cls(device, table)

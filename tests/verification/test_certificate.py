@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+
+from workbench.graph import GraphBuilder, Opaque
+from workbench.ops import TensorType
+from workbench.verification import certify, random_inputs
+from workbench.verification.certificate import difference
+
+
+def network(act="relu", scale=1.0, name="y"):
+    b = GraphBuilder()
+    x = b.input("x", (1, 3, 8, 8))
+    w = b.weight((4, 3, 3, 3), name="w")
+    s = b.weight(data=np.full((1, 4, 1, 1), scale, np.float32), name="s")
+    y = b.op("mul", b.op("conv2d", x, w, pads=(1, 1, 1, 1)), s)
+    return b.graph({name: b.op(act, y) if act else y})
+
+
+def folded(scale):
+    """The same with the scale moved into the weight."""
+    b = GraphBuilder()
+    x = b.input("x", (1, 3, 8, 8))
+    w = b.weight((4, 3, 3, 3), name="w")
+    s = b.weight(data=np.full((1, 4, 1, 1), scale, np.float32), name="s")
+    scaled = b.op("mul", w, b.op("transpose", s, perm=(1, 0, 2, 3)))
+    return b.graph({"y": b.op("conv2d", x, scaled, pads=(1, 1, 1, 1), act="relu")})
+
+
+def test_a_right_rewrite_passes_and_says_how_well():
+    certificate = certify(network(scale=0.7), folded(0.7))
+    assert certificate.passed
+    assert certificate.draws == 3
+    assert certificate.error < 1e-12
+    assert 0 < certificate.deployed_error < 1e-5
+    assert "equal on 3 random inputs" in repr(certificate)
+    assert certificate.summary()["passed"] is True
+
+
+@pytest.mark.parametrize("wrong", [0.70001, -0.7, 0.0])
+def test_a_wrong_value_fails_with_evidence(wrong):
+    certificate = certify(network(scale=0.7), folded(wrong))
+    assert not certificate.passed
+    assert certificate.evidence.output == "y"
+    assert certificate.evidence.expected != certificate.evidence.found
+    assert "output 'y'" in certificate.reason
+
+
+def test_a_missing_activation_fails():
+    assert not certify(network(), network(act=None)).passed
+
+
+def test_names_and_types_must_agree():
+    assert "outputs differ" in certify(network(), network(name="z")).reason
+    b = GraphBuilder()
+    other = b.graph({"y": b.op("relu", b.input("x", (1, 4, 8, 8)))})
+    assert "inputs differ" in certify(network(), other).reason
+
+
+def test_a_weight_that_overflows_when_folded_fails():
+    def graph(dtype):
+        b = GraphBuilder()
+        x = b.input("x", (2, 2), dtype)
+        big = b.weight(data=np.full((2, 2), 300, dtype))
+        return b.graph({"y": b.op("mul", x, b.op("mul", big, big))})
+
+    certificate = certify(graph("float16"), graph("float16"))
+    assert not certificate.passed
+    assert "overflows" in certificate.reason
+    assert certify(graph("float32"), graph("float32")).passed
+
+
+def test_same_seed_same_inputs():
+    graph = network()
+    first, second = random_inputs(graph, 5, 0), random_inputs(graph, 5, 0)
+    np.testing.assert_array_equal(first["x"], second["x"])
+    assert not np.array_equal(first["x"], random_inputs(graph, 5, 1)["x"])
+    assert not np.array_equal(first["x"], random_inputs(graph, 6, 0)["x"])
+
+
+def test_indices_stay_in_range():
+    b = GraphBuilder()
+    i = b.input("i", (50,), "int64")
+    table = b.weight((3, 4))
+    graph = b.graph({"y": b.op("gather", table, b.op("reshape", i, shape=(5, 10)), axis=-2)})
+    drawn = np.concatenate([random_inputs(graph, 0, d)["i"] for d in range(3)])
+    assert set(drawn) == {0, 1, 2}
+    assert certify(graph, graph).passed
+
+
+def test_what_is_not_finite_must_agree():
+    b = GraphBuilder()
+    logs = b.graph({"y": b.op("log", b.input("x", (64,)))})
+    assert certify(logs, logs).passed
+    b = GraphBuilder()
+    other = b.graph({"y": b.op("log", b.op("abs", b.input("x", (64,))))})
+    certificate = certify(logs, other)
+    assert not certificate.passed
+    assert certificate.error == np.inf
+    assert certificate.summary()["error"] == "infinite"
+
+
+def test_random_operators_repeat_their_results():
+    record = Opaque("RandomNormalLike", "", (TensorType("float32", (4,)),), deterministic=False)
+    b = GraphBuilder()
+    x = b.input("x", (4,))
+    (noise,) = b.opaque(record, [x])
+    graph = b.graph({"y": b.op("add", x, noise)})
+    rng = np.random.default_rng()
+
+    def runner(record, operands):
+        return [rng.standard_normal(4).astype(np.float32)]
+
+    assert certify(graph, graph, opaque=runner).passed
+
+
+def test_difference_is_relative_to_the_largest_entry():
+    error, where = difference(np.array([100.0, 0.0]), np.array([100.0, 1.0]))
+    assert error == pytest.approx(0.01)
+    assert where == [1]
+    assert difference(np.zeros(3), np.zeros(3))[0] == 0
+    assert difference(np.zeros(3), np.zeros(4))[0] == np.inf
+    assert difference(np.array([1, 2]), np.array([1, 3]))[0] == np.inf

@@ -142,7 +142,10 @@ def _optimize(
             progress("export")
             _write(lambda: result.save(output))
             written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
-        timing = _time(model, result, time, progress) if time > 0 else None
+        timing = None
+        if time > 0:
+            progress("timing")
+            timing = _time(model, result, time, bound=bool(settings.get("dims")))
         if json is not None:
             record = result.summary() | {
                 "model": str(model),
@@ -175,14 +178,13 @@ def _optimize(
         stop(FAILED, f"the certificate failed ({blamed}): the original stays{kept}")
 
 
-def _time(model: Path, result: Optimized, seconds: float, progress: Progress) -> Timing:
+def _time(model: Path, result: Optimized, seconds: float, *, bound: bool) -> Timing:
     import onnx
 
     from workbench.timing import compare
 
-    progress("timing")
-    symbolic = bool(result.settings.get("dims"))
-    before = result.original if symbolic else onnx.load(str(model))
+    # A model with dimensions left open is timed as it was bound.
+    before = result.original if bound else onnx.load(str(model))
     return compare(before, result.graph, seconds=seconds)
 
 

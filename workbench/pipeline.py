@@ -12,6 +12,7 @@ from workbench.costs import CostModel, chosen_instances, node_costs, price_egrap
 from workbench.extraction import EGraph, Solution
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
+from workbench.summary import running_operators
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ class Optimized:
             "scope": self.solution.scope,
             "certificate": None if self.certificate is None else self.certificate.summary(),
             "offending_rules": list(self.offending),
-            "operators_before": self.original.operators(),
-            "operators_after": self.graph.operators(),
+            "operators_before": running_operators(self.original),
+            "operators_after": running_operators(self.graph),
             "settings": dict(self.settings),
         }
 
@@ -217,9 +218,9 @@ def optimize(
         solution = extract(egraph, costs, extractor, seconds=left)
     # A measured model estimates what it had no time for; what the solution uses is then measured.
     measure = getattr(cost_model, "measure", None)
-    for _ in range(8 if measure is not None else 0):
+    for _ in range(8):
         with clock("pricing"):
-            if not measure(chosen_instances(egraph, solution.choice)):
+            if measure is None or not measure(chosen_instances(egraph, solution.choice)):
                 break
             costs = price_egraph(egraph, cost_model)
             before = float(node_costs(graph, cost_model).sum())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.units import change, microseconds, thousands
 
 if TYPE_CHECKING:
+    from workbench.graph import Graph
     from workbench.pipeline import Optimized
     from workbench.timing import Timing
 
@@ -27,12 +28,11 @@ def summary_rows(
 ) -> list[Row]:
     """Return the summary of a result, one row a stage, in the order of the way through."""
     seconds = result.seconds
-    operators = sum(result.original.operators().values())
-    loaded = f"{thousands(operators)} operators"
+    loaded = f"{thousands(sum(running_operators(result.original).values()))} operators"
     if result.coverage is not None:
         modelled, opaque = sum(result.coverage.modelled.values()), sum(result.coverage.opaque.values())
         kept = f", {opaque} kept as they came" if opaque else ""
-        loaded += f"; {modelled} of {modelled + opaque} of the model's modelled{kept}"
+        loaded = f"{thousands(modelled)} of {thousands(modelled + opaque)} operators modelled{kept}"
     solution = result.solution
     rows = [
         Row("import", seconds.get("import"), loaded),
@@ -43,7 +43,7 @@ def summary_rows(
             f"{thousands(result.e_nodes)} e-nodes, {thousands(result.e_classes)} e-classes after "
             f"{result.iterations} iterations: {result.stop_reason.value}",
         ),
-        Row("pricing", seconds.get("pricing"), result.cost_source),
+        Row("pricing", seconds.get("pricing"), f"{thousands(len(result.egraph))} e-nodes priced"),
         Row(
             "extraction",
             seconds.get("extraction"),
@@ -69,9 +69,18 @@ def summary_rows(
     return rows
 
 
+def running_operators(graph: Graph) -> dict[str, int]:
+    """Count the operators that run: those an output needs and that depend on an input."""
+    counts: dict[str, int] = {}
+    for node, constant, live in zip(graph.nodes, graph.constant(), graph.reachable(), strict=True):
+        if live and not constant and node.op not in ("input", "weight", "project"):
+            counts[node.op] = counts.get(node.op, 0) + 1
+    return counts
+
+
 def operator_changes(result: Optimized) -> str:
-    """Say which operators became fewer or more."""
-    before, after = result.original.operators(), result.graph.operators()
+    """Say which of the operators that run became fewer or more."""
+    before, after = running_operators(result.original), running_operators(result.graph)
     names = sorted({*before, *after}, key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n))
     changed = [f"{n} {before.get(n, 0)} → {after.get(n, 0)}" for n in names if before.get(n) != after.get(n)]
     total = f"{sum(before.values())} → {sum(after.values())}"

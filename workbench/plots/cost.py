@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
-from workbench.plots.style import BLUE, FAINT, GREEN, GREY, INK, axes_for, paper_style
+from workbench.plots.style import BLUE, FAINT, GREEN, GREY, INK, axes_for, paper_style, wrapped
 from workbench.trace import Trace
 from workbench.units import change, microseconds
 
@@ -86,7 +86,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
         ax.invert_yaxis()
         ax.margins(x=0.12)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(f"cost in {unit} ({data.source})")
+        ax.set_xlabel(f"cost in {unit}\n{wrapped(data.source)}")
         ax.set_title(
             f"Cost {microseconds(data.before)} → {microseconds(data.after)} "
             f"({change(data.before, data.after)})"
@@ -113,9 +113,9 @@ def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
             ax.axhline(data.bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
         ax.plot([steps[-1]], [data.after / scale], "D", color=INK, markersize=6, label="extracted")
         ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
-        ax.set_xlabel("iteration")
+        ax.set_xlabel(f"iteration\ncosts {wrapped(data.source)}")
         ax.set_ylabel(f"cost in {unit}")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title(f"Best cost by iteration ({data.source})")
+        ax.set_title("Best cost by iteration")
         ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
     return ax

@@ -114,6 +114,16 @@ def _label_ends(data: Growth, ax: Axes) -> None:
             va="center",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )
+    if len(data.iterations) > 1:
+        ax.annotate(
+            f"start {thousands(data.e_nodes[0])}",
+            (data.iterations[0], data.e_nodes[0]),
+            xytext=(0, -14),
+            textcoords="offset points",
+            color=BLUE,
+            fontsize=9,
+            ha="left",
+        )
     span = max(1, data.iterations[-1])
     ax.set_xlim(-0.05 * span, 1.13 * span)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -47,8 +48,13 @@ def paper_style() -> Iterator[None]:
     """Draw with the project's style inside the ``with`` block, and leave matplotlib as it was."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
+    # Not rc_context: it would also undo what importing pyplot sets, the notebook's backend among it.
+    before = {key: mpl.rcParams[key] for key in _STYLE}
+    mpl.rcParams.update(_STYLE)
+    try:
         yield
+    finally:
+        mpl.rcParams.update(before)
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -78,3 +84,8 @@ def say(ax: Axes, text: str) -> Axes:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
+
+
+def wrapped(text: str, width: int = 72) -> str:
+    """Break a long text into lines that fit under a figure."""
+    return "\n".join(textwrap.wrap(text, width))

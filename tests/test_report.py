@@ -1,0 +1,59 @@
+import re
+
+import pytest
+
+import workbench
+from workbench.report import report_html, table_html
+
+
+@pytest.fixture(scope="module")
+def result():
+    b = workbench.GraphBuilder("a<b>&c")
+    x = b.input("x", (4, 8))
+    y = b.op("relu", b.op("relu", b.op("matmul", x, b.weight((8, 8)))))
+    return workbench.optimize(b.graph({"y": y}))
+
+
+def test_the_page_is_whole_and_needs_no_network(result):
+    page = report_html(result)
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.rstrip().endswith("</html>")
+    assert len(re.findall(r'<img alt="[^"]+" src="data:image/png;base64,', page)) == 4
+    for forbidden in ("<script", "http://", "https://", "<link", "url("):
+        assert forbidden not in page
+
+
+def test_it_holds_figures_rules_with_laws_certificate_and_settings(result):
+    page = report_html(result)
+    for heading in (
+        "Cost",
+        "Saturation",
+        "Rules that made the result",
+        "Certificate",
+        "Coverage",
+        "Settings",
+    ):
+        assert f"<h2>{heading}</h2>" in page
+    assert result.rules
+    for rule in result.rules:
+        assert f"<td>{rule}</td>" in page
+    assert "=&gt;" in page  # a law
+    assert result.cost_source in page
+    assert 'class="passed"' in page
+
+
+def test_names_are_escaped(result):
+    page = report_html(result)
+    assert "a&lt;b&gt;&amp;c" in page
+    assert "a<b>" not in page
+    assert table_html(("<i>",), [("<b>",)]) == (
+        "<table><tr><th>&lt;i&gt;</th></tr>\n<tr><td>&lt;b&gt;</td></tr>\n</table>"
+    )
+
+
+def test_a_result_without_change_has_a_page_too():
+    b = workbench.GraphBuilder()
+    same = workbench.optimize(b.graph({"y": b.op("tanh", b.input("x", (4,)))}), certify=False)
+    page = report_html(same)
+    assert "nothing cheaper" in page
+    assert "Not asked for" in page

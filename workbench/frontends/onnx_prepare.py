@@ -71,10 +71,7 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
     for name, array in arrays.items():
         graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
     _sort_nodes(model)
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(f"{file.name} is not valid ONNX: {one_line(error)}") from None
+    _check(model, file.name)
     return Prepared(_inlined(model), kept, arrays)
 
 
@@ -238,6 +235,22 @@ def _sort_nodes(model: ModelProto) -> None:
     nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _check(model: ModelProto, name: str) -> None:
+    declared = [ValueInfoProto.FromString(v.SerializeToString()) for v in model.graph.output]
+    for value in model.graph.output:
+        # Runtimes do not ask for the types of outputs, the checker does; they are inferred later.
+        if value.type.WhichOneof("value") is None or value.type.HasField("tensor_type"):
+            tensor = value.type.tensor_type
+            tensor.elem_type = tensor.elem_type or onnx.TensorProto.FLOAT
+            tensor.shape.SetInParent()
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ModelError(f"{name} is not valid ONNX: {one_line(error)}") from None
+    del model.graph.output[:]
+    model.graph.output.extend(declared)
 
 
 def _inlined(model: ModelProto) -> ModelProto:

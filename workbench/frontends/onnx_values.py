@@ -40,6 +40,9 @@ _FOLDABLE_NAMES: Final = """
 FOLDABLE: Final = frozenset(_FOLDABLE_NAMES.split())
 #: Their result is never larger than their first operand, even where inference cannot say how large.
 _SHRINKING: Final = frozenset({"Compress", "NonZero"})
+#: Before operator set 22 inference counts a last window of ceil_mode that starts in the padding; runtimes
+#: and the reference never did.
+_POOLS: Final = frozenset({"AveragePool", "MaxPool"})
 #: Only the type of their operand matters.
 _OF_TYPE: Final = frozenset({"Shape", "Size"})
 
@@ -147,6 +150,8 @@ class Values:
         if key not in self._schemas:
             try:
                 version = self.opsets[node.domain]
+                if node.op_type in _POOLS and node.domain == "":
+                    version = max(version, 22)
                 self._schemas[key] = onnx.defs.get_schema(node.op_type, version, node.domain)
             except (SchemaError, KeyError):
                 self._schemas[key] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,13 +107,16 @@ def _run_values(
         k: v if isinstance(v, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(v) for k, v in feeds.items()
     }
     results = loaded.run_with_ort_values(names, values)
-    outputs = {}
-    for name, value in zip(names, results, strict=True):
-        kind = TensorType(_dtype_of(value.element_type()), tuple(value.shape()))
-        array = value.numpy()
-        wanted = kind.numpy_dtype()
-        outputs[name] = array if array.dtype == wanted else array.view(wanted)
-    return outputs
+    return {name: _from_runtime(value) for name, value in zip(names, results, strict=True)}
+
+
+def _from_runtime(value: Any) -> np.ndarray:
+    kind = TensorType(_dtype_of(value.element_type()), tuple(value.shape()))
+    if kind.numpy_dtype().kind in _PLAIN:
+        return np.asarray(value.numpy())
+    # ONNX Runtime makes no array of the element types that numpy lacks: copy the memory.
+    content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return np.frombuffer(content, kind.numpy_dtype()).reshape(kind.shape)
 
 
 def _dtype_of(code: int) -> str:

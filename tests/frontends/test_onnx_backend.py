@@ -1,0 +1,170 @@
+"""onnx's own backend tests, wholesale: each model is imported, evaluated, exported and run.
+
+Some 2 000 models of one or a few nodes with stored outputs; they take a few seconds in all.
+"""
+
+import contextlib
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.version_converter
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from workbench.frontends import ModelError, RuntimeFailure, import_onnx, opaque_runner, run_model, to_onnx
+from workbench.graph import evaluate
+
+#: Why a model cannot become a graph of tensors of static shape; nothing else may be refused.
+REFUSALS = (
+    "only tensors can be inputs",
+    "only outputs of static shape can be imported",
+    "is the oldest that can be read",
+    "is a positive integer, not 0",
+    "Input to 'Range' op should be scalars",  # one model hands over a vector of one element
+)
+
+
+def cases(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        return load_model_tests(kind=kind)
+
+
+def as_array(content):
+    if isinstance(content, list) or content is None:
+        return content  # a sequence or an absent optional: the import refuses both
+    return numpy_helper.to_array(content) if isinstance(content, TensorProto) else np.asarray(content)
+
+
+def stored(folder, kind):
+    files = [folder / f"{kind}_{i}.pb" for i in range(len(list(folder.glob(f"{kind}_*.pb"))))]
+    return [numpy_helper.to_array(TensorProto.FromString(f.read_bytes())) for f in files]
+
+
+def loaded(case):
+    """Return a case's model and its data sets: inputs and expected outputs by name."""
+    if case.model is not None:
+        m = case.model
+        sets = [([as_array(v) for v in a], [as_array(v) for v in b]) for a, b in case.data_sets]
+    else:
+        folder = Path(case.model_dir)
+        m = onnx.load(str(folder / "model.onnx"))
+        if m.opset_import[0].version < 9:
+            m = onnx.version_converter.convert_version(m, 9)
+        sets = [(stored(f, "input"), stored(f, "output")) for f in sorted(folder.glob("test_data_set_*"))]
+    weights = {t.name for t in m.graph.initializer}
+    inputs = [v.name for v in m.graph.input if v.name not in weights]
+    outputs = [v.name for v in m.graph.output]
+    return m, [(dict(zip(inputs, a, strict=False)), dict(zip(outputs, b, strict=False))) for a, b in sets]
+
+
+def close(found, expected, case):
+    """Say whether two arrays are one value, type and shape included."""
+    if found.shape != expected.shape:
+        return False
+    if expected.dtype.kind in "OUS":
+        return found.dtype.kind in "OUS" and bool((found == expected).all())
+    coarse = {"float16": 1e-3, "bfloat16": 2**-6}.get(str(expected.dtype), 0)
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    rtol, atol = max(case.rtol, coarse), max(case.atol, 1e-6, coarse)
+    return found.dtype == expected.dtype and np.allclose(
+        found.astype(wide), expected.astype(wide), rtol=rtol, atol=atol, equal_nan=True
+    )
+
+
+def same(found, expected, case):
+    return all(close(np.asarray(found[name]), array, case) for name, array in expected.items())
+
+
+def others(m, feeds):
+    """Yield what others compute for the original, where they can: runtimes deviate from each other."""
+    names = [o.name for o in m.graph.output]
+    with contextlib.suppress(RuntimeFailure):
+        yield run_model(m, feeds)
+    try:
+        yield dict(zip(names, map(np.asarray, ReferenceEvaluator(m).run(None, feeds)), strict=True))
+    except Exception:
+        return
+
+
+def is_open(m, name):
+    """Say whether an input has a dimension that is not stated."""
+    (declared,) = (v for v in m.graph.input if v.name == name)
+    return any(d.dim_param for d in declared.type.tensor_type.shape.dim)
+
+
+def try_case(case, counts):
+    """Return what goes wrong with a case, or nothing."""
+    m, sets = loaded(case)
+    try:
+        first = sets[0][0] if sets else {}
+        imported = import_onnx(m, dims={k: v.shape for k, v in first.items() if is_open(m, k)})
+    except ModelError as refusal:
+        counts["refused"] += 1
+        return "" if any(r in str(refusal) for r in REFUSALS) else f"refused: {refusal}"
+    graph = imported.graph
+    counts["opaque" if graph.opaques else "modelled"] += 1
+    counts["nodes modelled"] += sum(imported.coverage.modelled.values())
+    written = to_onnx(graph)
+    deterministic = all(r.deterministic for r in graph.opaques.values())
+    for feeds, expected in sets:
+        found = {}
+        try:
+            found["evaluated"] = evaluate(graph, feeds, opaque=opaque_runner())
+        except RuntimeFailure:
+            counts["not evaluated"] += 1
+        try:
+            found["run"] = run_model(written, feeds)
+        except RuntimeFailure as failure:
+            # ONNX Runtime lacks some kernels, then also for the original.
+            with pytest.raises(RuntimeFailure):
+                run_model(m, feeds)
+            counts["not run"] += 1
+            if not graph.opaques and "NOT_IMPLEMENTED" not in str(failure):
+                return f"does not run: {failure}"
+        for label, values in found.items():
+            counts[label] += 1
+            if deterministic and not same(values, expected, case):
+                # An operator that is modelled computes what is stored; an opaque one, what runtimes compute.
+                if not graph.opaques or not any(same(values, other, case) for other in others(m, feeds)):
+                    return f"{label} otherwise than stored"
+                counts["runtime deviates"] += 1
+    return ""
+
+
+def run(kind):
+    counts, failures = Counter(), []
+    for case in cases(kind):
+        try:
+            problem = try_case(case, counts)
+        except Exception as error:
+            problem = repr(error)
+        if problem:
+            failures.append(f"{case.name}: {problem}")
+    print(kind, dict(counts))
+    assert not failures, "\n".join(failures[:20])
+    return counts
+
+
+@pytest.mark.slow
+def test_single_operators():
+    counts = run("node")
+    assert counts["modelled"] > 250
+    assert counts["opaque"] > 1000
+    assert counts["evaluated"] > 1300
+    assert counts["run"] > 1000
+    assert counts["refused"] < 60
+    assert counts["runtime deviates"] < 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"), [("pytorch-operator", 15), ("pytorch-converted", 25), ("simple", 5)]
+)
+def test_stored_models(kind, least):
+    assert run(kind)["modelled"] >= least

@@ -1,0 +1,105 @@
+import builtins
+
+import numpy as np
+import pytest
+
+from workbench.frontends import ModelError, import_torch, load_torch, opaque_runner, run_graph
+from workbench.frontends.torch_export import TorchMissing
+from workbench.graph import evaluate
+
+
+def test_without_torch_the_message_says_what_to_install(monkeypatch):
+    original = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name == "torch":
+            raise ImportError("no torch here")
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(TorchMissing, match=r"pip install 'tamago-workbench\[torch\]'"):
+        load_torch(None, None)
+    assert issubclass(TorchMissing, ImportError)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+def attention(torch, width=32, heads=4):
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = torch.nn.MultiheadAttention(width, heads, batch_first=True)
+            self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+            self.wide, self.narrow = torch.nn.Linear(width, 64), torch.nn.Linear(64, width)
+            self.feed = torch.nn.Sequential(self.wide, torch.nn.GELU(), torch.nn.Dropout(0.5), self.narrow)
+
+        def forward(self, x):
+            y = self.first(x + self.attention(x, x, x, need_weights=False)[0])
+            return self.second(y + self.feed(y))
+
+    return Attention(), torch.randn(2, 5, width)
+
+
+def residual(torch, width=8):
+    class Residual(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.deep = torch.nn.Sequential(
+                torch.nn.Conv2d(width, width, 3, padding=1, groups=width),
+                torch.nn.BatchNorm2d(width),
+                torch.nn.ReLU6(),
+                torch.nn.Conv2d(width, width, 1),
+            )
+            self.pool = torch.nn.AdaptiveAvgPool2d(1)
+
+        def forward(self, x):
+            return self.pool(torch.relu(x + self.deep(x))).flatten(1)
+
+    return Residual(), torch.randn(2, width, 9, 9)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("block", [attention, residual])
+def test_a_block_is_modelled_whole_and_computes_what_torch_does(block, torch, capsys):
+    torch.manual_seed(0)
+    module, x = block(torch)
+    imported = import_torch(module, x)
+    assert module.training  # the mode is given back
+    assert imported.coverage.fraction == 1.0
+    assert imported.graph.name == type(module).__name__
+    with torch.no_grad():
+        expected = module.eval()(x).numpy()
+    ((name, kind),) = imported.graph.input_types.items()
+    assert kind.shape == tuple(x.shape)
+    feeds = {name: x.numpy()}
+    for found in (evaluate(imported.graph, feeds, opaque=opaque_runner()), run_graph(imported.graph, feeds)):
+        (value,) = found.values()
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.torch
+def test_several_inputs_are_given_as_a_sequence(torch):
+    class Sum(torch.nn.Module):
+        def forward(self, a, b):
+            return a + 2 * b
+
+    graph = load_torch(Sum(), (torch.ones(2, 3), torch.ones(3)))
+    assert [t.shape for t in graph.input_types.values()] == [(2, 3), (3,)]
+    assert graph.operators()["add"] == 1
+
+
+@pytest.mark.torch
+def test_what_is_no_module_or_cannot_be_exported_is_refused(torch):
+    with pytest.raises(ModelError, match=r"torch\.nn\.Module is expected, not int"):
+        load_torch(3, torch.ones(2))
+
+    class Stubborn(torch.nn.Module):
+        def forward(self, x):
+            raise KeyError("nothing goes")
+
+    with pytest.raises(ModelError, match="torch cannot export Stubborn"):
+        load_torch(Stubborn(), torch.ones(2))

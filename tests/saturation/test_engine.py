@@ -111,6 +111,34 @@ def test_any_number_of_members_merges_at_once(count):
     assert [len(egraph.operands(i)) for i in joined] == [count]
 
 
+def two_groups():
+    """Three products of one operand, and two of another one that need a weight made by a rule."""
+    b = GraphBuilder()
+    x, u = b.input("x", (4, 8)), b.input("u", (4, 8))
+    outs = [b.op("matmul", x, b.weight((8, 6))) for _ in range(3)]
+    outs += [b.op("matmul", u, b.weight((8, 6)))]
+    outs += [b.op("matmul", b.op("matmul", u, b.weight((8, 5))), b.weight((5, 6)))]
+    return b.graph({f"y{i}": o for i, o in enumerate(outs)})
+
+
+def test_a_group_may_need_a_name_after_another_was_merged():
+    engine = engine_of(two_groups(), laws.MATMUL_ASSOCIATES, laws.MERGE_EACH)
+    for step in (1, 2):
+        engine.iterate(Plan(step, step == 2, 5000))
+    egraph = engine.snapshot()
+    assert sorted(len(egraph.operands(i)) for i, op in enumerate(egraph.ops) if op == "concat") == [3, 3]
+
+
+def test_an_undone_merge_can_be_made_later():
+    # The first merge does not fit and is undone with what it declared; with room it is made again.
+    engine = engine_of(shared_matmuls(5), laws.MERGE_EACH)
+    start = engine.e_nodes
+    assert "undone" in engine.iterate(Plan(1, True, start + 1)).cut
+    assert engine.e_nodes == start
+    engine.iterate(Plan(2, True, 5000))
+    assert engine.e_nodes == start + 2 + 5
+
+
 def test_members_of_other_types_are_left_out():
     b = GraphBuilder()
     x, u = b.input("x", (4, 8)), b.input("u", (4, 8))

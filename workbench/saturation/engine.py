@@ -160,7 +160,7 @@ class Engine:
         pushed = self.e_nodes * 8 > plan.limit
         if pushed:
             self.run("(push)")
-        kept, merged = dict(self.applied), set(self.merged)
+        marks = self._marks()
         notes: list[str] = []
         try:
             self._all_at_once(plan, tally, notes)
@@ -170,8 +170,7 @@ class Engine:
             self._blame(plan, error)
         if over:
             if pushed:
-                self.run("(pop)")
-                self.applied, self.merged = kept, merged
+                self._undo(marks)
             else:
                 self._restart()
             tally = _Tally()
@@ -188,6 +187,14 @@ class Engine:
             {n: (int(m), s) for n, (m, s) in tally.rules.items()},
             "; ".join(notes),
         )
+
+    def _marks(self) -> tuple[Any, ...]:
+        """Return what is known beside the e-graph and must be undone with it, declarations included."""
+        return dict(self.applied), set(self.merged), set(self.made_by_merge), list(self.constructors)
+
+    def _undo(self, marks: tuple[Any, ...]) -> None:
+        self.run("(pop)")
+        self.applied, self.merged, self.made_by_merge, self.constructors = marks
 
     def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
         return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
@@ -262,7 +269,7 @@ class Engine:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
         for rule in rules:
             self.run("(push)")
-            kept = dict(self.applied), set(self.merged)
+            marks = self._marks()
             trial = _Tally()
             if rule.member is not None:
                 merge_members(self, rule, plan, trial)
@@ -270,8 +277,7 @@ class Engine:
                 self._run_one(rule, trial)
             size = self.sizes()[0]
             if size > plan.limit:
-                self.run("(pop)")
-                self.applied, self.merged = kept
+                self._undo(marks)
                 notes.append(f"{rule.rule.name} undone: it would have made {size} e-nodes")
                 continue
             tally.changed |= trial.changed

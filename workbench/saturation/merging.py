@@ -60,7 +60,8 @@ class _Names:
         if self._makers is None:
             self._makers = {}
             for constructor in self.engine.constructors:
-                if constructor.many or constructor.op == "project":
+                # One declared after the freeze, for a group merged before this one, has no rows in it.
+                if constructor.many or constructor.op == "project" or constructor.name not in self.functions:
                     continue
                 for row in self.functions[constructor.name].rows:
                     self._makers.setdefault(row.output, []).append((constructor, row))

@@ -73,7 +73,10 @@ def corrupted(number, field, r):
 
 
 def mutate(m, r):
-    message, field = r.choice(messages(m, []))
+    found = messages(m, [])
+    if not found:
+        return
+    message, field = r.choice(found)
     content = getattr(message, field.name)
     if r.random() < 0.25:
         message.ClearField(field.name)

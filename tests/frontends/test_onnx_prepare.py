@@ -235,3 +235,6 @@ def test_initializers_that_are_inputs_too_are_weights():
     graph = load_onnx(m)
     assert list(graph.input_types) == ["x"]
     assert list(graph.weights) == ["w"]
+    assert import_onnx(m).coverage.notes == ("1 inputs have initial values and are read as weights: w",)
+    m.ir_version = 3  # where initializers had to be inputs
+    assert import_onnx(m).coverage.notes == ()

@@ -222,15 +222,11 @@ class _Writer:
 
     def _model(self) -> ModelProto:
         used = {name for node in self.nodes for name in read_by(node)}
-        tensors = [
-            onnx.numpy_helper.from_array(array, name) for name, array in self.arrays.items() if name in used
-        ]
         graph = onnx.helper.make_graph(
             self.nodes,
             self.graph.name or "graph",
             [onnx.helper.make_value_info(n, type_proto(k)) for n, k in self.graph.input_types.items()],
             [onnx.helper.make_value_info(n, type_proto(k)) for n, k in self.graph.output_types.items()],
-            tensors,
         )
         model = onnx.helper.make_model(
             graph,
@@ -240,6 +236,9 @@ class _Writer:
             producer_version=workbench.__version__,
             ir_version=ir_version_for(self.imports, bool(self.functions)),
         )
+        for name, array in self.arrays.items():
+            if name in used:  # one after the other: the weights are in memory twice, not more often
+                model.graph.initializer.add().CopyFrom(onnx.numpy_helper.from_array(array, name))
         try:
             check_model(model)
         except ModelError:

@@ -71,6 +71,7 @@ class _Import:
         self.model = prepared.model
         self.inputs = prepared.inputs
         self.arrays = prepared.arrays
+        self.notes = prepared.notes
         self.outputs = [v.name for v in self.model.graph.output]
         self.values = Values(self.model, fold=fold)
         self.origin = Origin.of(self.model)
@@ -98,7 +99,7 @@ class _Import:
         for unit in units(live, self.outputs, self.values):
             self._build(unit)
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
-        return Imported(graph, Coverage(tuple(self.uses), unused))
+        return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:
         """Learn the types and constants; return the nodes with decided branches in place of If."""

@@ -34,11 +34,15 @@ Dims = Mapping[str, int | Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Hold a model without its stored tensors (they are declared as inputs there), and those tensors."""
+    """Hold a model without its stored tensors (they are declared as inputs there), and those tensors.
+
+    ``notes`` are for the coverage report.
+    """
 
     model: ModelProto
     inputs: tuple[ValueInfoProto, ...]
     arrays: dict[str, np.ndarray]
+    notes: tuple[str, ...] = ()
 
 
 def prepare(file: ModelFile, dims: Dims) -> Prepared:
@@ -63,6 +67,7 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
             raise ModelError(f"two initializers are called {tensor.name!r}")
         arrays[tensor.name] = tensor_array(tensor, file.folder)
     inputs = [v for v in graph.input if v.name not in arrays]
+    both = [v.name for v in graph.input if v.name in arrays]
     bind_dimensions(inputs, [*graph.value_info, *graph.output], dims)
     kept = tuple(inputs)
     del graph.initializer[:]
@@ -72,7 +77,10 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
         graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
     _sort_nodes(model)
     _check(model, file.name)
-    return Prepared(_inlined(model), kept, arrays)
+    notes: tuple[str, ...] = ()
+    if both and model.ir_version >= 4:  # before, every initializer had to be an input as well
+        notes = (f"{len(both)} inputs have initial values and are read as weights: {', '.join(both[:5])}",)
+    return Prepared(_inlined(model), kept, arrays, notes)
 
 
 def _check_names(model: ModelProto, name: str) -> None:

@@ -1,0 +1,56 @@
+"""The published networks, rebuilt from code: weights are seeded generators, so building is instant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Final
+
+from workbench.benchmarks.bert import bert, transformer
+from workbench.benchmarks.inception import inceptionv3
+from workbench.benchmarks.mobilenet import mobilenetv2
+from workbench.benchmarks.nasnet import nasneta
+from workbench.benchmarks.nasrnn import nasrnn
+from workbench.benchmarks.published import PUBLISHED, Published
+from workbench.benchmarks.resnet import resnet50, resnext50
+from workbench.benchmarks.squeezenet import squeezenet
+from workbench.benchmarks.tensat_size import tensat_size
+from workbench.benchmarks.vgg import vgg19
+from workbench.graph import Graph
+
+__all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "tensat_size"]
+
+_NETWORKS: Final[dict[str, Callable[..., Graph]]] = {
+    "bert": bert,
+    "nasrnn": nasrnn,
+    "resnext50": resnext50,
+    "nasneta": nasneta,
+    "inceptionv3": inceptionv3,
+    "squeezenet": squeezenet,
+    "vgg19": vgg19,
+    "resnet50": resnet50,
+    "mobilenetv2": mobilenetv2,
+    "transformer": transformer,
+}
+
+
+class UnknownBenchmark(LookupError):
+    """Say which networks there are, and which is nearest to the one asked for."""
+
+
+def benchmarks() -> list[str]:
+    """Return the networks' names: Tensat's seven first."""
+    return list(_NETWORKS)
+
+
+def benchmark(name: str, **parameters: Any) -> Graph:
+    """Return a published network; parameters make it smaller or larger.
+
+    >>> benchmark("bert", layers=1).operators()["matmul"]
+    6
+    """
+    if name not in _NETWORKS:
+        near = difflib.get_close_matches(name, _NETWORKS, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownBenchmark(f"no benchmark is called {name!r}{hint} There are: {', '.join(_NETWORKS)}")
+    return _NETWORKS[name](**parameters)

@@ -1,0 +1,67 @@
+"""BERT as TASO and Tensat published it, and an honest transformer encoder beside it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from workbench.graph import Graph, GraphBuilder
+
+
+def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 16) -> Graph:
+    """Return the published benchmark.
+
+    Its attention is dead code: the next layer reads ``x · W``, not the attention's result, and there is
+    no softmax, scale, transposed key, feed-forward part or normalisation. The attention results are
+    outputs, as in Tensat, whose root joins them.
+    """
+    b = GraphBuilder("bert")
+    depth = hidden // heads
+    x = b.op("relu", b.input("x", (sequence, hidden)))
+    outputs: dict[str, int] = {}
+    for layer in range(layers):
+        products = [b.op("matmul", x, b.weight((hidden, hidden))) for _ in range(3)]
+        q, k, v = (
+            b.op("transpose", b.op("reshape", p, shape=(sequence, heads, depth)), perm=(1, 0, 2))
+            for p in products
+        )
+        # q · k without a transpose has a type only where the sequence is as long as a head is deep.
+        scores = b.op("matmul", q, k)
+        mixed = b.op("transpose", b.op("matmul", scores, v), perm=(1, 0, 2))
+        outputs[f"attention{layer}"] = b.op("reshape", mixed, shape=(sequence, hidden))
+        x = b.op("matmul", x, b.weight((hidden, hidden)))
+    return b.graph(outputs | {"y": x})
+
+
+def transformer(
+    layers: int = 6, sequence: int = 64, hidden: int = 512, heads: int = 8, batch: int = 1
+) -> Graph:
+    """Return an encoder as it is used: softmax attention, scaling, residuals, layernorm, feed-forward."""
+    b = GraphBuilder("transformer")
+    depth = hidden // heads
+    x = b.input("x", (batch, sequence, hidden))
+    scale = b.weight(data=np.array(1 / math.sqrt(depth), np.float32), name="scale")
+
+    def linear(value: int, width: int) -> int:
+        product = b.op("matmul", value, b.weight((b.type(value).shape[-1], width)))
+        return b.op("add", product, b.weight((width,)))
+
+    def heads_of(value: int, perm: tuple[int, ...]) -> int:
+        split = b.op("reshape", value, shape=(batch, sequence, heads, depth))
+        return b.op("transpose", split, perm=perm)
+
+    def norm(value: int) -> int:
+        return b.op("layernorm", value, b.weight((hidden,)), b.weight((hidden,)), axis=-1)
+
+    for _ in range(layers):
+        q = heads_of(linear(x, hidden), (0, 2, 1, 3))
+        k = heads_of(linear(x, hidden), (0, 2, 3, 1))
+        v = heads_of(linear(x, hidden), (0, 2, 1, 3))
+        scores = b.op("softmax", b.op("mul", b.op("matmul", q, k), scale), axis=-1)
+        mixed = b.op("transpose", b.op("matmul", scores, v), perm=(0, 2, 1, 3))
+        joined = b.op("reshape", mixed, shape=(batch, sequence, hidden))
+        x = norm(b.op("add", x, linear(joined, hidden)))
+        wide = b.op("gelu", linear(x, 4 * hidden))
+        x = norm(b.op("add", x, linear(wide, hidden)))
+    return b.graph({"y": x})

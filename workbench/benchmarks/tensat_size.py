@@ -1,0 +1,92 @@
+"""Count a graph's e-nodes as Tensat does, to check that the start graphs are the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.graph import Graph, Node
+
+
+def tensat_size(graph: Graph) -> int:
+    """Return the number of e-nodes of the start graph in Tensat's e-graph.
+
+    Tensat's terms have numbers and names as leaves of their own, shared where they are equal: strides,
+    padding and activation of a convolution, the axis and rank of a concat, an input's name. Its text
+    says SAME or VALID; several outputs are chained by ``noop``. What differs here is left out of the
+    count: batch normalisation's positive variance is one weight there.
+    """
+    numbers_of: dict[tuple[Any, ...], int] = {}  # the hash-cons
+    children: list[list[int]] = []
+
+    def add(op: str, *parts: Any, of: Sequence[int] = ()) -> int:
+        key = (op, *parts, *of)
+        if key not in numbers_of:
+            numbers_of[key] = len(children)
+            children.append(list(of))
+        return numbers_of[key]
+
+    terms: list[int] = []
+    live = graph.reachable()
+    for i, node in enumerate(graph.nodes):
+        operands = [terms[j] for j in node.inputs]
+        terms.append(_term(graph, i, node, operands, add) if live[i] else -1)
+    root = terms[graph.output_ids[0]]
+    for i in graph.output_ids[1:]:
+        root = add("noop", of=[root, terms[i]])
+    found = {root}
+    stack = [root]
+    while stack:
+        new = [c for c in children[stack.pop()] if c not in found]
+        found.update(new)
+        stack += new
+    return len(found)
+
+
+def _term(graph: Graph, i: int, node: Node, operands: list[int], add: Callable[..., int]) -> int:
+    def numbers(*values: int) -> list[int]:
+        return [add("num", v) for v in values]
+
+    if node.op in ("input", "weight"):
+        return add(node.op, of=[add("var", node.op, node.attrs[0])])
+    if _is_variance(graph, node):
+        # One stored vector in Tensat's file.
+        return add("weight", of=[add("var", "variance", i)])
+    named = node.named_attrs()
+    if node.op == "conv2d":
+        settings = numbers(*named["strides"], _padding(named["pads"], node, graph), _act(named["act"]))
+        return add("conv2d", of=[*settings, *operands])
+    if node.op in ("maxpool", "avgpool"):
+        mode = _padding(named["pads"], node, graph)
+        settings = numbers(*named["kernel"], *named["strides"], mode, 0)
+        return add(node.op, of=[*operands, *settings])
+    if node.op == "matmul":
+        return add("matmul", of=[*numbers(_act(named["act"])), *operands])
+    if node.op == "concat":
+        rank = node.tensor.rank
+        return add(f"concat{len(operands)}", of=[*numbers(named["axis"] + rank, rank), *operands])
+    if node.op == "transpose":
+        return add("transpose", of=[*operands, add("var", named["perm"]), *numbers(1)])
+    if node.op == "reshape":
+        return add("reshape", of=[*operands, add("var", named["shape"])])
+    return add(node.op, of=operands)
+
+
+def _is_variance(graph: Graph, node: Node) -> bool:
+    return (
+        node.op == "mul" and node.inputs[0] == node.inputs[1] and graph.nodes[node.inputs[0]].op == "weight"
+    )
+
+
+def _act(act: str) -> int:
+    return ("none", "sigmoid", "relu", "tanh").index(act)
+
+
+def _padding(pads: tuple[int, ...], node: Node, graph: Graph) -> int:
+    """Return Tensat's number: 0 for SAME, 1 for VALID, told apart by the size of the result."""
+    source = graph.nodes[node.inputs[0]].tensor.shape
+    strides = node.attr("strides")
+    same = all(node.tensor.shape[axis] == -(-source[axis] // strides[axis - 2]) for axis in (2, 3))
+    kernel = graph.nodes[node.inputs[1]].tensor.shape[2:] if node.op == "conv2d" else node.attr("kernel")
+    # A 1x1 window is SAME in all the published graphs but where the builder says VALID (Inception).
+    return 0 if any(pads) or (same and tuple(kernel) == (1, 1)) else 1

@@ -206,6 +206,7 @@ def test_opaque_operators_decide_the_operator_set_where_they_changed():
     with pytest.raises(ModelError, match="operator set 21 defines LRN otherwise than the model's"):
         to_onnx(load_onnx(lrn(9)), opset=21)
     check(lrn(9))
+    assert opset_of(load_onnx(lrn(7))) == 9
 
 
 def test_operators_are_written_for_the_operator_set_of_the_opaque_ones():

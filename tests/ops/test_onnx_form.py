@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -187,6 +189,11 @@ def test_importers_are_listed_and_registered_once():
         imports("Conv")(lambda n: 0)
     for name in names:  # ONNX knows every operator that is read
         assert onnx.defs.has(name), name
+
+
+def test_operators_do_not_load_onnx():
+    code = "import sys, workbench.ops, workbench.graph; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_axes_count_from_the_end():

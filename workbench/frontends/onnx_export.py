@@ -265,6 +265,7 @@ def candidate_opsets(payloads: Sequence[ModelProto], asked: int | None) -> list[
             raise ModelError(f"operator sets {OLDEST_OPSET} to {newest} can be written, not {asked}")
         return [asked]
     own = {o.version for p in payloads for o in p.opset_import if o.domain == ""}
+    own |= {max(v, OLDEST_OPSET) for v in own}
     return list(dict.fromkeys([DEFAULT_OPSET, NEWER_OPSET, *sorted(own, reverse=True)]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
@@ -14,16 +15,19 @@ from workbench.frontends.onnx_file import ModelError, ir_version_for
 from workbench.frontends.onnx_names import Fresh, inner_names, read_by, rename, walk
 from workbench.frontends.onnx_values import Values, type_proto
 from workbench.graph import Opaque
+from workbench.ops.types import FLOAT_DTYPES, TensorType
 
-#: Constants up to this size belong to the operator; larger ones are operands like any weight.
-EMBEDDED_ELEMENTS = 64
+#: Constants up to these sizes belong to the operator (sizes, axes, scales); larger ones are weights.
+EMBEDDED_INTEGERS: Final = 64
+EMBEDDED_FLOATS: Final = 8
 
-#: The operators that draw random numbers (for releases of onnx whose schemas do not say so).
-_RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+#: The operators that draw random numbers, ONNX Runtime's own among them (schemas of ONNX say so too).
+_RANDOM: Final = frozenset(
+    {"Bernoulli", "BiasDropout", "BitmaskDropout", "Multinomial", "RandomNormal", "RandomNormalLike"}
+    | {"RandomUniform", "RandomUniformLike", "Sampling"}
 )
 #: Their schemas are marked because of what their subgraphs may hold, which is looked at itself.
-_HOLDERS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_HOLDERS: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,11 @@ def cut(
 
 def _embedded(values: Values, name: str) -> bool:
     array = values.known.get(name)
-    return array is not None and (array.size <= EMBEDDED_ELEMENTS or array.dtype.kind == "O")
+    if array is None:
+        return False
+    kind = TensorType.of(array).dtype
+    limit = EMBEDDED_FLOATS if kind in FLOAT_DTYPES else EMBEDDED_INTEGERS
+    return array.size <= limit or kind == "string"  # no weight holds text
 
 
 def _key(record: Opaque, model: ModelProto) -> str:

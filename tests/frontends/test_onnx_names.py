@@ -2,7 +2,8 @@ import onnx
 from onnx import helper
 
 from tests.frontends.models import FLOAT, node, value
-from workbench.frontends.onnx_names import Fresh, captured, inner_names, read_by, rename, walk
+from workbench.frontends.onnx_file import walk
+from workbench.frontends.onnx_names import Fresh, captured, inner_names, read_by, rename
 
 
 def branch(name, nodes, output, weights=()):
@@ -59,7 +60,7 @@ def test_renaming_reaches_outer_values_and_leaves_inner_ones():
     assert list(deep_else.node[0].input) == ["t"]
 
 
-def test_inner_names_and_walk_go_all_the_way_down():
+def test_inner_names_go_all_the_way_down():
     assert inner_names([choice()]) == {"t", "d", "p0", "q0", "e"}
     assert [n.op_type for n in walk([choice()])] == ["If", "Exp", "Add", "If", "Neg", "Relu"]
 

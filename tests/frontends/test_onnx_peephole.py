@@ -37,6 +37,17 @@ def test_a_sum_stays_one_where_the_convolution_is_read_elsewhere_or_has_more_to_
     assert [plan(g).bias for g in refused] == [{}] * len(refused)
 
 
+def test_a_bias_that_was_reshaped_for_the_operator_is_read_as_it_was():
+    b = GraphBuilder()
+    flat = b.input("flat", (4,))
+    reshaped = b.op("reshape", flat, shape=(1, 4, 1, 1))
+    graph = b.graph({"y": b.op("conv2d", b.input("x", (2, 3, 5, 5)), b.weight((4, 3, 3, 3)), reshaped)})
+    p = plan(graph)
+    (conv,) = positions(graph, "conv2d")
+    assert graph.nodes[p.reads[conv][2]].attrs == ("flat",)
+    assert not set(positions(graph, "reshape")) & set(p.order)
+
+
 def test_a_sum_with_a_run_time_value_stays_one():
     b = GraphBuilder()
     c = b.op("conv2d", b.input("x", (2, 3, 5, 5)), b.weight((4, 3, 3, 3)))

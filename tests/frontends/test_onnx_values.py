@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, TypeProto, helper
 
-from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, value, weight
-from workbench.frontends import ModelError, import_onnx
+from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, random_inputs, value, weight
+from workbench.frontends import ModelError, import_onnx, run_model, to_onnx
 from workbench.frontends.onnx_values import (
     FOLDABLE,
     KNOWN_ELEMENTS,
@@ -228,6 +228,21 @@ def test_types_of_the_runtime_s_own_operators_are_asked_of_it():
     imported = check(m)
     assert imported.graph.operators() == {"opaque": 1, "relu": 1}
     assert imported.coverage.opaque == {"com.microsoft::FusedMatMul": 1}
+
+
+def test_operators_that_only_the_runtime_has_in_the_default_domain_are_read():
+    """What ONNX Runtime's own optimisers write into models of operator sets before 17."""
+    nodes = [
+        node("LayerNormalization", "x g b", "h", axis=-1),
+        node("SimplifiedLayerNormalization", "h g", "s", axis=-1),
+        node("Relu", "s", "y"),
+    ]
+    m = model(nodes, [value("x", [2, 4])], [value("y", [2, 4])], [normal("g", 4), normal("b", 4)], 14)
+    graph = import_onnx(m).graph
+    assert graph.operators() == {"layernorm": 1, "opaque": 1, "relu": 1}
+    written = to_onnx(graph)
+    feeds = random_inputs(graph)
+    np.testing.assert_allclose(run_model(written, feeds)["y"], run_model(m, feeds)["y"], rtol=1e-5)
 
 
 def test_types_are_compared_as_far_as_they_are_stated():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, TypeAlias
@@ -29,6 +29,9 @@ EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
 
 #: No value of a model may have more elements than this (16 GiB of float32): memory stays bounded.
 MAX_VALUE_ELEMENTS: Final = 1 << 32
+
+#: Where operators are put that no operator set has, while the others are checked.
+UNKNOWN_DOMAIN: Final = "workbench.unknown"
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
 
@@ -209,10 +212,39 @@ def check_model(model: ModelProto, *, full: bool = True) -> None:
         else:
             value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tuple(tensor.dims))
             bare.graph.input.append(value)
+    set_aside_unknown(bare)
     try:
         onnx.checker.check_model(bare, full_check=full)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         raise ModelError(f"{graph.name!r} is not valid ONNX: {one_line(error)}") from None
+
+
+def set_aside_unknown(model: ModelProto) -> list[NodeProto]:
+    """Move operators that the default operator set does not have into a domain of their own, in place.
+
+    ONNX Runtime has some of them (``LayerNormalization`` before operator set 17), the checker has not.
+    Return the nodes that were moved.
+    """
+    opset = next((o.version for o in model.opset_import if o.domain == ""), 0)
+    moved = []
+    for node in walk(model.graph.node):
+        if node.domain == "":
+            try:
+                onnx.defs.get_schema(node.op_type, opset, "")
+            except onnx.defs.SchemaError:
+                node.domain = UNKNOWN_DOMAIN
+                moved.append(node)
+    if moved:
+        model.opset_import.append(onnx.helper.make_opsetid(UNKNOWN_DOMAIN, 1))
+    return moved
+
+
+def walk(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Yield the nodes and those of their subgraphs, at any depth."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from walk(graph.node)
 
 
 def one_line(error: Exception) -> str:

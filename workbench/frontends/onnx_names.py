@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from onnx import GraphProto, NodeProto
 
@@ -45,14 +44,6 @@ def inner_names(nodes: Iterable[NodeProto]) -> set[str]:
         for graph in subgraphs(node):
             names |= _defined(graph) | inner_names(graph.node)
     return names
-
-
-def walk(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Yield the nodes and those of their subgraphs, at any depth."""
-    for node in nodes:
-        yield node
-        for graph in subgraphs(node):
-            yield from walk(graph.node)
 
 
 def rename(node: NodeProto, names: Mapping[str, str]) -> None:
@@ -103,8 +94,3 @@ class Fresh:
             return self(f"{name}_")
         self.taken.add(name)
         return name
-
-
-def constants_read(node: NodeProto, known: Mapping[str, Any]) -> bool:
-    """Say whether everything a node reads is among ``known``."""
-    return all(name in known for name in read_by(node))

@@ -42,6 +42,9 @@ def plan(graph: Graph) -> Plan:
             # Only the last shape counts; a reshape that others read as well is written for them.
             while nodes[operands[0]].op == "reshape":
                 operands = reads[operands[0]]
+        if node.op == "conv2d" and len(operands) == 3 and nodes[operands[2]].op == "reshape":
+            # ONNX's bias has one axis: what was reshaped for the operator need not be.
+            operands = (*operands[:2], *reads[operands[2]])
         reads[i] = operands
     outputs = [alias.get(i, i) for i in graph.output_ids]
     order = _needed(outputs, reads)

@@ -20,9 +20,11 @@ from workbench.frontends.onnx_file import (
     internalise_attributes,
     label,
     one_line,
+    set_aside_unknown,
     tensor_array,
+    walk,
 )
-from workbench.frontends.onnx_names import read_by, walk
+from workbench.frontends.onnx_names import read_by
 from workbench.frontends.onnx_values import type_proto
 from workbench.ops.types import TensorType
 
@@ -253,10 +255,15 @@ def _check(model: ModelProto, name: str) -> None:
             tensor = value.type.tensor_type
             tensor.elem_type = tensor.elem_type or onnx.TensorProto.FLOAT
             tensor.shape.SetInParent()
+    unknown = set_aside_unknown(model)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(f"{name} is not valid ONNX: {one_line(error)}") from None
+    for node in unknown:
+        node.domain = ""
+    if unknown:
+        del model.opset_import[-1]
     del model.graph.output[:]
     model.graph.output.extend(declared)
 

@@ -215,7 +215,11 @@ class Values:
 
         if captured(node):
             return {}
-        return inferred_types(node, {i: self.types[i] for i in node.input if i}, self._imports, self._ir)
+        given = {i: self.types[i] for i in node.input if i}
+        found = inferred_types(node, given, self._imports, self._ir)
+        if node.domain == "" and not found:
+            raise ModelError(f"{label(node)}: operator set {self.opsets.get('', '?')} has no such operator")
+        return found
 
     def _may_evaluate(self, node: NodeProto) -> bool:
         if node.domain != "" or node.op_type not in FOLDABLE:

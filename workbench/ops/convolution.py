@@ -144,7 +144,7 @@ def _merge_gconv(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
     inputs = list(xs)
-    if len(xs) == 3:
+    if len(xs) == 3 and types[2].rank != 1:
         inputs[2] = e.reshape(xs[2], (types[1].shape[0],))
     require_bfloat16(e, out)
     y = e.node(

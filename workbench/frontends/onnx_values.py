@@ -173,13 +173,13 @@ class Values:
             self._evaluate(node)
 
     def _completed(self, name: str, found: TypeProto) -> TypeProto:
-        """Return a type with what the model itself declares where inference does not know all of it."""
+        """Return the model's own declaration where inference knows less and does not contradict it.
+
+        Declarations inside a model are notes of its exporter, often for another batch; inference wins.
+        """
         stated = self._declared.get(name)
-        if static_type(found) is None and stated is not None and static_type(stated) is not None:
-            if not fits(stated, found):
-                raise ModelError(f"{name!r} is declared {show_type(stated)} but is {show_type(found)}")
-            return stated
-        return found
+        incomplete = static_type(found) is None and stated is not None and static_type(stated) is not None
+        return stated if incomplete and fits(stated, found) else found
 
     def _infer(self, node: NodeProto) -> Mapping[str, TypeProto]:
         for attr in node.attribute:

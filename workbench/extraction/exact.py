@@ -14,8 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.extraction.components import split
 from workbench.extraction.presolve import lower_bound, must_sets
 from workbench.extraction.problem import Problem
+
+#: Problems with fewer candidates are solved in place: a thread and its polling cost more than they do.
+QUICK = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,11 @@ def program(problem: Problem, must_roots: int | None = None) -> Rows:
     return rows
 
 
+def load_solver() -> None:
+    """Import HiGHS (a third of a second), so that it does not count as solving."""
+    import highspy  # noqa: F401
+
+
 def solve(
     problem: Problem,
     incumbent: dict[int, int] | None,
@@ -90,16 +99,100 @@ def solve(
 ) -> Solved:
     """Solve a problem without cycles to proven optimality, or as far as ``seconds`` allow.
 
-    ``incumbent`` maps e-classes to e-nodes and warms the solver up; ``improved(cost, bound)`` is told
-    of better solutions. Ctrl-C ends the solver and keeps what it has.
+    Independent parts are solved one after another. ``incumbent`` maps e-classes to e-nodes and warms
+    the solver up; ``improved(cost, bound)`` is told of better solutions. Ctrl-C ends the solver and
+    keeps what it has.
     """
+    until = time.perf_counter() + seconds
+    parts = split(problem)
+    costs = [_incumbent_cost(p, incumbent) for p in parts]
+    bounds = [lower_bound(p, must_sets(p)) for p in parts]
+    taken: dict[int, int] = {}
+    proved, complete, interrupted = True, True, False
+    solved: dict[Shape, tuple[list[int], float]] = {}  # a network repeats its blocks
+    # The easy parts first: when time runs out, as much as possible is settled.
+    for k in sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k)):
+        part = parts[k]
+
+        def report(cost: float, bound: float, k: int = k) -> None:
+            if improved is not None:
+                others = math.fsum(costs) - costs[k]
+                improved(others + cost, math.fsum(bounds) - bounds[k] + bound)
+
+        shape = _shape(part)
+        if shape in solved:
+            picked, cost = solved[shape]
+            found = Solved({part.eclass[i]: part.nodes[i] for i in picked}, cost, proved=True)
+        else:
+            found = _solve_part(part, incumbent, until - time.perf_counter(), report)
+            if found.proved and found.taken is not None:
+                chosen = set(found.taken.values())
+                picked = [i for i, node in enumerate(part.nodes) if node in chosen]
+                solved[shape] = (picked, found.bound)
+        bounds[k] = max(bounds[k], found.bound)
+        proved &= found.proved
+        interrupted |= found.interrupted
+        if found.taken is None:
+            complete = False
+            continue
+        taken |= found.taken
+        costs[k] = min(costs[k], _incumbent_cost(part, found.taken))
+    bound = math.fsum(bounds)
+    return Solved(taken if complete else None, bound, proved and complete, interrupted)
+
+
+Shape = tuple[tuple[int, ...], tuple[float, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]
+
+
+def _shape(part: Problem) -> Shape:
+    """Return a part with its e-classes renumbered: equal for parts that are the same problem."""
+    number: dict[int, int] = {}
+    for c in part.eclass:
+        number.setdefault(c, len(number))
+    return (
+        tuple(number[c] for c in part.eclass),
+        tuple(part.cost),
+        tuple(tuple(sorted(number[d] for d in row)) for row in part.children),
+        tuple(sorted(number[r] for r in part.roots)),
+    )
+
+
+def _incumbent_cost(part: Problem, incumbent: dict[int, int] | None) -> float:
+    """Return what a selection costs within a part, infinite where it lacks something."""
+    if incumbent is None:
+        return math.inf
+    place = {node: i for i, node in enumerate(part.nodes)}
+    seen: set[int] = set()
+    stack = list(part.roots)
+    total = 0.0
+    while stack:
+        c = stack.pop()
+        if c in seen:
+            continue
+        seen.add(c)
+        i = place.get(incumbent.get(c, -1), -1)
+        if i < 0:
+            return math.inf
+        total += part.cost[i]
+        stack += part.children[i]
+    return total
+
+
+def _solve_part(
+    problem: Problem,
+    incumbent: dict[int, int] | None,
+    seconds: float,
+    improved: Callable[[float, float], None],
+) -> Solved:
     members = problem.members()
+    if not any(problem.children):
+        # Nothing depends on the choice: the cheapest candidate of each e-class.
+        cheapest = {c: min(m, key=lambda i: problem.cost[i]) for c, m in members.items()}
+        cost = math.fsum(problem.cost[i] for i in cheapest.values())
+        return Solved({c: problem.nodes[i] for c, i in cheapest.items()}, cost, proved=True)
     if all(len(candidates) == 1 for candidates in members.values()):
-        return Solved(
-            {c: problem.nodes[candidates[0]] for c, candidates in members.items()},
-            math.fsum(problem.cost),
-            proved=True,
-        )
+        single = {c: problem.nodes[candidates[0]] for c, candidates in members.items()}
+        return Solved(single, math.fsum(problem.cost), proved=True)
     import highspy
 
     rows = program(problem)
@@ -129,16 +222,15 @@ def solve(
     solver.passModel(model)
     if incumbent is not None:
         _warm(solver, highspy, problem, rows, incumbent)
-    if improved is not None:
 
-        def report(event: object) -> None:
-            data = event.data_out  # type: ignore[attr-defined]
-            improved(float(data.objective_function_value), float(data.mip_dual_bound))
+    def report(event: object) -> None:
+        data = event.data_out  # type: ignore[attr-defined]
+        improved(float(data.objective_function_value), float(data.mip_dual_bound))
 
-        solver.cbMipImprovingSolution += report
+    solver.cbMipImprovingSolution += report
     interrupted = False
     try:
-        _run(solver)
+        _run(solver, len(problem.nodes))
     except KeyboardInterrupt:
         interrupted = True
     info, status = solver.getInfo(), solver.getModelStatus()
@@ -154,13 +246,14 @@ def solve(
     return Solved(taken, bound, proved, interrupted)
 
 
-def _run(solver: object) -> None:
-    """Run the solver so that Ctrl-C reaches it."""
-    started = time.perf_counter()
+def _run(solver: object, size: int) -> None:
+    """Run the solver; where that may take long, in a thread, so that Ctrl-C reaches it."""
+    if size < QUICK:
+        solver.run()  # type: ignore[attr-defined]
+        return
     solver.HandleKeyboardInterrupt = True  # type: ignore[attr-defined]
     solver.HandleUserInterrupt = True  # type: ignore[attr-defined]
     solver.solve()  # type: ignore[attr-defined]
-    assert time.perf_counter() >= started
 
 
 def _warm(solver: object, highspy: object, problem: Problem, rows: Rows, incumbent: dict[int, int]) -> None:

@@ -117,6 +117,12 @@ class Rule:
         """Say whether the rule matches several roots at once."""
         return len(self.sources) > 1 or self.each
 
+    @property
+    def contextual(self) -> bool:
+        """Say whether one root alone is rewritten and the others are context: they stay as they are."""
+        pairs = zip(self.sources, self.targets, strict=True)
+        return len(self.sources) > 1 and sum(s != t for s, t in pairs) == 1
+
     def __str__(self) -> str:
         from workbench.rules.language import format_rule
 

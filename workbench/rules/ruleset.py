@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SETS: Final[dict[str, tuple[str, ...]]] = {
     "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge"),
     "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
-    "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "pairs"),
-    "all": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "pairs", "ac"),
+    "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
+    "all": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "pairs", "ac", "grouping"),
 }
 
 

@@ -202,9 +202,12 @@ class Engine:
     def _all_at_once(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes)
-            # Members are collected before any rule of this iteration adds merged operators.
+            # First what only makes operators alike (a kernel enlarged beside a larger one), then the
+            # members are collected, before any rule of this iteration adds merged operators.
+            self._run_rules([r for r in rules if r.rule.contextual], plan, tally)
             merges = [(r, collect(self, r)) for r in rules if r.member is not None]
-            self._run_rules([r for r in rules if r.member is None], plan, tally)
+            others = [r for r in rules if r.member is None and not r.rule.contextual]
+            self._run_rules(others, plan, tally)
             for rule, found in merges:
                 merge_members(self, rule, plan, tally, found)
         self._run_rules(self._active(plan, multi=False), plan, tally)

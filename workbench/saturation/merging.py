@@ -204,7 +204,8 @@ def _merge(engine: Engine, rule: CompiledRule, plan: Plan, rows: list[_Candidate
     engine.made_by_merge.update(build.joined)
     for constructor in build.constructors:
         engine.declare(constructor)
-    engine.include("\n".join(lines))
+    for line in lines:
+        engine.run(line)
     return True
 
 

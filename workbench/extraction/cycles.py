@@ -1,4 +1,4 @@
-"""Break the cycles of an e-graph by leaving out e-nodes, the youngest first."""
+"""Break the cycles of an e-graph by leaving out e-nodes, the youngest or the dearest first."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def components(problem: Problem) -> list[int]:
     return connected_components(graph, directed=True, connection="strong")[1].tolist()
 
 
-def break_cycles(problem: Problem, keep: Set[int], age: Sequence[int]) -> CycleFree:
+def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> CycleFree:
     """Leave out candidates until no cycle remains; never one of the e-nodes in ``keep``.
 
-    ``keep`` is an acyclic selection, so every cycle has another candidate on it; the youngest goes,
-    by ``age`` (the step of every e-node's birth) and then by number. Depth first over e-classes, as
-    Tensat's filter does, but complete: it ends when no cycle is left at all.
+    ``keep`` is an acyclic selection, so every cycle has another candidate on it; the one of highest
+    ``rank`` goes (a number for every e-node of the e-graph: the step of its birth, its cost), then the
+    one of highest number. Depth first over e-classes, as Tensat's filter does, but complete: it ends
+    when no cycle is left at all.
     """
     component = components(problem)
     alive = [True] * len(problem.nodes)
@@ -49,7 +50,7 @@ def break_cycles(problem: Problem, keep: Set[int], age: Sequence[int]) -> CycleF
     for start in sorted(members):
         if start in done or not any(inner[i] for i in members[start]):
             continue
-        dropped += _search(problem, start, members, inner, alive, keep, age, done)
+        dropped += _search(problem, start, members, inner, alive, keep, rank, done)
     return CycleFree(problem.keep(alive) if dropped else problem, dropped)
 
 
@@ -64,7 +65,7 @@ def _search(
     inner: list[tuple[int, ...]],
     alive: list[bool],
     keep: Set[int],
-    age: Sequence[int],
+    rank: Sequence[float],
     done: set[int],
 ) -> int:
     dropped = 0
@@ -84,7 +85,7 @@ def _search(
                 break
             cycle = [*via[depth[d] + 1 :], i]
             free = [j for j in cycle if problem.nodes[j] not in keep]
-            victim = max(free or cycle, key=lambda j: (age[problem.nodes[j]], problem.nodes[j]))
+            victim = max(free or cycle, key=lambda j: (rank[problem.nodes[j]], problem.nodes[j]))
             alive[victim] = False
             dropped += 1
             if victim == i:

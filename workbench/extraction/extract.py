@@ -11,11 +11,12 @@ import numpy as np
 
 from workbench.extraction.cycles import break_cycles
 from workbench.extraction.egraph import EGraph
-from workbench.extraction.exact import solve
+from workbench.extraction.exact import Solved, solve
 from workbench.extraction.greedy import greedy_dag
 from workbench.extraction.presolve import presolve
 from workbench.extraction.problem import (
     NoExtraction,
+    Problem,
     check_costs,
     complete,
     dag_cost,
@@ -82,10 +83,7 @@ class Extraction:
         needed = _below(self.egraph, choice)
         return needed if needed is not None and is_acyclic(self.egraph, needed) else None
 
-    def _exact(self, problem: object) -> str:
-        from workbench.extraction.problem import Problem
-
-        assert isinstance(problem, Problem)
+    def _exact(self, problem: Problem) -> str:
         assert self.solution is not None
         if not problem.roots:
             return self._prove(0.0, "e-graph", proved=True)
@@ -93,13 +91,33 @@ class Extraction:
         incumbent = {
             c: int(self.solution.choice[c]) for c in set(problem.eclass) if self.solution.choice[c] >= 0
         }
-        free = break_cycles(problem, frozenset(incumbent.values()), ages(self.egraph))
-        scope = "e-graph" if not free.dropped else "cycle-free part"
-        reduced = presolve(free.problem, self.solution.cost)
-        offset = 0.0
+        # Cycles are broken in two ways: without the youngest e-nodes, as Tensat does, and without the
+        # dearest. What one of them loses the other usually keeps.
+        keep = frozenset(incumbent.values())
+        first = break_cycles(problem, keep, ages(self.egraph))
+        if not first.dropped:
+            found = self._solve(first.problem, incumbent)
+            return self._prove(found.bound, "e-graph", proved=found.proved)
+        ways = [first]
+        other = break_cycles(problem, keep, self.costs.tolist())
+        if other.problem.nodes != first.problem.nodes:
+            ways.append(other)
+        results = []
+        for way in ways:
+            results.append(self._solve(way.problem, incumbent))
+            if self.stop_reason is StopReason.INTERRUPTED:
+                break
+        bound = min(found.bound for found in results)
+        proved = all(found.proved for found in results) and len(results) == len(ways)
+        return self._prove(bound, "cycle-free part", proved=proved)
+
+    def _solve(self, problem: Problem, incumbent: dict[int, int]) -> Solved:
+        """Solve a problem without cycles and offer what it finds."""
+        assert self.solution is not None
+        reduced = presolve(problem, self.solution.cost)
 
         def improved(cost: float, bound: float) -> None:
-            self._note("exact", cost + offset, bound + offset)
+            self._note("exact", min(cost, self.solution.cost if self.solution else cost), bound)
 
         left = max(0.01, self.seconds - self._spent)
         found = solve(reduced, incumbent, left, improved)
@@ -109,7 +127,7 @@ class Extraction:
                 self._offer(choice, "exact")
         if found.interrupted:
             self.stop_reason = StopReason.INTERRUPTED
-        return self._prove(found.bound, scope, proved=found.proved)
+        return found
 
     def _prove(self, bound: float, scope: str, *, proved: bool) -> str:
         assert self.solution is not None

@@ -34,7 +34,8 @@ class Optimized:
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
     operators in microseconds by ``cost_source``. ``seconds`` says where the time went: ``engine`` is
-    the compiling of rules and the start of the engine, ``pricing`` the cost model.
+    the compiling of rules, the start of the engine and the loading of the solver, ``pricing`` the cost
+    model.
     """
 
     original: Graph
@@ -181,6 +182,7 @@ def optimize(
     bound the saturation (:class:`~workbench.saturation.Limits`; ``settle=0`` runs multi-pattern rules
     first, as Tensat does). Ctrl-C ends the saturation and goes on with what is there.
     """
+    from workbench.extraction.exact import load_solver
     from workbench.extraction.extract import extract
     from workbench.extraction.history import cost_by_step
     from workbench.extraction.rebuild import rebuild
@@ -208,6 +210,8 @@ def optimize(
             egraph = saturation.egraph()
         clock.seconds["engine"] = saturation.engine_seconds
         clock.seconds["saturation"] = saturation.seconds
+    with clock("engine"):
+        load_solver()
     tell("pricing")
     with clock("pricing"):
         costs = price_egraph(egraph, cost_model)
@@ -245,7 +249,7 @@ def optimize(
             certificate = _certify(graph, result, seed)
         if not certificate.passed:
             tell("blame")
-            offending = _blame(graph, egraph, chosen_rules, limits, cost_model, extractor, seed)
+            offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, extractor, seed)
             result, after, made_by = graph, before, ()
     saturation.trace.meta |= {
         "cost_source": cost_model.source,
@@ -322,7 +326,7 @@ def _certify(original: Graph, optimised: Graph, seed: int) -> Certificate:
 
 def _blame(
     graph: Graph,
-    egraph: EGraph,
+    trace: Trace,
     rules: Sequence[Rule],
     limits: Any,
     cost_model: CostModel,
@@ -343,7 +347,8 @@ def _blame(
         solution = extract(smaller, price_egraph(smaller, cost_model), extractor, seconds=30.0)
         return rebuild(graph, smaller, solution.choice)
 
-    active = sorted({egraph.rules[r] for r in egraph.birth_rule.tolist() if r >= 0})
+    # Every rule that matched: a wrong one may unite e-classes without making an e-node.
+    active = sorted({r.rule for step in trace for r in step.rules})
     return find_offending(active, lambda names: _certify(graph, reproduce(names), seed).passed)
 
 

@@ -86,6 +86,6 @@ def say(ax: Axes, text: str) -> Axes:
     return ax
 
 
-def wrapped(text: str, width: int = 72) -> str:
+def wrapped(text: str, width: int = 50) -> str:
     """Break a long text into lines that fit under a figure."""
     return "\n".join(textwrap.wrap(text, width))

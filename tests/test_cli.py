@@ -1,0 +1,431 @@
+"""The command line as a person and a script meet it: results, messages, exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from workbench import cli
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process and return its exit code, stdout and stderr."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as stop:
+            cli.app([str(a) for a in args], prog_name="workbench")
+        captured = capsys.readouterr()
+        return stop.value.code, captured.out, captured.err
+
+    return call
+
+
+def two_matmuls(first=8, opset=17, batch=4):
+    """Two products with one operand: merging them is what the rules are for."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((first, 16)).astype(np.float32), name) for name in "wv"
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("MatMul", ["x", "v"], ["q"]),
+        helper.make_node("Add", ["p", "q"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "two",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 16])],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "two.onnx"
+    onnx.save(two_matmuls(), path)
+    return path
+
+
+# -- help and usage -----------------------------------------------------------------------------------
+def test_help_names_the_commands_and_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom workbench import cli\n"
+        "try:\n    cli.app(['--help'], prog_name='workbench')\nexcept SystemExit as e:\n"
+        "    assert e.code == 0\n"
+        "heavy = {'onnx', 'onnxruntime', 'numpy', 'pandas', 'matplotlib', 'egglog', 'highspy', 'torch'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.strip().splitlines()
+    assert loaded == "[]"
+    for command in ("optimize", "rules", "cost", "bench", "demo"):
+        assert any(line.split()[:1] == [command] for line in text)
+    assert "Exit codes" in done.stdout
+
+
+def test_version(run):
+    code, out, _ = run("--version")
+    assert (code, out) == (0, "workbench 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["optimise"],
+        ["optimize"],
+        ["optimize", "m.onnx", "--extractor", "best"],
+        ["optimize", "m.onnx", "--e-nodes", "0"],
+        ["optimize", "m.onnx", "--e-nodes", "many"],
+        ["optimize", "m.onnx", "--seconds", "0"],
+        ["optimize", "m.onnx", "--iterations", "0"],
+        ["cost", "m.onnx", "--top", "0"],
+    ],
+)
+def test_wrong_usage_is_2(run, arguments):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.strip()
+
+
+# -- bad input ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["optimize", "cost"])
+def test_a_missing_file_and_a_folder_are_named(run, tmp_path, command):
+    assert run(command, tmp_path / "no.onnx")[::2] == (
+        2,
+        f"workbench: there is no file {tmp_path / 'no.onnx'}\n",
+    )
+    code, _, err = run(command, tmp_path)
+    assert code == 2
+    assert "is a folder" in err
+
+
+@pytest.mark.parametrize("content", [b"", b"not a protobuf \xff\xff", None])
+def test_a_broken_file_is_2_and_nothing_is_written(run, tmp_path, content):
+    path, output = tmp_path / "broken.onnx", tmp_path / "out.onnx"
+    whole = two_matmuls().SerializeToString()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    code, out, err = run("optimize", path, "-o", output)
+    assert (code, out) == (2, "")
+    assert str(path) in err
+    assert "not an ONNX model" in err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("opset", [5, 4000])
+def test_an_unsupported_opset_is_2(run, tmp_path, opset):
+    path = tmp_path / "old.onnx"
+    onnx.save(two_matmuls(opset=opset), path)
+    code, _, err = run("optimize", path)
+    assert code == 2
+    assert str(opset) in err
+    assert "opset" in err
+
+
+def test_an_ill_typed_model_is_2(run, tmp_path):
+    path = tmp_path / "ill.onnx"
+    onnx.save(two_matmuls(first=7), path)
+    code, _, err = run("optimize", path, "-q")
+    assert code == 2
+    assert err.startswith("workbench: ")
+
+
+def test_an_unbound_dimension_says_how_to_bind_it(run, tmp_path):
+    path = tmp_path / "symbolic.onnx"
+    onnx.save(two_matmuls(batch="batch"), path)
+    code, _, err = run("optimize", path)
+    assert code == 2
+    assert "batch" in err
+    code, out, _ = run("cost", path, "--dim", "batch=3")
+    assert code == 0
+    assert "float32[3, 16]" in out
+
+
+@pytest.mark.parametrize("text", ["batch", "batch=", "batch=-1", "batch=0", "=3", "batch=x"])
+def test_a_dimension_is_name_and_number(run, model, text):
+    code, _, err = run("optimize", model, "--dim", text)
+    assert code == 2
+    assert "NAME=VALUE" in err
+
+
+def test_an_unknown_rule_set_gets_the_nearest(run, model):
+    code, _, err = run("optimize", model, "--rules", "defualt")
+    assert code == 2
+    assert "did you mean default?" in err
+    assert run("rules", "--set", "defualt")[0] == 2
+
+
+def test_a_file_of_rules_that_is_wrong_names_the_line(run, model, tmp_path):
+    wrong = tmp_path / "wrong.rules"
+    wrong.write_text("good: relu(relu(x)) => relu(x)  @ hand\nbad: relu(x => x\n")
+    code, _, err = run("optimize", model, "--rules", wrong)
+    assert code == 2
+    assert "wrong.rules" in err
+    assert "2" in err
+
+
+def test_an_unknown_cost_model_is_2(run, model):
+    code, _, err = run("optimize", model, "--cost", "quantum")
+    assert code == 2
+    assert "quantum" in err
+
+
+# -- unwritable output --------------------------------------------------------------------------------
+@pytest.mark.parametrize("option", ["--output", "--json", "--report"])
+def test_an_unwritable_place_is_3_before_any_work(run, model, tmp_path, option, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("workbench.pipeline.optimize", never)
+    for place, why in ((tmp_path / "nowhere" / "file", "does not exist"), (tmp_path, "is a folder")):
+        code, _, err = run("optimize", model, option, place)
+        assert code == 3
+        assert why in err
+
+
+def test_one_file_for_two_results_is_2(run, model, tmp_path):
+    code, _, err = run("optimize", model, "-o", tmp_path / "a", "--json", tmp_path / "a")
+    assert code == 2
+    assert "two results" in err
+
+
+def test_a_disk_that_fills_up_is_3(run, model, tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("workbench.cli.write_atomic", full)
+    code, _, err = run("optimize", model, "--json", tmp_path / "a.json", "-q")
+    assert code == 3
+    assert "No space left" in err
+    assert list(tmp_path.iterdir()) == [model]
+
+
+# -- the main job -------------------------------------------------------------------------------------
+def test_a_model_is_optimised_and_every_figure_written(run, model, tmp_path):
+    output, figures, page = (tmp_path / n for n in ("out.onnx", "out.json", "out.html"))
+    code, out, err = run("optimize", model, "-o", output, "--json", figures, "--report", page, "--time", 0.05)
+    assert code == 0, err
+    optimised = onnx.load(output)
+    onnx.checker.check_model(optimised, full_check=True)
+    assert [n.op_type for n in optimised.graph.node].count("MatMul") == 1
+    assert [i.name for i in optimised.graph.input] == ["x"]
+    assert [o.name for o in optimised.graph.output] == ["y"]
+    record = json.loads(figures.read_text())
+    assert record["optimized"] < record["original"]
+    assert record["certificate"]["passed"] is True
+    assert record["rules"]
+    assert record["stop_reason"] in ("saturated", "iteration limit")
+    assert 0 < record["classes"] <= record["nodes"]
+    assert record["iterations"] >= 1
+    assert record["saturation"] >= 0
+    assert record["extraction"] >= 0
+    assert "analytic" in record["cost_source"]
+    assert record["timing"]["rounds"] >= 5
+    assert record["coverage"]["modelled"] == {"Add": 1, "MatMul": 2}
+    for word in ("import", "saturation", "extraction", "certificate", "cost", "rules", *record["rules"]):
+        assert word in out
+    assert "saturation" not in err or "growing" in err
+    assert "growing the e-graph" in err
+    text = page.read_text()
+    assert text.count("data:image/png;base64,") == 4
+    assert "<script" not in text
+    assert "http" not in text
+
+
+def test_quiet_says_nothing_on_stderr(run, model):
+    code, out, err = run("optimize", model, "--quiet")
+    assert (code, err) == (0, "")
+    assert "certificate" in out
+
+
+def test_every_extractor_works(run, model, tmp_path):
+    costs = {}
+    for extractor in ("tree", "dag", "exact"):
+        figures = tmp_path / f"{extractor}.json"
+        assert run("optimize", model, "--extractor", extractor, "--json", figures, "-q")[0] == 0
+        costs[extractor] = json.loads(figures.read_text())["optimized"]
+    assert costs["exact"] <= costs["dag"] + 1e-9
+
+
+def test_limits_are_obeyed(run, model, tmp_path):
+    figures = tmp_path / "f.json"
+    assert run("optimize", model, "--iterations", 1, "--json", figures, "-q")[0] == 0
+    assert json.loads(figures.read_text())["iterations"] <= 1
+    assert run("optimize", model, "--k-multi", 0, "--rules", "merge", "--json", figures, "-q")[0] == 0
+    assert json.loads(figures.read_text())["rules"] == []
+
+
+def test_a_failed_certificate_is_1_and_writes_the_original(run, model, tmp_path):
+    wrong = tmp_path / "wrong.rules"
+    wrong.write_text("wrong: add(x, y) => sub(x, y)  @ hand\nfree: sub(x, y) => x  @ hand\n")
+    output = tmp_path / "out.onnx"
+    code, _, err = run("optimize", model, "--rules", wrong, "-o", output, "-q")
+    assert code == 1
+    assert "certificate failed" in err
+    assert "original" in err
+    assert [n.op_type for n in onnx.load(output).graph.node] == ["MatMul", "MatMul", "Add"]
+
+
+def test_a_dimension_is_bound_on_the_way(run, tmp_path):
+    path, output = tmp_path / "symbolic.onnx", tmp_path / "out.onnx"
+    onnx.save(two_matmuls(batch="batch"), path)
+    code, _, err = run("optimize", path, "--dim", "batch=2", "-o", output, "--time", 0.05, "-q")
+    assert code == 0, err
+    shape = onnx.load(output).graph.input[0].type.tensor_type.shape
+    assert [d.dim_value for d in shape.dim] == [2, 8]
+
+
+def test_interrupted_saturation_keeps_what_is_there(run, model, tmp_path, monkeypatch):
+    from workbench.saturation import Saturation
+
+    original, seen = Saturation.step, []
+
+    def interrupted(self):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(original(self))
+        return seen[-1]
+
+    monkeypatch.setattr(Saturation, "step", interrupted)
+    output = tmp_path / "out.onnx"
+    code, out, err = run("optimize", model, "-o", output)
+    assert code == 0
+    assert "interrupted: the result above" in err
+    assert "interrupted" in out
+    assert output.exists()
+
+
+def test_an_interrupt_before_there_is_a_result_is_130(run, model, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.pipeline.optimize", interrupt)
+    code, _, err = run("optimize", model, "-o", tmp_path / "out.onnx")
+    assert code == 130
+    assert "nothing was written" in err
+
+
+def test_an_unexpected_error_is_1_and_says_where_to_look(run, model, monkeypatch):
+    def break_down(*args, **kwargs):
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr("workbench.pipeline.optimize", break_down)
+    code, _, err = run("optimize", model, "-q")
+    assert code == 1
+    assert "no idea" in err
+    assert "WORKBENCH_DEBUG" in err
+
+
+# -- rules and cost -----------------------------------------------------------------------------------
+def test_rules_are_listed_with_law_and_status(run):
+    code, out, _ = run("rules")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].split() == ["rule", "status", "provenance", "law"]
+    assert any(line.startswith("relu-twice") and "relu(relu(x)) => relu(x)" in line for line in lines)
+    records = json.loads(run("rules", "--json")[1])
+    assert len(records) == len(lines) - 2
+    assert {r["status"] for r in records} <= {"tested", "proved"}
+
+
+def test_one_rule_or_a_pattern_can_be_asked_for(run):
+    assert [r["name"] for r in json.loads(run("rules", "relu-twice", "--json")[1])] == ["relu-twice"]
+    names = [r["name"] for r in json.loads(run("rules", "conv-*", "--json")[1])]
+    assert len(names) > 3
+    assert all(n.startswith("conv-") for n in names)
+    code, _, err = run("rules", "relu-twise")
+    assert code == 2
+    assert "did you mean relu-twice?" in err
+
+
+def test_rule_sets_are_listed(run):
+    records = json.loads(run("rules", "--sets", "--json")[1])
+    assert {"default", "merge"} <= {r["set"] for r in records}
+    assert "multi-pattern" in run("rules", "--sets")[1]
+
+
+def test_costs_add_up(run, model):
+    code, out, _ = run("cost", model)
+    assert code == 0
+    assert "analytic" in out
+    table = json.loads(run("cost", model, "--json")[1])
+    assert table["total"] > 0
+    for key in ("operators", "nodes"):
+        assert sum(r["cost"] for r in table[key]) == pytest.approx(table["total"])
+        assert sum(r["share"] for r in table[key]) == pytest.approx(1.0)
+    assert {r["operator"]: r["nodes"] for r in table["operators"]} == {"matmul": 2, "add": 1}
+
+
+# -- bench and demo -----------------------------------------------------------------------------------
+def test_a_benchmark_stands_beside_the_published_figures(run):
+    code, out, err = run("bench", "vgg19")
+    assert code == 0, err
+    assert "Tensat s" in out
+    (row,) = [line for line in out.splitlines() if line.startswith("vgg19")]
+    assert "0.4" in row.split()
+    assert "+8.9%" in row.split()
+    (record,) = json.loads(run("bench", "vgg19", "--json", "-q")[1])
+    assert record["network"] == "vgg19"
+    assert record["exact"] <= record["original"]
+
+
+def test_a_benchmark_has_to_be_named(run):
+    code, _, err = run("bench")
+    assert code == 2
+    assert "nasrnn" in err
+    code, _, err = run("bench", "nasrn")
+    assert code == 2
+    assert "did you mean nasrnn?" in err
+
+
+def test_the_demonstration_leaves_model_figures_and_report(run, tmp_path):
+    code, out, err = run(
+        "demo", "squeezenet", "--folder", tmp_path / "new", "--cost", "analytic", "--time", 0.05
+    )
+    assert code == 0, err
+    names = sorted(p.name for p in (tmp_path / "new").iterdir())
+    assert names == ["squeezenet-optimised.onnx", "squeezenet.html", "squeezenet.json", "squeezenet.onnx"]
+    assert "medians of" in out
+    assert run("demo", "squeeze", "--folder", tmp_path)[0] == 2
+
+
+# -- as a process -------------------------------------------------------------------------------------
+def test_a_reader_that_goes_away_is_no_error():
+    pipe = f"{sys.executable} -m workbench.cli rules --set all | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("rule")
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_process_without_a_traceback(tmp_path):
+    from workbench.benchmarks.light import light_path
+
+    command = [sys.executable, "-m", "workbench.cli", "optimize", str(light_path("densenet121"))]
+    process = subprocess.Popen(
+        [*command, "-o", str(tmp_path / "out.onnx")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stderr:
+        if "growing" in line or "reading" in line:
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in err + out
+    if process.returncode == 0:
+        assert (tmp_path / "out.onnx").exists()
+    else:
+        assert process.returncode == 130
+        assert not (tmp_path / "out.onnx").exists()

@@ -1,0 +1,68 @@
+"""What the README says is so: commands, example, links, options."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from typer.main import get_command
+
+from workbench import cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_two_commands_are_scripts_that_can_run():
+    (commands,) = blocks("sh")
+    names = [line.split()[0] for line in commands.splitlines()]
+    assert names == ["bin/demo", "bin/test"]
+    for name in names:
+        assert os.access(ROOT / name, os.X_OK)
+
+
+def test_the_example_is_short_and_runs_as_shown(tmp_path):
+    (example,) = blocks("python")
+    assert len(example.splitlines()) <= 15
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "certificate: equal" in done.stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["attention.onnx"]
+    # What the text below the example says of the result.
+    operators = [n.op_type for n in onnx.load(tmp_path / "attention.onnx").graph.node]
+    assert operators.count("MatMul") == 4
+
+
+def test_links_and_pictures_lead_to_files():
+    targets = [t for t in re.findall(r"\]\(([^)]+)\)", README) if "://" not in t]
+    assert targets
+    for target in targets:
+        assert (ROOT / target).exists(), target
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
+        assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
+        assert (ROOT / picture).stat().st_size < 200_000
+
+
+def test_every_command_is_described_and_every_option_named_exists():
+    commands = get_command(cli.app).commands
+    table = re.findall(r"^\| `workbench (\w+)", README, re.MULTILINE)
+    assert set(table) == set(commands)
+    known = {o for c in commands.values() for p in c.params for o in p.opts}
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--saved-model", "--output"}
+    assert shown <= known
+
+
+@pytest.mark.parametrize("code", ["0", "1", "2", "3", "130"])
+def test_exit_codes_are_those_of_the_command_line(code):
+    listed = README[README.index("Exit codes:") :].partition("\n\n")[0]
+    assert re.search(rf"\b{code}\b", listed)
+    assert re.search(rf"\b{code}\b", cli.__doc__)

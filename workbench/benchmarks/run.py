@@ -1,0 +1,137 @@
+"""Run the published networks as the papers do, and put the figures beside theirs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.benchmarks import benchmark
+from workbench.benchmarks.published import PUBLISHED, Published
+from workbench.costs import CostModel, graph_cost, price_egraph
+from workbench.extraction.exact import load_solver
+from workbench.extraction.extract import extract
+from workbench.rules import rule_set
+from workbench.saturation import Limits, Saturation
+from workbench.trace import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Hold one network's figures: seconds by stage, sizes, and costs in microseconds by method.
+
+    ``engine`` (compiling the rules, starting the engine, loading the solver) and ``pricing`` are apart
+    from ``search``, which is what Tensat's published seconds cover: saturation, reading the e-graph,
+    exact extraction.
+    """
+
+    network: str
+    rules: str
+    k_multi: int
+    e_nodes: int
+    e_classes: int
+    iterations: int
+    stop_reason: str
+    engine: float
+    pricing: float
+    saturation: float
+    snapshot: float
+    extraction: float
+    original: float
+    tree: float
+    dag: float
+    exact: float
+    bound: float
+    status: str
+    scope: str
+    cost_source: str
+    published: Published | None
+
+    @property
+    def search(self) -> float:
+        """Return the seconds of saturation, reading the e-graph, and exact extraction."""
+        return self.saturation + self.snapshot + self.extraction
+
+    @property
+    def faster(self) -> float | None:
+        """Return how many times less seconds this took than Tensat's published run, if there is one."""
+        return self.published.tensat_seconds / self.search if self.published else None
+
+    def gain(self, method: str) -> float:
+        """Return original / optimised - 1 for ``"tree"``, ``"dag"`` or ``"exact"``."""
+        after: float = getattr(self, method)
+        return self.original / after - 1 if after > 0 else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        return asdict(self) | {
+            "search": self.search,
+            "faster": self.faster,
+            "gains": {method: self.gain(method) for method in ("tree", "dag", "exact")},
+        }
+
+
+def run_benchmark(
+    name: str,
+    *,
+    rules: str = "default",
+    cost: str | os.PathLike[str] | CostModel = "analytic",
+    limits: Limits | None = None,
+    progress: Callable[[str, Step | None], None] | None = None,
+) -> Run:
+    """Run a network with Tensat's limits (50 000 e-nodes, 15 iterations, k_multi 1), or others.
+
+    Raise LookupError with the nearest name where the network, the rule set or the cost model is unknown.
+    """
+    limits = limits or Limits()
+    graph = benchmark(name)
+    chosen = tuple(rule_set(rules))
+    if not isinstance(cost, CostModel):
+        from workbench.costs.choose import cost_model
+
+        cost = cost_model(cost)
+    tell = progress or (lambda stage, step: None)
+    began = time.perf_counter()
+    load_solver()
+    loading = time.perf_counter() - began
+    with Saturation(graph, chosen, limits) as saturation:
+        saturation.start_engine()
+        stop = saturation.run(lambda step: tell("saturation", step))
+        began = time.perf_counter()
+        egraph = saturation.egraph()
+        snapshot = time.perf_counter() - began
+    tell("pricing", None)
+    began = time.perf_counter()
+    costs = price_egraph(egraph, cost)
+    before = graph_cost(graph, cost)
+    pricing = time.perf_counter() - began
+    tell("extraction", None)
+    tree, dag = (extract(egraph, costs, method).cost for method in ("tree", "dag"))
+    began = time.perf_counter()
+    exact = extract(egraph, costs, "exact", seconds=limits.seconds)
+    extraction = time.perf_counter() - began
+    return Run(
+        network=name,
+        rules=rules,
+        k_multi=limits.k_multi,
+        e_nodes=saturation.e_nodes,
+        e_classes=saturation.e_classes,
+        iterations=sum(step.index > 0 for step in saturation.trace),
+        stop_reason=stop.value,
+        engine=saturation.engine_seconds + loading,
+        pricing=pricing,
+        saturation=saturation.seconds,
+        snapshot=snapshot,
+        extraction=extraction,
+        original=before,
+        tree=tree,
+        dag=dag,
+        exact=exact.cost,
+        bound=exact.bound,
+        status=exact.status.value,
+        scope=exact.scope,
+        cost_source=cost.source,
+        published=PUBLISHED.get(name),
+    )

@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.estimate import Calibrated
-from workbench.costs.model import OpInstance
 from workbench.costs.measured import same_kernel
+from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement, instance_key
 
 

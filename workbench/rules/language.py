@@ -287,6 +287,14 @@ class _Parser:
         patterns = [s for s in sources if isinstance(s, App)]
         if len(patterns) != len(sources):
             raise self.error("a left-hand side is an operator's application, not a bare variable")
+        for term in (t for s in sources for t in subterms(s) if isinstance(t, App)):
+            for name_, expr in term.attrs:
+                for item in expr.items if isinstance(expr, Vector) else (expr,):
+                    if not isinstance(item, Literal | AttrVar):
+                        raise self.error(
+                            f"on the left-hand side an attribute is a value or a variable, not {name_}="
+                            f"{format_expr(expr)}; compare in a condition instead"
+                        )
         bound = {v for s in sources for v in tensor_variables(s)}
         free = [v for t in targets for v in tensor_variables(t) if v not in bound]
         if free:

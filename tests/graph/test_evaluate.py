@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from workbench.graph import GraphBuilder, GraphError, Opaque, evaluate, fold_constants
+from workbench.ops import TensorType
+
+
+def test_inputs_are_checked():
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("relu", b.input("x", (2, 3)))})
+    with pytest.raises(GraphError, match="'x'"):
+        evaluate(graph, {})
+    with pytest.raises(GraphError, match="shape"):
+        evaluate(graph, {"x": np.zeros((3, 2), np.float32)})
+
+
+def test_declared_and_precise_arithmetic():
+    b = GraphBuilder()
+    x = b.input("x", (64, 64))
+    graph = b.graph({"y": b.op("matmul", x, b.weight((64, 64)))})
+    data = {"x": np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)}
+    plain, precise = evaluate(graph, data)["y"], evaluate(graph, data, precise=True)["y"]
+    assert plain.dtype == np.float32
+    assert precise.dtype == np.float64
+    assert 0 < np.abs(plain - precise).max() < 1e-4
+
+
+def test_opaque_operators_need_a_runner():
+    b = GraphBuilder()
+    x = b.input("x", (4,))
+    (y,) = b.opaque(Opaque("Twice", "own", (TensorType("float32", (4,)),)), [x])
+    graph = b.graph({"y": y})
+    data = {"x": np.arange(4, dtype=np.float32)}
+    with pytest.raises(GraphError, match="Twice"):
+        evaluate(graph, data)
+    np.testing.assert_array_equal(evaluate(graph, data, opaque=lambda r, v: [2 * v[0]])["y"], [0, 2, 4, 6])
+
+
+def test_folding_keeps_the_function_and_rounds_once():
+    b = GraphBuilder()
+    x = b.input("x", (3, 4))
+    w = b.op("matmul", b.weight((4, 9)), b.weight((9, 5)))
+    w = b.op("mul", w, b.op("exp", b.weight((5,))))
+    graph = b.graph({"y": b.op("matmul", x, w), "w": w})
+    folded = fold_constants(graph)
+    assert folded.operators() == {"matmul": 1}
+    data = {"x": np.ones((3, 4), np.float32)}
+    exact, found = evaluate(graph, data, precise=True), evaluate(folded, data, precise=True)
+    rounded = exact["w"].astype(np.float32).astype(np.float64)
+    np.testing.assert_array_equal(found["w"], rounded)
+    np.testing.assert_allclose(found["y"], exact["y"], rtol=1e-6)
+
+
+def test_folding_that_overflows_says_so():
+    b = GraphBuilder()
+    x = b.input("x", (2,), "float16")
+    big = b.weight(data=np.full(2, 60000, np.float16))
+    graph = b.graph({"y": b.op("add", x, b.op("add", big, big))})
+    with pytest.raises(OverflowError, match="overflows"):
+        fold_constants(graph)
+
+
+def test_values_are_released():
+    b = GraphBuilder()
+    x = b.input("x", (1000, 1000))
+    for _ in range(200):  # 800 MB if everything stayed
+        x = b.op("add", x, x) if _ == 0 else b.op("neg", x)
+    import tracemalloc
+
+    tracemalloc.start()
+    evaluate(b.graph({"y": x}), {"x": np.ones((1000, 1000), np.float32)})
+    assert tracemalloc.get_traced_memory()[1] < 60e6
+    tracemalloc.stop()

@@ -1,0 +1,147 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from workbench.graph import Graph, GraphBuilder, GraphError, Node, Weight, topological
+from workbench.ops import TensorType, TypeMismatch
+
+
+def small():
+    b = GraphBuilder("small")
+    x = b.input("x", (2, 8))
+    w = b.weight((8, 4))
+    y = b.op("relu", b.op("matmul", x, w))
+    return b.graph({"y": y, "again": b.op("matmul", x, w)})
+
+
+def test_equal_applications_are_shared():
+    graph = small()
+    assert graph.operators() == {"matmul": 1, "relu": 1}
+    assert graph.nodes[graph.output_ids[1]].op == "matmul"
+
+
+def test_a_graph_cannot_be_changed():
+    graph = small()
+    with pytest.raises(AttributeError):
+        graph.name = "other"
+    with pytest.raises(TypeError):
+        graph.weights["w0"] = None
+
+
+def test_faces():
+    graph = small()
+    assert len(repr(graph).splitlines()) <= 12
+    text = graph.text()
+    assert "%2 = matmul(%0, %1) : float32[2, 4]" in text
+    assert "return y = %3" in text
+
+
+def test_structural_hash_sees_structure_not_order():
+    def build(flip):
+        b = GraphBuilder()
+        x = b.input("x", (4, 4))
+        ops = ["relu", "tanh"]
+        made = {op: b.op(op, x) for op in (reversed(ops) if flip else ops)}
+        return b.graph({"y": b.op("add", made["relu"], made["tanh"])})
+
+    assert build(False).structural_hash() == build(True).structural_hash()
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    other = b.graph({"y": b.op("add", b.op("tanh", x), b.op("relu", x))})
+    assert other.structural_hash() != build(False).structural_hash()
+
+
+def test_reachable_constant_and_users():
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    w = b.op("transpose", b.weight((4, 4)), perm=(1, 0))
+    graph = b.graph({"y": b.op("matmul", x, w)})
+    assert graph.constant() == [False, True, True, False]
+    assert all(graph.reachable())
+    assert graph.users() == [[3], [2], [3], []]
+
+
+def test_unused_inputs_stay_and_unused_nodes_go():
+    b = GraphBuilder()
+    b.input("unused", (3,))
+    x = b.input("x", (4,))
+    b.op("tanh", x)
+    graph = b.graph({"y": b.op("relu", x)})
+    assert list(graph.input_types) == ["unused", "x"]
+    assert graph.operators() == {"relu": 1}
+
+
+FLOAT = TensorType("float32", (2,))
+THREE = TensorType("float32", (3,))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "message"),
+    [
+        ((Node("relu", (0,), (), FLOAT),), (("y", 0),), "operands come before"),
+        ((Node("weight", (), ("w",), FLOAT),), (("y", 0),), "does not hold"),
+        ((Node("input", (), ("x",), FLOAT), Node("relu", (0,), (), THREE)), (("y", 1),), "but is"),
+        ((Node("input", (), ("x",), FLOAT),), (), "at least one output"),
+        ((Node("input", (), ("x",), FLOAT),), (("y", 0), ("y", 0)), "repeat"),
+        ((Node("input", (), ("x",), FLOAT),), (("y", 5),), "does not exist"),
+    ],
+)  # fmt: skip
+def test_ill_formed_graphs_are_refused(nodes, outputs, message):
+    with pytest.raises(GraphError, match=message):
+        Graph(nodes, (), outputs)
+
+
+def test_ill_typed_applications_are_refused():
+    b = GraphBuilder()
+    x = b.input("x", (2, 8))
+    with pytest.raises(TypeMismatch, match=r"matmul: inner extents differ"):
+        b.op("matmul", x, b.weight((3, 4)))
+    with pytest.raises(TypeMismatch, match="takes 2 to 2 operands"):
+        b.op("matmul", x)
+    with pytest.raises(TypeMismatch, match="no attribute"):
+        b.op("relu", x, slope=1)
+    with pytest.raises(GraphError, match="no value 99"):
+        b.op("relu", 99)
+    with pytest.raises(GraphError, match="already"):
+        b.input("x", (2,))
+    with pytest.raises(LookupError, match="did you mean relu"):
+        b.op("rleu", x)
+
+
+def test_absurd_sizes_are_refused_before_memory_is_asked_for():
+    b = GraphBuilder()
+    with pytest.raises(TypeMismatch, match="the limit"):
+        b.weight((1 << 30, 1 << 30))
+    x = b.input("x", (1 << 20, 1 << 20))
+    with pytest.raises(TypeMismatch, match="the limit"):
+        b.op("expand", x, shape=(1 << 20, 1 << 20, 1 << 20))
+
+
+def test_splits_cover_their_axis():
+    b = GraphBuilder()
+    x = b.input("x", (2, 8))
+    assert [b.type(p).shape for p in b.split(x, 1, (3, 5))] == [(2, 3), (2, 5)]
+    with pytest.raises(TypeMismatch, match="do not cut"):
+        b.split(x, 1, (3, 4))
+
+
+def test_weights():
+    first, second = Weight(FLOAT, seed=1), Weight(FLOAT, seed=2)
+    np.testing.assert_array_equal(first.value(), Weight(FLOAT, seed=1).value())
+    assert not np.array_equal(first.value(), second.value())
+    with pytest.raises(TypeMismatch, match="was given data"):
+        Weight(FLOAT, np.zeros(3, np.float32))
+
+
+def test_pickling_and_skeleton():
+    graph = small()
+    again = pickle.loads(pickle.dumps(graph))
+    assert again.structural_hash() == graph.structural_hash()
+    assert graph.skeleton().structural_hash() == graph.structural_hash()
+
+
+def test_topological_order_and_cycles():
+    assert topological([0], {0: [1, 2], 1: [2], 2: []}) == [2, 1, 0]
+    with pytest.raises(GraphError, match="cycle"):
+        topological([0], {0: [1], 1: [0]})

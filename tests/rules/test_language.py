@@ -1,0 +1,88 @@
+import pytest
+
+from workbench.rules import RuleSyntaxError, format_rule, parse_rule, parse_rules
+from workbench.rules.pattern import App, AttrVar, Literal, Var, Vector
+from workbench.rules.ruleset import library, load_rules
+
+LIBRARY = [rule for file in sorted(library().glob("*.rules")) for rule in load_rules(file)]
+
+
+@pytest.mark.parametrize("rule", LIBRARY, ids=lambda r: r.name)
+def test_every_law_of_the_library_reads_back(rule):
+    (again,) = parse_rule(format_rule(rule))
+    assert (again.sources, again.targets, again.conditions) == (rule.sources, rule.targets, rule.conditions)
+    assert (again.name, again.provenance, again.each) == (rule.name, rule.provenance, rule.each)
+
+
+def test_a_rule_says_what_it_means():
+    text = (
+        "scale: mul(conv2d[c, act=none](x, w), a) => conv2d[c, act=none](x, mul(w, a)) where dim(a, -1) = 1"
+    )
+    (rule,) = parse_rule(text + "  @ taso#7, laws:A3")
+    (source,) = rule.sources
+    assert source.op == "mul"
+    assert source.args[0] == App("conv2d", (Var("x"), Var("w")), (("act", Literal("none")),), "c")
+    assert rule.provenance == ("taso#7", "laws:A3")
+    assert not rule.multi
+
+
+def test_both_ways_are_two_rules():
+    forth, back = parse_rule("law: neg(neg(x)) <=> abs(abs(x))")
+    assert (forth.name, back.name) == ("law", "law-back")
+    assert back.sources == forth.targets
+
+
+def test_attributes():
+    (rule,) = parse_rule("p: transpose[perm=(1, 0)](slice[axis=-1, start=i, stop=j, step=1](x)) => x")
+    assert dict(rule.sources[0].attrs)["perm"] == Literal((1, 0))
+    inner = dict(rule.sources[0].args[0].attrs)
+    assert inner["axis"] == Literal(-1)
+    assert inner["start"] == AttrVar("i")
+    (rule,) = parse_rule("p: conv2d[pads=(t, l, b, r)](x, w) => x")
+    assert isinstance(dict(rule.sources[0].attrs)["pads"], Vector)
+
+
+def test_comments_continuations_and_lines():
+    rules = parse_rules(
+        "# a page of laws\n\none: neg(neg(x)) => x  @ taso#1  # why\ntwo: relu( \\\n   relu(x)) => relu(x)\n",
+        "page.rules",
+    )
+    assert [(r.name, r.line) for r in rules] == [("one", 3), ("two", 4)]
+    assert rules[0].provenance == ("taso#1",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: relu(x => x", "column 11: expected ','"),
+        ("a: rleu(x) => x", "did you mean relu"),
+        ("a: relu(x) => y", "y stands on the right-hand side only"),
+        ("Big: relu(x) => x", "kebab-case"),
+        ("relu(x) => x", "expected 'name: lhs => rhs'"),
+        ("a: conv2d[stride=(1, 1)](x, w) => x", "did you mean strides"),
+        ("a: conv2d[strides=(1, 1, 1)](x, w) => x", "takes 2 integers"),
+        ("a: conv2d[c, d](x, w) => x", "second row variable"),
+        ("a: conv2d[groups=1, groups=2](x, w) => x", "given twice"),
+        ("a: relu(x) => x where q = 1", "q is not bound"),
+        ("a: relu(x) => x where dim(y, -1) = 1", "y is not bound"),
+        ("a: relu(x) => x where dim(x, 1) = 1", "counts axes from the last"),
+        ("a: relu(x) => x where dim(x, -1)", "expected one of"),
+        ("a: relu(x) => x where size(x) = 1", "unknown function"),
+        ("a: relu(x, y) => x", "takes 1 to 1 operands"),
+        ("a: relu(x) => $x", "unexpected character"),
+        ("a: relu(x) => x extra", "expected the end"),
+        ("a: x => relu(x)", "not a bare variable"),
+        ("a: relu(x) ; tanh(x) => x", "2 sources but 1 targets"),
+        ("a: input(x) => x", "cannot stand in a rule"),
+        ("a: matmul(x, w*) => x", "go together"),
+        ("a: each matmul(x, w) => x", "go together"),
+        ("a: each matmul(x, w*) => matmul(x, concat[axis=-1](w*))", "slice"),
+        ("a: relu(x) => x\na: tanh(x) => x", "second rule is called a"),
+        ("a: conv2d[groups=g + 1](x, w) => x", "on the left-hand side an attribute is"),
+        ("a: conv2d[pads=(t, l, dim(x, -1), r)](x, w) => x", "on the left-hand side an attribute is"),
+    ],
+)
+def test_errors_say_where_and_what(text, message):
+    with pytest.raises(RuleSyntaxError, match=r"bad\.rules, line") as caught:
+        parse_rules(text, "bad.rules")
+    assert message in str(caught.value)

@@ -1,0 +1,56 @@
+import pytest
+
+from workbench.rules import RuleSet, UnknownRuleSet, load_rules, parse_rules, rule_set, rule_sets
+
+
+def test_the_librarys_sets():
+    assert "default" in rule_sets()
+    assert {"matmul", "merge", "layout"} <= set(rule_sets())
+    default = rule_set("default")
+    assert len(default.single) + len(default.multi) == len(default)
+    assert {r.name for r in rule_set("merge")} <= {r.name for r in default}
+    assert "add-commutes" not in {r.name for r in default}
+    assert "add-commutes" in {r.name for r in rule_set("all")}
+
+
+def test_selection():
+    rules = rule_set("fusion")
+    relu = rules.select("*-relu*")
+    assert all("relu" in r.name for r in relu)
+    assert len(rules.without("*-relu*")) == len(rules) - len(relu)
+    with pytest.raises(LookupError, match="nothing"):
+        rules.select("nothing-*")
+    assert rules["conv-takes-relu"].name == "conv-takes-relu"
+    with pytest.raises(KeyError, match="conv-takes-relu"):
+        rules["conv-takes-rleu"]
+
+
+def test_adding_keeps_names_distinct():
+    fusion, merge = rule_set("fusion"), rule_set("merge")
+    assert len(fusion + merge) == len(fusion) + len(merge)
+    assert len(fusion + fusion) == len(fusion)
+    (rule,) = parse_rules("twice: neg(neg(x)) => x")
+    with pytest.raises(ValueError, match="twice"):
+        RuleSet("double", (rule, rule))
+
+
+def test_table_and_repr():
+    frame = rule_set("merge").frame()
+    assert list(frame.columns) == ["name", "law", "kind", "provenance", "status", "draws"]
+    assert set(frame["status"]) == {"tested"}
+    assert set(frame["kind"]) == {"multi"}
+    assert len(repr(rule_set("all")).splitlines()) <= 12
+
+
+def test_a_file_of_ones_own(tmp_path):
+    path = tmp_path / "own.rules"
+    path.write_text("abs-of-neg: abs(neg(x)) => abs(x)\n")
+    assert [r.name for r in load_rules(path)] == ["abs-of-neg"]
+    assert len(rule_set(str(path))) == 1
+
+
+def test_unknown_sets():
+    with pytest.raises(UnknownRuleSet, match="did you mean default"):
+        rule_set("defautl")
+    with pytest.raises(FileNotFoundError):
+        rule_set("nowhere.rules")

@@ -1,0 +1,44 @@
+import pytest
+
+from workbench.trace import RuleStep, Step, Trace
+
+
+def example():
+    trace = Trace({"kind": "saturation", "e_node_limit": 100})
+    trace.add(Step(0, 0.0, 5, 5, note="start graph"))
+    trace.add(Step(1, 0.25, 9, 6, (RuleStep("a", 3, 0.1), RuleStep("b", 0, 0.0)), cost=7.5, bound=2.0))
+    return trace
+
+
+def test_files_keep_everything(tmp_path):
+    trace = example()
+    trace.save(tmp_path / "t.jsonl")
+    again = Trace.load(tmp_path / "t.jsonl")
+    assert again.meta == trace.meta
+    assert again.steps == trace.steps
+    assert [p.name for p in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"index": 1}', '{"index": 0, "rules": [{"rule": "a"}]}', "7"])
+def test_broken_files_are_refused_with_the_line(tmp_path, line):
+    trace = example()
+    trace.save(tmp_path / "t.jsonl")
+    with (tmp_path / "t.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ValueError, match="line 4"):
+        Trace.load(tmp_path / "t.jsonl")
+
+
+def test_frames():
+    frame = example().frame()
+    assert frame["elapsed"].tolist() == [0.0, 0.25]
+    assert frame["matches"].tolist() == [0, 3]
+    rules = example().rule_frame()
+    assert rules["rule"].tolist() == ["a"]
+
+
+def test_births_are_added_to_the_rules_that_matched_and_to_others():
+    trace = example()
+    trace.set_births({(1, "a"): 4, (1, "c"): 2})
+    by_rule = {r.rule: r.e_nodes for r in trace.steps[1].rules}
+    assert by_rule == {"a": 4, "b": 0, "c": 2}

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.graph import Graph, GraphBuilder
 from workbench.graph import evaluate as evaluate_graph
 from workbench.ops import TypeMismatch
+from workbench.taso.introspection import TYPE_NAMES, Introspection, TasoError
 from workbench.taso.padding import explicit_pads
 
 #: TASO's operator numbers and the names it gives them in Python.
@@ -19,24 +20,11 @@ op_table: Final[dict[int, str]] = {
     13: "Split", 14: "Reshape", 15: "Transpose", 16: "Add", 17: "Mul", 18: "MatMul",
 }  # fmt: skip
 
-_TYPE_NAMES: Final[dict[str, str]] = {
-    "conv2d": "Conv", "maxpool": "MaxPool", "avgpool": "AveragePool", "relu": "Relu",
-    "sigmoid": "Sigmoid", "tanh": "Tanh", "batchnorm": "BatchNormalization", "concat": "Concat",
-    "slice": "Slice", "reshape": "Reshape", "transpose": "Transpose", "add": "Add", "mul": "Mul",
-    "sub": "Sub", "div": "Div", "max": "Max", "min": "Min", "matmul": "MatMul", "identity": "Dropout",
-    "enlarge": "Enlarge", "merge_gconv": "MergeGConv", "exp": "Exp", "log": "Log", "sqrt": "Sqrt",
-    "cast": "Cast", "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
-    "leakyrelu": "LeakyRelu", "pad": "Pad", "softmax": "Softmax",
-}  # fmt: skip
 _ACTIVATIONS: Final = {"NONE": "none", "SIGMOID": "sigmoid", "RELU": "relu", "TANH": "tanh"}
 _DTYPES: Final = {
     "FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "INT8": "int8",
     "UINT8": "uint8", "INT32": "int32", "INT64": "int64", "BOOL": "bool",
 }  # fmt: skip
-
-
-class TasoError(ValueError):
-    """Say what TASO would have aborted on: the operator, what was expected, what came."""
 
 
 def get_padding_mode(padding: str) -> int:
@@ -87,7 +75,7 @@ class PyTensor:
         return f"PyTensor({self._graph._builder.type(self._value)})"
 
 
-class PyGraph:
+class PyGraph(Introspection):
     """Build a graph through TASO's interface (``taso._cython.core.PyGraph``).
 
     Shapes and semantics are the workbench's: "SAME" is TASO's symmetric padding, groups of a
@@ -491,7 +479,7 @@ class PyGraph:
         graph = self.graph()
         for node, cost in zip(graph.nodes, node_costs(graph, AnalyticCost()), strict=True):
             if cost:
-                print(f"{_TYPE_NAMES.get(node.op, node.op)} {node.type}: {cost / 1000:.4f} ms")
+                print(f"{TYPE_NAMES.get(node.op, node.op)} {node.type}: {cost / 1000:.4f} ms")
 
     def optimize(self, alpha: float, budget: int, print_subst: bool = False) -> PyGraph:
         """Return the optimised graph; see :func:`workbench.taso.optimize`."""
@@ -504,63 +492,6 @@ class PyGraph:
         graph = self.graph()
         names = list(graph.input_types)
         return list(evaluate_graph(graph, dict(zip(names, arrays, strict=True))).values())
-
-    # -- introspection ----------------------------------------------------------------------------
-    def get_operator_list(self) -> list[dict[str, int]]:
-        """Return the operators in topological order, inputs and weights left out."""
-        return [
-            {"guid": i, "ptr": i}
-            for i, node in enumerate(self._builder.nodes)
-            if node.op not in ("input", "weight", "project")
-        ]
-
-    def get_input_edges(self, op: dict[str, int]) -> list[dict[str, Any]]:
-        """Return the edges into an operator."""
-        node = self._builder.nodes[op["guid"]]
-        return [
-            {"srcOp": {"guid": j, "ptr": j}, "dstOp": op, "srcIdx": 0, "dstIdx": k}
-            for k, j in enumerate(node.inputs)
-        ]
-
-    def get_input_dims(self, op: dict[str, int], idx: int) -> list[int]:
-        """Return the shape of an operand."""
-        return list(self._builder.type(self._builder.nodes[op["guid"]].inputs[idx]).shape)
-
-    def get_output_dims(self, op: dict[str, int], idx: int) -> list[int]:
-        """Return the shape of a result."""
-        return list(self._builder.type(op["guid"]).shape)
-
-    def get_num_outputs(self, op: dict[str, int]) -> int:
-        """Return the number of results."""
-        return 1
-
-    def get_weight_value(self, op: dict[str, int]) -> np.ndarray:
-        """Return the data of a weight."""
-        node = self._builder.nodes[op["guid"]]
-        if node.op != "weight":
-            raise TasoError(f"operator {op['guid']} is {node.op}, not a weight")
-        return self._builder.weights[str(node.attrs[0])].value()
-
-    def get_operator_type(self, op: dict[str, int]) -> str:
-        """Return TASO's name of an operator's type."""
-        node = self._builder.nodes[op["guid"]]
-        if node.op == "opaque":
-            return self._builder.opaques[str(node.attrs[0])].op_type
-        return _TYPE_NAMES.get(node.op, {"input": "Input", "weight": "Weight"}.get(node.op, node.op))
-
-    def get_operator_attr(self, op: dict[str, int], attrname: str) -> Any:
-        """Return an attribute by its ONNX name."""
-        node = self._builder.nodes[op["guid"]]
-        ours = {"kernel_shape": "kernel", "group": "groups", "epsilon": "eps"}.get(attrname, attrname)
-        if attrname == "kernel_shape" and node.op == "conv2d":
-            return list(self.get_input_dims(op, 1)[2:])
-        named = node.named_attrs()
-        if ours not in named:
-            raise TasoError(f"{node.op} has no attribute {attrname!r}; it has {', '.join(named) or 'none'}")
-        value = named[ours]
-        if ours == "axis":
-            return value + len(self.get_output_dims(op, 0))
-        return list(value) if isinstance(value, tuple) else value
 
     def __repr__(self) -> str:
         return f"PyGraph({self.graph()!r})" if self.get_operator_list() else "PyGraph(empty)"

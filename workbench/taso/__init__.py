@@ -14,12 +14,12 @@ from workbench.taso import core
 from workbench.taso.core import (
     PyGraph,
     PyTensor,
-    TasoError,
     get_activation_mode,
     get_data_type,
     get_padding_mode,
     op_table,
 )
+from workbench.taso.introspection import TasoError
 
 if TYPE_CHECKING:
     from onnx import ModelProto

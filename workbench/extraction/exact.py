@@ -7,6 +7,7 @@ one candidate, ``Σ x_i = y_c``, and a child is built when candidates that read 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from workbench.extraction.problem import Problem
 
 #: Problems with fewer candidates are solved in place: a thread and its polling cost more than they do.
 QUICK = 500
+#: Parts with at most this many selections are tried out.
+TINY = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,8 @@ def _solve_part(
     if all(len(candidates) == 1 for candidates in members.values()):
         single = {c: problem.nodes[candidates[0]] for c, candidates in members.items()}
         return Solved(single, math.fsum(problem.cost), proved=True)
+    if math.prod(len(candidates) for candidates in members.values()) <= TINY:
+        return _enumerate(problem, members)
     import highspy
 
     rows = program(problem)
@@ -209,7 +214,7 @@ def _solve_part(
     kinds = [highspy.HighsVarType.kInteger] * len(problem.nodes)
     model.integrality_ = kinds + [highspy.HighsVarType.kContinuous] * (n - len(kinds))
     solver = highspy.Highs()
-    options = {
+    options: dict[str, bool | int | float | str] = {
         "output_flag": False,
         "threads": 1,
         "random_seed": 0,
@@ -217,6 +222,9 @@ def _solve_part(
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 1e-7,
     }
+    if len(problem.nodes) < QUICK:
+        # Presolve and cut management are worth their time on large problems only (measured: 2x).
+        options |= {"presolve": "off", "mip_heuristic_effort": 0.0, "mip_pool_soft_limit": 100}
     for name, option in options.items():
         solver.setOptionValue(name, option)
     solver.passModel(model)
@@ -244,6 +252,25 @@ def _solve_part(
     # The solver's word is checked: the candidates themselves are read, not its objective.
     taken = {c: problem.nodes[max(candidates, key=lambda i: values[i])] for c, candidates in members.items()}
     return Solved(taken, bound, proved, interrupted)
+
+
+def _enumerate(problem: Problem, members: dict[int, list[int]]) -> Solved:
+    """Try every selection of a small part."""
+    best, choice = math.inf, dict.fromkeys(members, -1)
+    for picked in itertools.product(*members.values()):
+        of_class = dict(zip(members, picked, strict=True))
+        seen: set[int] = set()
+        stack = list(problem.roots)
+        cost = 0.0
+        while stack and cost < best:
+            c = stack.pop()
+            if c not in seen:
+                seen.add(c)
+                cost += problem.cost[of_class[c]]
+                stack += problem.children[of_class[c]]
+        if cost < best:
+            best, choice = cost, of_class
+    return Solved({c: problem.nodes[i] for c, i in choice.items()}, best, proved=True)
 
 
 def _run(solver: object, size: int) -> None:

@@ -90,8 +90,9 @@ def program(problem: Problem, must_roots: int | None = None) -> Rows:
 
 
 def load_solver() -> None:
-    """Import HiGHS (a third of a second), so that it does not count as solving."""
+    """Import HiGHS and scipy's graph routines (up to a second), so that it does not count as solving."""
     import highspy  # noqa: F401
+    import scipy.sparse.csgraph  # noqa: F401
 
 
 def solve(

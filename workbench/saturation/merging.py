@@ -204,8 +204,8 @@ def _merge(engine: Engine, rule: CompiledRule, plan: Plan, rows: list[_Candidate
     engine.made_by_merge.update(build.joined)
     for constructor in build.constructors:
         engine.declare(constructor)
-    for line in lines:
-        engine.run(line)
+    for at in range(0, len(lines), 12):  # parsing a long text is quadratic, a call costs too
+        engine.run("\n".join(lines[at : at + 12]))
     return True
 
 

@@ -13,21 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ops import ACTIVATIONS, Attr, TensorType, TypeMismatch, spec_of
-from workbench.rules.pattern import (
-    App,
-    Arith,
-    AttrVar,
-    Compare,
-    DimOf,
-    Literal,
-    RankOf,
-    Rule,
-    Term,
-    Var,
-    Vector,
-    subterms,
-)
+from workbench.ops import ACTIVATIONS, Attr, TensorType, spec_of
+from workbench.rules.expressions import evaluate, holds
+from workbench.rules.pattern import App, AttrVar, Compare, Literal, Rule, Term, Var, Vector, subterms
 
 DTYPE = "float64"
 _FACTORS = (1, 1, 2, 2, 3, 4)
@@ -291,54 +279,12 @@ def _reshaped(rng: random.Random, kind: TensorType) -> tuple[int, ...]:
 # -- values ---------------------------------------------------------------------------------------
 def integer(instance: Instance, expr: Any) -> Any:
     """Evaluate an attribute expression."""
-    if isinstance(expr, Literal):
-        return expr.value
-    if isinstance(expr, AttrVar):
-        return instance.attrs[expr.name]
-    if isinstance(expr, Vector):
-        return tuple(integer(instance, i) for i in expr.items)
-    if isinstance(expr, DimOf):
-        kind = instance.types[expr.var]
-        return kind.shape[expr.axis] if -expr.axis <= kind.rank else 1
-    if isinstance(expr, RankOf):
-        return instance.types[expr.var].rank
-    assert isinstance(expr, Arith)
-    a, b = integer(instance, expr.left), integer(instance, expr.right)
-    if expr.operator == "compose":
-        if len(a) != len(b):
-            raise TypeMismatch("permutations of two ranks")
-        return tuple(a[i] for i in b)
-    if isinstance(a, tuple):
-        return tuple(_ARITH[expr.operator](i, b) for i in a)
-    return _ARITH[expr.operator](a, b)
+    return evaluate(expr, instance.attrs.__getitem__, instance.types.__getitem__)
 
 
-_ARITH: dict[str, Any] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "max": max,
-    "min": min,
-}
-_RELATIONS: dict[str, Any] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
-
-
-def holds(instance: Instance, condition: Compare) -> bool:
+def satisfies(instance: Instance, condition: Compare) -> bool:
     """Say whether a condition holds in an instance."""
-    left, right = integer(instance, condition.left), integer(instance, condition.right)
-    if isinstance(left, tuple):
-        rights = right if isinstance(right, tuple) else (right,) * len(left)
-        return all(_RELATIONS[condition.relation](a, b) for a, b in zip(left, rights, strict=True))
-    return bool(_RELATIONS[condition.relation](left, right))
+    return holds(condition, instance.attrs.__getitem__, instance.types.__getitem__)
 
 
 def target_attrs(instance: Instance, term: App) -> dict[str, Any]:

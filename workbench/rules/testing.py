@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from workbench.ops import TypeMismatch
-from workbench.rules.draws import Instance, apply, draw_type, holds, positive_variables, target_attrs, value
+from workbench.rules.draws import (
+    Instance,
+    apply,
+    draw_type,
+    positive_variables,
+    satisfies,
+    target_attrs,
+    value,
+)
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.ruleset import law_of, library, load_rules
 
@@ -94,7 +102,7 @@ def _fill(instance: Instance, rule: Rule) -> None:
 def _sides(rule: Rule, instance: Instance) -> list[tuple[np.ndarray, np.ndarray]] | None:
     for source in rule.sources:
         draw_type(instance, source)
-    if not all(holds(instance, c) for c in rule.conditions):
+    if not all(satisfies(instance, c) for c in rule.conditions):
         return None
     _fill(instance, rule)
     pairs = []
@@ -116,7 +124,7 @@ def _members(rule: Rule, instance: Instance) -> list[tuple[np.ndarray, np.ndarra
             instance.types.pop(name, None)
             instance.values.pop(name, None)
         draw_type(instance, rule.sources[0])
-        if not all(holds(instance, c) for c in rule.conditions):
+        if not all(satisfies(instance, c) for c in rule.conditions):
             return None
         _fill(instance, rule)
         members.append({name: instance.values[name] for name in starred})

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.pattern import App, Arith, AttrVar, DimOf, Literal, RankOf, Term, Var, Vector
+from workbench.rules.expressions import evaluate
+from workbench.rules.pattern import App, Literal, Term, Var
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts, literal, vector
 from workbench.saturation.snapshot import Decoder
@@ -239,28 +240,9 @@ class _Build:
 
     def attribute(self, expr: Any) -> Any:
         """Return the value of an attribute expression."""
-        if isinstance(expr, Literal):
-            return expr.value
-        if isinstance(expr, AttrVar):
-            return self.given[(expr.name,)]
-        if isinstance(expr, Vector):
-            return tuple(self.attribute(i) for i in expr.items)
-        if isinstance(expr, DimOf):
-            kind = self.names.type(self.tensors[expr.var])
-            return kind.shape[expr.axis] if -expr.axis <= kind.rank else 1
-        if isinstance(expr, RankOf):
-            return self.names.type(self.tensors[expr.var]).rank
-        assert isinstance(expr, Arith)
-        a, b = self.attribute(expr.left), self.attribute(expr.right)
-        return {
-            "+": lambda: a + b,
-            "-": lambda: a - b,
-            "*": lambda: a * b,
-            "//": lambda: a // b,
-            "%": lambda: a % b,
-            "max": lambda: max(a, b),
-            "min": lambda: min(a, b),
-        }[expr.operator]()
+        return evaluate(
+            expr, lambda name: self.given[(name,)], lambda var: self.names.type(self.tensors[var])
+        )
 
     def term(self, term: Term) -> tuple[int, TensorType]:
         """Insert a term; return its handle and type."""

@@ -1,5 +1,6 @@
 """The project's files agree with each other: versions, dependencies, citations, commands."""
 
+import ast
 import os
 import re
 import subprocess
@@ -67,6 +68,24 @@ def test_pins_that_have_reasons_hold():
     assert "highs" in wanted["pulp"].extras
     assert "highspy" in wanted
     assert "torch" not in {Requirement(d).name for d in PROJECT["project"]["dependencies"]}
+
+
+def third_party_imports() -> set[str]:
+    names = set()
+    for path in (ROOT / "workbench").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names.add(node.module.partition(".")[0])
+    return names - set(sys.stdlib_module_names) - {"workbench"}
+
+
+def test_what_is_imported_is_declared_and_the_reverse():
+    declared = {Requirement(d).name.replace("-", "_") for d in PROJECT["project"]["dependencies"]}
+    optional = {"torch"}  # an extra
+    indirect = {"google"}  # protobuf's errors, which onnx raises and brings
+    assert third_party_imports() - optional - indirect == declared
 
 
 def test_every_python_classifier_is_allowed():

@@ -314,6 +314,18 @@ def test_an_interrupt_before_there_is_a_result_is_130(run, model, tmp_path, monk
     assert "nothing was written" in err
 
 
+def test_an_interrupt_afterwards_says_what_was_written(run, model, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.timing.compare", interrupt)
+    output = tmp_path / "out.onnx"
+    code, _, err = run("optimize", model, "-o", output, "--json", tmp_path / "f.json", "--time", 1, "-q")
+    assert code == 130
+    assert f"what was written: {output}" in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.onnx", "two.onnx"]
+
+
 def test_an_unexpected_error_is_1_and_says_where_to_look(run, model, monkeypatch):
     def break_down(*args, **kwargs):
         raise RuntimeError("no idea")

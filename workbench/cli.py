@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.console import FAILED, OK, Progress, complain, reporting_errors, show_table, stop
+from workbench.console import FAILED, INTERRUPTED, OK, Progress, complain, reporting_errors, show_table, stop
 from workbench.files import UnwritableOutput, check_writable, write_atomic
 
 if TYPE_CHECKING:
@@ -135,33 +135,31 @@ def _optimize(
     from workbench.pipeline import optimize as run
     from workbench.summary import summary_rows
 
+    written: list[str] = []
+    timing = None
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
-        written = []
-        if output is not None:
-            progress("export")
-            _write(lambda: result.save(output))
-            written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
-        timing = None
-        if time > 0:
-            progress("timing")
-            timing = _time(model, result, time, bound=bool(settings.get("dims")))
-        if json is not None:
-            record = result.summary() | {
-                "model": str(model),
-                "output": None if output is None else str(output),
-                "timing": None if timing is None else timing.summary(),
-                "coverage": _coverage(result),
-            }
-            _write(lambda: write_atomic(json, _json(record)))
-            written.append(str(json))
-        if report is not None:
-            progress("report")
-            from workbench.report import report_html
+        try:
+            if output is not None:
+                progress("export")
+                _write(lambda: result.save(output))
+                written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
+            if time > 0:
+                progress("timing")
+                timing = _time(model, result, time, bound=bool(settings.get("dims")))
+            if json is not None:
+                figures = _figures(result, model, output, timing)
+                _write(lambda: write_atomic(json, _json(figures)))
+                written.append(str(json))
+            if report is not None:
+                progress("report")
+                from workbench.report import report_html
 
-            page = report_html(result, title=model.name, timing=timing)
-            _write(lambda: write_atomic(report, page))
-            written.append(str(report))
+                page = report_html(result, title=model.name, timing=timing)
+                _write(lambda: write_atomic(report, page))
+                written.append(str(report))
+        except KeyboardInterrupt:
+            stop(INTERRUPTED, f"interrupted; what was written: {', '.join(written) or 'nothing'}")
 
     rows = summary_rows(result, written=written, timing=timing)
     show_table(
@@ -188,11 +186,14 @@ def _time(model: Path, result: Optimized, seconds: float, *, bound: bool) -> Tim
     return compare(before, result.graph, seconds=seconds)
 
 
-def _coverage(result: Optimized) -> dict[str, Any] | None:
-    coverage = result.coverage
-    if coverage is None:
-        return None
-    return {"modelled": coverage.modelled, "opaque": coverage.opaque, "constant": coverage.constant}
+def _figures(result: Optimized, model: Path, output: Path | None, timing: Timing | None) -> dict[str, Any]:
+    found = result.coverage
+    return result.summary() | {
+        "model": str(model),
+        "output": None if output is None else str(output),
+        "timing": None if timing is None else timing.summary(),
+        "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
+    }
 
 
 # -- rules --------------------------------------------------------------------------------------------

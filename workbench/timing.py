@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,45 @@ def alternate(
     return taken
 
 
+def time_models(
+    models: Sequence[Graph | ModelProto],
+    *,
+    seconds: float = 5.0,
+    threads: int | None = None,
+    optimise: bool = True,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[np.ndarray]:
+    """Run models in alternation in ONNX Runtime on the CPU; return the microseconds each run took.
+
+    All get the same random inputs. ``threads`` bounds the threads of an operator (default: all cores);
+    with ``optimise=False`` the runtime's own graph optimisations are off. With one thread, ``clock`` may
+    be ``time.thread_time``, which leaves out what other processes take meanwhile. Raise
+    :class:`~workbench.frontends.RuntimeFailure` where the runtime refuses a model.
+    """
+    from workbench.frontends import to_onnx
+    from workbench.frontends.runtime import session
+    from workbench.graph import Graph
+
+    # Idle threads of the one session must not spin while another is measured.
+    sessions = [
+        session(to_onnx(m) if isinstance(m, Graph) else m, threads=threads, optimise=optimise, spin=False)
+        for m in models
+    ]
+    feeds = _inputs(sessions[0], seed)
+    runs = [partial(loaded.run, None, feeds) for loaded in sessions]
+    taken = alternate(runs, seconds=seconds, clock=clock)
+    return [np.array(t) * 1e6 for t in taken]
+
+
+def executor(threads: int | None, optimise: bool) -> str:
+    """Say what :func:`time_models` runs models with."""
+    import onnxruntime as ort
+
+    cores = f"{threads} thread{'s' if threads != 1 else ''}" if threads else "all cores"
+    return f"ONNX Runtime {ort.__version__}, CPU, {cores}, its optimiser {'on' if optimise else 'off'}"
+
+
 def compare(
     before: Graph | ModelProto,
     after: Graph | ModelProto,
@@ -100,51 +140,19 @@ def compare(
     optimise: bool = True,
     seed: int = 0,
 ) -> Timing:
-    """Measure two models with the same inputs in ONNX Runtime on the CPU.
-
-    ``threads`` bounds the threads of an operator (default: all cores); with ``optimise=False`` the
-    runtime's own graph optimisations are off. Raise
-    :class:`~workbench.frontends.RuntimeFailure` where the runtime refuses a model.
-    """
-    import onnxruntime as ort
-
+    """Measure two models with the same inputs; for the options see :func:`time_models`."""
     began = time.perf_counter()
-    sessions = [_session(model, threads, optimise) for model in (before, after)]
-    feeds = _inputs(sessions[0], seed)
-    taken = alternate([lambda s=s: s.run(None, feeds) for s in sessions], seconds=seconds)  # type: ignore[misc]
-    figures = [np.percentile(np.array(t) * 1e6, [25, 50, 75]) for t in taken]
-    cores = f"{threads} thread{'s' if threads != 1 else ''}" if threads else "all cores"
-    own = "its optimiser on" if optimise else "its optimiser off"
+    taken = time_models([before, after], seconds=seconds, threads=threads, optimise=optimise, seed=seed)
+    figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]
     return Timing(
-        before=float(figures[0][1]),
-        after=float(figures[1][1]),
-        before_quartiles=(float(figures[0][0]), float(figures[0][2])),
-        after_quartiles=(float(figures[1][0]), float(figures[1][2])),
+        before=figures[0][1],
+        after=figures[1][1],
+        before_quartiles=(figures[0][0], figures[0][2]),
+        after_quartiles=(figures[1][0], figures[1][2]),
         rounds=len(taken[0]),
-        executor=f"ONNX Runtime {ort.__version__}, CPU, {cores}, {own}",
+        executor=executor(threads, optimise),
         seconds=time.perf_counter() - began,
     )
-
-
-def _session(model: Graph | ModelProto, threads: int | None, optimise: bool) -> Any:
-    import onnxruntime as ort
-
-    from workbench.frontends import RuntimeFailure, to_onnx
-    from workbench.graph import Graph
-
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    # Idle threads of the one session must not spin while the other is measured.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    if not optimise:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    proto = to_onnx(model) if isinstance(model, Graph) else model
-    try:
-        return ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise RuntimeFailure(f"ONNX Runtime does not load {proto.graph.name!r}: {error}") from None
 
 
 def _inputs(session: Any, seed: int) -> dict[str, np.ndarray]:

@@ -29,11 +29,14 @@ class RuntimeFailure(RuntimeError):
     """Say that ONNX Runtime refused a model or failed while running it."""
 
 
-def session(model: ModelProto, *, threads: int | None = None, optimise: bool = True) -> InferenceSession:
+def session(
+    model: ModelProto, *, threads: int | None = None, optimise: bool = True, spin: bool = True
+) -> InferenceSession:
     """Load a model into ONNX Runtime on the CPU.
 
     ``threads`` bounds the threads of one operator (default: the machine's cores; 1 for exact repeats and
-    for measuring). With ``optimise=False`` the runtime changes nothing in the graph. Raise
+    for measuring). With ``optimise=False`` the runtime changes nothing in the graph; with ``spin=False``
+    threads without work sleep, so that they do not disturb another session. Raise
     :class:`RuntimeFailure` where the runtime refuses the model.
     """
     import onnxruntime as ort
@@ -43,6 +46,8 @@ def session(model: ModelProto, *, threads: int | None = None, optimise: bool = T
     if threads is not None:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+    if not spin:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not optimise:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     providers = ["CPUExecutionProvider"]

@@ -1,28 +1,22 @@
 import numpy as np
 import pytest
 
-from workbench.costs import OpInstance, graph_cost, node_costs
-from workbench.costs.analytic import DEVICES, AnalyticCost, work
-from workbench.costs.choose import UnknownCostModel, cost_model
-from workbench.graph import GraphBuilder
-from workbench.ops import TensorType
-
-
-def instance(op, shapes, out, attrs=()):
-    kinds = tuple(TensorType("float32", s) for s in shapes)
-    return OpInstance(op, attrs, kinds, TensorType("float32", out), (False,) * len(kinds))
-
-
-MATMUL = instance("matmul", [(512, 1024), (1024, 256)], (512, 256), ("none",))
+from tests.costs.networks import MATMUL, RELU, instance
+from tests.ops.test_onnx_form import INSTANCES
+from tests.ops.test_onnx_form import instance as graph_of
+from workbench.costs import OpInstance, instances_of
+from workbench.costs.analytic import DEVICES, AnalyticCost, Device, work
+from workbench.ops import TensorType, TupleType
 
 
 def test_a_matrix_product_counts_two_flop_per_multiplication():
     done = work(MATMUL)
     assert done.flops == 2 * 512 * 1024 * 256
     assert done.bytes == 4 * (512 * 1024 + 1024 * 256 + 512 * 256)
+    assert done.intensity == pytest.approx(done.flops / done.bytes)
 
 
-def test_roofline_and_launch():
+def test_roofline_and_launch_are_in_microseconds():
     device = DEVICES["t4"]
     (cost,) = AnalyticCost("t4").price([MATMUL])
     done = work(MATMUL)
@@ -32,44 +26,92 @@ def test_roofline_and_launch():
     assert tiny == pytest.approx(device.launch, rel=1e-3)
 
 
+def test_element_types_have_peaks_of_their_own():
+    sides = [(2048, 2048)] * 2
+    costs = {
+        dtype: AnalyticCost("t4").price([instance("matmul", sides, (2048, 2048), ("none",), dtype)])[0]
+        for dtype in ("float16", "bfloat16", "float32", "float64")
+    }
+    assert costs["float16"] == costs["bfloat16"] < costs["float32"] < costs["float64"]
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "out", "attrs", "moved"),
+    [
+        ("slice", [(4, 64)], (4, 32), (-1, 0, 32, 1), 2 * 4 * 32),
+        ("concat", [(4, 64), (4, 32)], (4, 96), (-1,), 2 * 4 * 96),
+        ("transpose", [(4, 64)], (64, 4), ((1, 0),), 2 * 4 * 64),
+        ("expand", [(1, 64)], (4, 64), ((4, 64),), 64 + 4 * 64),
+        ("pad", [(4, 64)], (6, 66), ((1, 1, 1, 1), 0.0), 4 * 64 + 6 * 66),
+    ],
+)
+def test_what_moves_data_is_charged_for_what_it_reads_and_writes(op, shapes, out, attrs, moved):
+    done = work(instance(op, shapes, out, attrs))
+    assert (done.flops, done.bytes) == (0, 4 * moved)
+
+
 def test_views_are_free_where_the_executor_makes_them_free():
     part = instance("slice", [(4, 64)], (4, 32), (-1, 0, 32, 1))
+    every_other = instance("slice", [(4, 64)], (4, 32), (-1, 0, 64, 2))
     view = instance("reshape", [(4, 64)], (256,), ((256,),))
-    assert AnalyticCost("t4").price([part, view]).tolist() == [0, 0]
-    on_cpu = AnalyticCost("cpu").price([part, view])
-    assert on_cpu[0] > 0
-    assert on_cpu[1] == 0
+    on_gpu = AnalyticCost("t4").price([part, every_other, view])
+    assert on_gpu[0] == on_gpu[2] == 0 < on_gpu[1]
+    on_cpu = AnalyticCost("cpu").price([part, every_other, view])
+    assert on_cpu[2] == 0 < on_cpu[0] == on_cpu[1]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_more_work_never_costs_less(device):
     model = AnalyticCost(device)
-    sizes = [64, 128, 512, 2048]
-    costs = model.price([instance("add", [(n, n), (n, n)], (n, n)) for n in sizes])
-    assert (np.diff(costs) > 0).all()
+    sizes = [1, 64, 128, 512, 1000, 2048, 4096, 8192]
+    for op, attrs in (("add", ()), ("matmul", ("none",))):
+        costs = model.price([instance(op, [(n, n), (n, n)], (n, n), attrs) for n in sizes])
+        assert costs[0] > 0
+        assert (np.diff(costs) > 0).all()
 
 
-def test_weight_only_work_is_free_and_shared_instances_cost_alike():
-    b = GraphBuilder()
-    x = b.input("x", (8, 16))
-    w = b.op("mul", b.weight((16, 16)), b.weight((16, 16)))
-    y = b.op("matmul", b.op("matmul", x, w), b.weight((16, 16)))
-    graph = b.graph({"y": y})
-    costs = node_costs(graph, AnalyticCost())
-    by_op = {n.op: c for n, c in zip(graph.nodes, costs, strict=True)}
-    assert by_op["mul"] == 0
-    assert by_op["weight"] == 0
-    products = [c for n, c in zip(graph.nodes, costs, strict=True) if n.op == "matmul"]
-    assert products[0] == products[1] > 0
-    assert graph_cost(graph, AnalyticCost()) == pytest.approx(sum(products))
+@pytest.mark.parametrize("device", DEVICES)
+def test_fusing_and_merging_are_worth_it(device):
+    plain = instance("matmul", [(64, 64), (64, 64)], (64, 64), ("none",))
+    fused = instance("matmul", [(64, 64), (64, 64)], (64, 64), ("relu",))
+    wide = instance("matmul", [(64, 64), (64, 128)], (64, 128), ("none",))
+    relu = instance("relu", [(64, 64)], (64, 64))
+    one, with_relu, two, alone = AnalyticCost(device).price([plain, fused, wide, relu])
+    assert with_relu < one + alone
+    assert two < 2 * one
 
 
-def test_names():
-    assert cost_model("analytic").source == "analytic roofline, t4"
-    assert cost_model("analytic:h200").source == "analytic roofline, h200"
-    with pytest.raises(UnknownCostModel, match="analytic"):
-        cost_model("analytik")
-    with pytest.raises(LookupError, match="h200"):
-        cost_model("analytic:h20")
-    with pytest.raises(FileNotFoundError):
-        cost_model("tables/nowhere.parquet")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", INSTANCES, ids=lambda c: c[0])
+def test_every_operator_has_a_price(case, device):
+    found = instances_of(graph_of(*case))
+    costs = AnalyticCost(device).price(found)
+    assert len(costs) == len(found)
+    assert np.isfinite(costs).all()
+    assert (costs >= 0).all()
+
+
+def test_opaque_operators_count_as_memory_traffic():
+    x, y = TensorType("float32", (10,)), TensorType("int64", (4,))
+    opaque = OpInstance("opaque", ("TopK_0",), (x,), TupleType((x, y)), (False,))
+    assert work(opaque).bytes == 40 + 40 + 32
+    assert AnalyticCost("t4").price([opaque])[0] > DEVICES["t4"].launch
+
+
+def test_what_fits_the_cache_moves_faster():
+    device = Device("d", 1e9, 1e9, 0.0, 1e9, 1e9, cache=1000.0, cache_bandwidth=1e10)
+    assert device.transfer(1000.0) == pytest.approx(1e-7)
+    assert device.transfer(2000.0) == pytest.approx(1e-7 + 1e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"flops": 0.0}, {"bandwidth": float("nan")}, {"launch": -1.0}])
+def test_a_device_with_senseless_figures_is_refused(wrong):
+    figures = {"flops": 1e12, "bandwidth": 1e11, "launch": 1.0, "half": 1e12, "double": 1e12} | wrong
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Device("d", **figures)
+
+
+def test_an_unknown_device_is_named_with_the_nearest():
+    with pytest.raises(LookupError, match="did you mean h200"):
+        AnalyticCost("h20")
+    assert AnalyticCost(DEVICES["v100"]).price([RELU])[0] > 0

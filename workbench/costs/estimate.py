@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from workbench.costs.model import OpInstance
 
 
 class Calibrated:
-    """Scale an analytic model by the median ratio of measured to analytic cost of each operator."""
+    """Scale an analytic model by the median ratio of measured to analytic cost of each operator.
+
+    An operator that was never measured takes the median of the others' ratios.
+    """
 
     def __init__(self, base: AnalyticCost) -> None:
         self.base = base
@@ -19,17 +22,17 @@ class Calibrated:
         self._overall = 1.0
 
     def fit(self, known: Iterable[tuple[OpInstance, float]]) -> None:
-        """Fit the ratios to measured instances."""
+        """Fit the ratios to measured instances, forgetting earlier ones."""
         pairs = list(known)
         analytic = self.base.price([i for i, _ in pairs])
         ratios: dict[str, list[float]] = {}
-        for (instance, cost), estimate in zip(pairs, analytic, strict=True):
+        for (instance, cost), estimate in zip(pairs, analytic.tolist(), strict=True):
             if estimate > 0:
                 ratios.setdefault(instance.op, []).append(cost / estimate)
         self._ratios = {op: float(np.median(values)) for op, values in ratios.items()}
-        if self._ratios:
-            self._overall = float(np.median(list(self._ratios.values())))
+        self._overall = float(np.median(list(self._ratios.values()))) if self._ratios else 1.0
 
-    def estimate(self, instance: OpInstance) -> float:
-        """Return the estimated cost in microseconds."""
-        return float(self.base.price([instance])[0]) * self._ratios.get(instance.op, self._overall)
+    def estimate(self, instances: Sequence[OpInstance]) -> np.ndarray:
+        """Return the estimated costs in microseconds."""
+        scale = np.array([self._ratios.get(i.op, self._overall) for i in instances], dtype=float)
+        return self.base.price(instances) * scale

@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from workbench.costs.analytic import AnalyticCost, work
-from workbench.costs.estimate import Calibrated
+from workbench.costs.keys import same_kernel
+from workbench.costs.lookup import Lookup
 from workbench.costs.model import OpInstance
 from workbench.costs.pricing import instances_of
-from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder, instance_key, machine
-from workbench.graph import Graph, GraphBuilder, Opaque
+from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder, machine
+from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType
+from workbench.ops.types import DTYPE_CODES
 
-#: A measured model as small as this is the call into the runtime itself, which is subtracted.
-_BASELINE = OpInstance("relu", (), (TensorType("float32", (1,)),), TensorType("float32", (1,)), (False,))
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
+#: Instances whose operands and result take more bytes than this are estimated, never run: the runtime
+#: holds weights several times over while it loads them.
+LARGEST: Final = 1 << 29
 
-def same_kernel(instance: OpInstance) -> OpInstance:
-    """Return the instance that is measured for this one.
+#: The least a measured operator costs, in µs: below it there is only the clock's noise.
+_LEAST: Final = 0.05
 
-    A convolution's bias and relu are the epilogue of one kernel and cost nothing there that can be
-    measured: all four variants share one measurement, of the whole. Told apart they would differ by the
-    noise of a long run, which is more than a short operator costs.
-    """
-    if instance.op != "conv2d" or instance.attrs[-1] not in ("none", "relu"):
-        return instance
-    assert isinstance(instance.type, TensorType)
-    bias = TensorType(instance.type.dtype, (1, instance.type.shape[1], 1, 1))
-    return OpInstance(
-        "conv2d",
-        (*instance.attrs[:-1], "relu"),
-        (*instance.inputs[:2], bias),
-        instance.type,
-        (*instance.constant[:2], True),
-    )
+#: A measurement scatters when its interquartile range is more than this part of its median; it is made
+#: again then, and the quieter one counts.
+_SCATTER: Final = 0.2
+
+#: Whether a thread's processor time is known finely enough to time operators with.
+_OWN_TIME: Final = time.get_clock_info("thread_time").resolution <= 1e-7
+
+_SCALAR: Final = TensorType("float32", (1,))
 
 
 class MeasuredCost:
     """Price operators by running each alone in ONNX Runtime on this machine.
 
-    Each instance is a one-operator model, its constant operands stored weights; two warm-up runs, then
-    runs for ``milliseconds`` (3 to 60 of them); the median counts, less that of an empty call (see also
-    :func:`same_kernel`). Figures
-    are kept on disk by machine, runtime version and thread count, and measured by one process at a
-    time. ``budget`` bounds the seconds one call of :meth:`price` may measure: the model at hand first,
-    then cheap instances before dear ones. What is left is estimated by a roofline scaled to what was
-    measured, and ``source`` says how much that was; :meth:`measure` closes the gap where it matters.
+    Each instance is a one-operator model, its constant operands stored weights, its other operands and
+    its result bound to the runtime's own memory. Two warm-up runs, then runs for ``milliseconds`` (3 to
+    100 of them); the median counts, less that of a model without operators (see also
+    :func:`~workbench.costs.keys.same_kernel`). Figures are kept on disk by machine, runtime version and
+    thread count, and measured by one process at a time.
+
+    ``budget`` bounds the seconds that :meth:`price` measures, from the making of the model or from the
+    last :meth:`bind`: the model at hand first, then cheap instances before dear ones. What is left is
+    estimated by a roofline scaled to what was measured, and ``source`` says how much that was;
+    :meth:`measure` closes the gap where it matters. ``seconds`` is what measuring has taken so far,
+    ``failures`` says by key why an instance could not be run.
     """
 
     def __init__(
@@ -65,141 +69,219 @@ class MeasuredCost:
     ) -> None:
         import onnxruntime
 
+        if threads < 1 or not 0 < milliseconds < math.inf or math.isnan(budget):
+            raise ValueError(
+                "threads >= 1, milliseconds > 0 and a budget in seconds are expected, "
+                f"not {threads}, {milliseconds}, {budget}"
+            )
         self.threads, self.budget, self.milliseconds = threads, budget, milliseconds
         plural = "" if threads == 1 else "s"
         self.device = f"ONNX Runtime {onnxruntime.__version__} CPU, {machine()}, {threads} thread{plural}"
         folder = Path(cache) if cache is not None else cache_folder()
         self._store = Store(folder, f"{self.device}, protocol {PROTOCOL}")
-        self._known = self._store.read()
-        self._opaques: dict[str, Opaque] = {}
+        self._lookup = Lookup(self._store.read(), AnalyticCost("cpu"))
         self._first: frozenset[str] = frozenset()
-        self._calibrated = Calibrated(AnalyticCost("cpu"))
-        self._failed: set[str] = set()
-        self._used: dict[str, bool] = {}
+        self._left = budget
+        self.failures: dict[str, str] = {}
         self.seconds = 0.0
 
     @property
     def source(self) -> str:
         """Say what the figures are."""
-        measured = sum(self._used.values())
-        estimated = len(self._used) - measured
-        tail = f"; {measured} instances measured"
-        tail += f", {estimated} estimated" if estimated else ""
-        return f"measured: {self.device}{tail if self._used else ''}"
+        return f"measured: {self.device}{self._lookup.tally('measured', self.failures)}"
 
     def bind(self, graph: Graph) -> None:
         """Name the model at hand: its instances come first, and its opaque operators can be run."""
-        self._opaques = dict(graph.opaques)
-        self._first = frozenset(self._key(i) for i in instances_of(graph))
-
-    def _key(self, instance: OpInstance) -> str:
-        instance = same_kernel(instance)
-        if instance.op != "opaque":
-            return instance_key(instance)
-        record = self._opaques.get(str(instance.attrs[0]))
-        content = record.payload if record is not None else str(instance.attrs[0]).encode()
-        # The same operator under another name in another model is the same instance.
-        digest = hashlib.blake2b(content, digest_size=12).hexdigest()
-        plain = OpInstance("opaque", (), instance.inputs, instance.type, instance.constant)
-        return instance_key(plain, digest)
+        self._lookup.bind(graph)
+        self._first = frozenset(self._lookup.key(i) for i in instances_of(graph))
+        self._left = self.budget
 
     # -- prices -----------------------------------------------------------------------------------
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds, measuring what the budget allows."""
-        keyed = [(self._key(i), i) for i in instances]
-        missing = {k: i for k, i in keyed if not self._certain(k, i)}
-        bounds = {k: float(self._calibrated.base.price([i])[0]) for k, i in missing.items()}
-        order = sorted(missing, key=lambda k: (k not in self._first, bounds[k], k))
-        self._measure([(k, missing[k]) for k in order], self.budget)
-        self._calibrated.fit((i, self._known[k].median) for k, i in keyed if k in self._known)
-        prices = []
-        for key, instance in keyed:
-            if work(instance).free:
-                prices.append(0.0)
-                continue
-            self._used[key] = key in self._known
-            known = self._known.get(key)
-            prices.append(known.median if known else self._calibrated.estimate(instance))
-        return np.array(prices, dtype=float)
+        keyed = [(self._lookup.key(i), i) for i in instances]
+        missing = self._missing(keyed)
+        if missing and self._left > 0:
+            bounds = dict(zip(missing, self._lookup.estimate(list(missing.values())), strict=True))
+            order = sorted(missing, key=lambda k: (k not in self._first, bounds[k], k))
+            before = self.seconds
+            self._measure([(k, missing[k]) for k in order], self._left)
+            self._left -= self.seconds - before
+        return self._lookup.price(keyed)
 
     def measure(self, instances: Sequence[OpInstance]) -> int:
         """Measure these instances whatever the budget; return how many were new."""
-        keyed = {self._key(i): i for i in instances}
-        missing = [(k, i) for k, i in keyed.items() if not self._certain(k, i)]
-        return self._measure(missing, float("inf"))
+        missing = self._missing([(self._lookup.key(i), i) for i in instances])
+        return self._measure(list(missing.items()), math.inf)
 
     def table(self) -> dict[str, Measurement]:
         """Return all that is known of this device: what a recorded table holds."""
-        return dict(self._known)
+        return dict(self._lookup.known)
 
-    def _certain(self, key: str, instance: OpInstance) -> bool:
-        return key in self._known or key in self._failed or work(instance).free
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is known of this device as a recorded table, for other machines."""
+        import onnxruntime
+
+        from workbench import __version__
+        from workbench.costs.recorded import save_table
+
+        save_table(
+            path,
+            self.device,
+            self._lookup.known,
+            roofline="cpu",
+            protocol=str(PROTOCOL),
+            onnxruntime=onnxruntime.__version__,
+            workbench=__version__,
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        )
+
+    def _missing(self, keyed: Sequence[tuple[str, OpInstance]]) -> dict[str, OpInstance]:
+        known = self._lookup.known
+        return {
+            key: instance
+            for key, instance in keyed
+            if key not in known and key not in self.failures and not work(instance).free
+        }
 
     # -- measuring --------------------------------------------------------------------------------
     def _measure(self, wanted: Sequence[tuple[str, OpInstance]], budget: float) -> int:
         if not wanted:
             return 0
-        began = time.perf_counter()
         found: dict[str, Measurement] = {}
+        began = time.perf_counter()
         try:
             with self._store.measuring():
-                call = self._once(_BASELINE)
+                # Whoever measured while this process waited may have measured the same.
+                self._lookup.add(self._store.read())
+                started = time.perf_counter()
+                call = self._timed(self._runner(_empty_model(), {"x": _SCALAR}))
                 for key, instance in wanted:
-                    if time.perf_counter() - began > budget:
+                    if key in self._lookup.known:
+                        continue
+                    if time.perf_counter() - started > budget:
                         break
                     try:
-                        taken = self._once(instance)
-                    except Exception:  # whatever the runtime or the exporter cannot do is estimated
-                        self._failed.add(key)
+                        taken = self._timed(self._runner(*self._model(instance)))
+                    except Exception as error:  # whatever the runtime or the exporter cannot do is estimated
+                        self.failures[key] = str(error) or type(error).__name__
                         continue
-                    cost = max(0.05, taken.median - call.median)
+                    cost = max(_LEAST, taken.median - call.median)
                     found[key] = Measurement(cost, taken.spread, taken.runs)
+        except TimeoutError as error:
+            warnings.warn(f"costs are estimated: another process is measuring ({error})", stacklevel=3)
         finally:
             # Ctrl-C keeps what was measured.
             if found:
-                self._known |= found
+                self._lookup.add(found)
                 self._store.write(found)
             self.seconds += time.perf_counter() - began
         return len(found)
 
-    def _once(self, instance: OpInstance) -> Measurement:
-        run = self._runner(same_kernel(instance))
+    def _timed(self, run: Callable[[], object]) -> Measurement:
         run()
         run()
+        first = self._sample(run)
+        if first.spread <= _SCATTER * first.median:
+            return first
+        return min(first, self._sample(run), key=lambda m: m.spread)
+
+    def _sample(self, run: Callable[[], object]) -> Measurement:
+        # With one thread all work is done in this one. Its processor time leaves out what other
+        # processes took of the core meanwhile; undisturbed, the time by the clock inside it is shorter.
+        own = self.threads == 1 and _OWN_TIME
         samples: list[float] = []
         until = time.perf_counter() + self.milliseconds / 1000
-        while len(samples) < 3 or (time.perf_counter() < until and len(samples) < 60):
+        while len(samples) < 3 or (time.perf_counter() < until and len(samples) < 100):
+            own_start = time.thread_time_ns() if own else 0
             start = time.perf_counter_ns()
             run()
-            samples.append((time.perf_counter_ns() - start) / 1000)
+            taken = time.perf_counter_ns() - start
+            samples.append((min(taken, time.thread_time_ns() - own_start) if own else taken) / 1000)
         low, median, high = np.percentile(samples, [25, 50, 75])
         return Measurement(float(median), float(high - low), len(samples))
 
-    def _runner(self, instance: OpInstance) -> Callable[[], Any]:
-        """Return a function that runs the instance once."""
+    def _model(self, instance: OpInstance) -> tuple[ModelProto, dict[str, TensorType]]:
+        """Return the instance as a model of its own, and the types of its inputs by name."""
         from workbench.frontends import to_onnx
-        from workbench.frontends.runtime import session
 
+        moved = work(instance).bytes
+        if moved > LARGEST:
+            raise ValueError(f"it moves {moved:.3g} bytes; at most {LARGEST:.3g} are run")
+        instance = same_kernel(instance)
         builder = GraphBuilder("instance")
-        rng = np.random.default_rng(0)
-        feeds: dict[str, np.ndarray] = {}
+        inputs: dict[str, TensorType] = {}
         operands: list[int] = []
         for k, (kind, constant) in enumerate(zip(instance.inputs, instance.constant, strict=True)):
-            assert isinstance(kind, TensorType)
+            if not isinstance(kind, TensorType):
+                raise ValueError(f"operand {k} is {kind}: only tensors can be given")
             if constant:
-                operands.append(builder.weight(kind.shape, dtype=kind.dtype))
-                continue
-            dtype = kind.numpy_dtype()
-            # Index operands must stay in range; everything else is ordinary data.
-            data = rng.standard_normal(kind.shape) if kind.dtype.startswith("float") else np.zeros(kind.shape)
-            feeds[f"x{k}"] = data.astype(dtype)
-            operands.append(builder.input(f"x{k}", kind.shape, kind.dtype))
+                operands.append(builder.weight(data=_data(kind)))
+            else:
+                inputs[f"x{k}"] = kind
+                operands.append(builder.input(f"x{k}", kind.shape, kind.dtype))
         if instance.op == "opaque":
-            results = builder.opaque(self._opaques[str(instance.attrs[0])], operands)
+            key = str(instance.attrs[0])
+            if key not in self._lookup.opaques:
+                raise ValueError("an opaque operator of a model that was not bound")
+            results = builder.opaque(self._lookup.opaques[key], operands)
         else:
             results = [builder.apply(instance.op, operands, instance.attrs)]
         graph = builder.graph([(f"y{k}", value) for k, value in enumerate(results)])
-        loaded = session(to_onnx(graph), threads=self.threads)
-        names = {i.name for i in loaded.get_inputs()}
-        given = {n: v for n, v in feeds.items() if n in names}
-        return lambda: loaded.run(None, given)
+        return to_onnx(graph), inputs
+
+    def _runner(self, model: ModelProto, inputs: dict[str, TensorType]) -> Callable[[], Any]:
+        """Return a function that runs the model once.
+
+        Bound values spare the conversion from and to numpy, half a microsecond an operand: a
+        concatenation of many small tensors would seem dear.
+        """
+        from workbench.frontends.runtime import session
+
+        loaded = session(model, threads=self.threads)
+        binding = loaded.io_binding()
+        values = {i.name: _value(inputs[i.name]) for i in loaded.get_inputs()}
+        for name, value in values.items():
+            binding.bind_ortvalue_input(name, value)
+        for output in loaded.get_outputs():
+            binding.bind_output(output.name, "cpu")
+
+        def run(keep: object = values) -> None:  # the binding does not own what it points to
+            loaded.run_with_iobinding(binding)
+
+        return run
+
+
+def _empty_model() -> ModelProto:
+    """Return a model without operators: what running it takes is the call, not an operator."""
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, _SCALAR.shape)
+    graph = helper.make_graph([], "empty", [value], [value])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def _data(kind: TensorType) -> np.ndarray:
+    """Return data of a type: a block of random elements, repeated, which makes large tensors quickly.
+
+    Floats are positive and near 1, so that roots, logarithms and powers exist; the rest is 0, which is
+    a valid index.
+    """
+    dtype = kind.numpy_dtype()
+    if not kind.dtype.startswith(("float", "bfloat")):
+        return np.zeros(kind.shape, dtype)
+    block = np.random.default_rng(0).uniform(0.5, 1.5, min(kind.elements, 1 << 16))
+    return np.resize(block.astype(dtype), kind.shape)
+
+
+def _value(kind: TensorType) -> Any:
+    """Return data of a type as the runtime holds it."""
+    import onnxruntime as ort
+
+    if kind.dtype == "string" or kind.elements > kind.nbytes:
+        raise ValueError(f"the runtime takes no {kind} from Python")
+    data = _data(kind)
+    if data.dtype.kind in "biufc":
+        return ort.OrtValue.ortvalue_from_numpy(data)
+    bits = data.view(f"u{data.dtype.itemsize}")
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, DTYPE_CODES[kind.dtype])

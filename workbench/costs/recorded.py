@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from workbench.costs.analytic import AnalyticCost, work
-from workbench.costs.estimate import Calibrated
-from workbench.costs.measured import same_kernel
+from workbench.costs.analytic import DEVICES, AnalyticCost
+from workbench.costs.keys import parse_key
+from workbench.costs.lookup import Lookup
 from workbench.costs.model import OpInstance
-from workbench.costs.store import Measurement, instance_key
+from workbench.costs.store import Measurement
+from workbench.files import write_atomic
+from workbench.graph import Graph
+
+_COLUMNS = ("instance", "median_us", "spread_us", "runs")
 
 
 class CostTableError(ValueError):
     """Say why a file is no cost table."""
 
 
-def save_table(path: str | os.PathLike[str], device: str, table: dict[str, Measurement], **meta: str) -> None:
-    """Write a table as parquet; ``meta`` says versions and dates. It appears whole or not at all."""
+def save_table(
+    path: str | os.PathLike[str], device: str, table: Mapping[str, Measurement], **meta: str
+) -> None:
+    """Write a table as parquet; it appears whole or not at all.
+
+    ``device`` says what was measured, ``meta`` what else there is to say: versions, date, and as
+    ``roofline`` the analytic device whose figures, scaled, stand in for instances the table lacks.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows = sorted(table.items())
-    columns = {
-        "instance": [k for k, _ in rows],
-        "median_us": [m.median for _, m in rows],
-        "spread_us": [m.spread for _, m in rows],
-        "runs": [m.runs for _, m in rows],
-    }
+    columns = ([k for k, _ in rows], *([getattr(m, f) for _, m in rows] for f in Measurement.__slots__))
+    kinds = (pa.string(), pa.float64(), pa.float64(), pa.int64())
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
     record = json.dumps({"device": device, **meta}).encode()
-    data = pa.table(columns).replace_schema_metadata({b"workbench.costs": record})
-    target = Path(path)
-    temporary = target.with_name(target.name + ".part")
-    pq.write_table(data, temporary)
-    temporary.replace(target)
+    data = pa.table(arrays, names=list(_COLUMNS)).replace_schema_metadata({b"workbench.costs": record})
+    buffer = io.BytesIO()
+    pq.write_table(data, buffer)
+    write_atomic(path, buffer.getvalue())
 
 
 class RecordedCost:
     """Price operators from a recorded table; what it lacks is estimated by a roofline scaled to it."""
 
-    def __init__(self, device: str, table: dict[str, Measurement]) -> None:
-        self.device, self._table = device, table
-        self._calibrated = Calibrated(AnalyticCost("cpu" if "CPU" in device else "h200"))
-        self._used: dict[str, bool] = {}
+    def __init__(self, device: str, table: Mapping[str, Measurement], meta: Mapping[str, str] = {}) -> None:
+        self.device, self.meta = device, dict(meta)
+        roofline = self.meta.get("roofline", "cpu")
+        self._lookup = Lookup(dict(table), AnalyticCost(roofline if roofline in DEVICES else "cpu"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RecordedCost:
@@ -56,32 +62,25 @@ class RecordedCost:
 
         try:
             data = pq.read_table(path)
-            meta = json.loads((data.schema.metadata or {})[b"workbench.costs"])
-            columns = [data[c].to_pylist() for c in ("instance", "median_us", "spread_us", "runs")]
-            device = str(meta["device"])
-        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            meta = {k: str(v) for k, v in json.loads(data.schema.metadata[b"workbench.costs"]).items()}
+            table = {}
+            for key, *figures in zip(*(data[c].to_pylist() for c in _COLUMNS), strict=True):
+                parse_key(key)
+                table[key] = Measurement(*figures)
+            device = meta.pop("device")
+        except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError) as error:
             raise CostTableError(f"{os.fspath(path)} is no recorded cost table: {error}") from None
-        table = {k: Measurement(m, s, r) for k, m, s, r in zip(*columns, strict=True)}
-        return cls(device, table)
+        return cls(device, table, meta)
 
     @property
     def source(self) -> str:
         """Say what the figures are."""
-        measured = sum(self._used.values())
-        estimated = len(self._used) - measured
-        tail = f"; {measured} instances recorded, {estimated} estimated" if self._used else ""
-        return f"recorded table: {self.device}{tail}"
+        return f"recorded table: {self.device}{self._lookup.tally('recorded')}"
+
+    def bind(self, graph: Graph) -> None:
+        """Name the model at hand, whose opaque operators may be in the table."""
+        self._lookup.bind(graph)
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
-        keyed = [(instance_key(same_kernel(i)), i) for i in instances]
-        self._calibrated.fit((i, self._table[k].median) for k, i in keyed if k in self._table)
-        prices = []
-        for key, instance in keyed:
-            if work(instance).free:
-                prices.append(0.0)
-                continue
-            self._used[key] = key in self._table
-            known = self._table.get(key)
-            prices.append(known.median if known else self._calibrated.estimate(instance))
-        return np.array(prices, dtype=float)
+        return self._lookup.price([(self._lookup.key(i), i) for i in instances])

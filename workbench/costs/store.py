@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import os
 import platform
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from workbench.costs.model import OpInstance
-from workbench.ops import TensorType, TupleType, ValueType
+from typing import Final, TypeVar
 
 #: Counted up whenever the way of measuring changes, so that older figures are not mixed in.
-PROTOCOL = 2
+PROTOCOL: Final = 4
+
+#: SQLite's words for a file that is no database of ours (ERROR: other columns; CORRUPT; NOTADB). Every
+#: other failure (locked, read-only, disk full) says nothing against the file, which then stays.
+_BROKEN: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +32,10 @@ class Measurement:
     spread: float
     runs: int
 
-
-def type_key(kind: ValueType) -> Any:
-    """Return a type as plain data."""
-    if isinstance(kind, TupleType):
-        return [type_key(k) for k in kind.elements]
-    return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
-
-
-def instance_key(instance: OpInstance, extra: str = "") -> str:
-    """Return the text that names an instance in tables; ``extra`` tells opaque operators apart."""
-    record = [
-        instance.op,
-        list(instance.attrs),
-        [type_key(k) for k in instance.inputs],
-        type_key(instance.type),
-        "".join("cv"[not c] for c in instance.constant),
-    ]
-    if extra:
-        record.append(extra)
-    return json.dumps(record, separators=(",", ":"))
-
-
-def parse_type(text: str) -> TensorType:
-    """Return the type that :func:`type_key` wrote."""
-    dtype, _, rest = text.partition("[")
-    dims = rest.rstrip("]")
-    return TensorType(dtype, tuple(map(int, dims.split(","))) if dims else ())
+    def __post_init__(self) -> None:
+        for value in (self.median, self.spread, self.runs):
+            if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise ValueError(f"a measurement holds finite, non-negative numbers, not {value!r}")
 
 
 def machine() -> str:
@@ -80,56 +60,116 @@ def cache_folder() -> Path:
 
 
 class Store:
-    """Keep measurements by (device, instance) in an SQLite file."""
+    """Keep measurements by (device, instance) in an SQLite file.
+
+    A file that is broken is set aside with a warning. Where nothing can be kept (folder write-protected,
+    disk full) a warning says so and the store stays empty: measuring goes on.
+    """
 
     def __init__(self, folder: Path, device: str) -> None:
         self.folder, self.device = folder, device
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.path = self.folder / "measured.sqlite"
-
-    @contextlib.contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        for attempt in (0, 1):
-            connection = sqlite3.connect(self.path, timeout=60)
-            try:
-                connection.execute(
-                    "create table if not exists cost (device text, instance text, median real, "
-                    "spread real, runs integer, taken real, primary key (device, instance))"
-                )
-                break
-            except sqlite3.DatabaseError:
-                connection.close()
-                if attempt:
-                    raise
-                aside = self.path.with_name(f"measured-broken-{int(time.time())}.sqlite")
-                self.path.replace(aside)
-                warnings.warn(f"the cost cache was unreadable and is now {aside}", stacklevel=4)
+        self.path = folder / "measured.sqlite"
+        self._usable = True
         try:
-            with connection:
-                yield connection
-        finally:
-            connection.close()
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._usable = False
+        warnings.warn(f"measured costs are not kept: {self.path} cannot be used ({error})", stacklevel=4)
+
+    def _do(self, action: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Return what ``action`` makes of the open database, or None where there is none to be had."""
+        for attempt in (0, 1):
+            if not self._usable:
+                break
+            opened = _identity(self.path)
+            try:
+                with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
+                    connection.execute(
+                        "create table if not exists cost (device text, instance text, median real, "
+                        "spread real, runs integer, taken real, primary key (device, instance))"
+                    )
+                    return action(connection)
+            except sqlite3.DatabaseError as error:
+                # Extended codes carry the plain one in their low byte.
+                if attempt == 0 and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _BROKEN:
+                    self._set_aside(opened)
+                else:
+                    self._give_up(error)
+        return None
+
+    def _set_aside(self, opened: int | None) -> None:
+        aside = self.path.with_name(f"measured-broken-{time.time_ns()}.sqlite")
+        try:
+            with self._locked("store.lock"):
+                # Another process may have done it already; the file there now is then a good one.
+                if opened is None or _identity(self.path) != opened:
+                    return
+                for suffix in ("", "-journal"):
+                    part = self.path.with_name(self.path.name + suffix)
+                    if part.exists():
+                        part.replace(aside.with_name(aside.name + suffix))
+        except OSError as error:
+            self._give_up(error)
+            return
+        warnings.warn(f"the cost cache was unreadable and is now {aside}", stacklevel=4)
 
     def read(self) -> dict[str, Measurement]:
         """Return all measurements of this device."""
-        with self._open() as connection:
-            rows = connection.execute(
-                "select instance, median, spread, runs from cost where device = ?", (self.device,)
-            ).fetchall()
-        return {key: Measurement(median, spread, runs) for key, median, spread, runs in rows}
+        query = "select instance, median, spread, runs from cost where device = ?"
+        rows = self._do(lambda c: c.execute(query, (self.device,)).fetchall()) or []
+        found = {}
+        for key, *figures in rows:
+            with contextlib.suppress(ValueError):
+                found[str(key)] = Measurement(*figures)
+        return found
 
     def write(self, found: dict[str, Measurement]) -> None:
         """Add measurements."""
         rows = [(self.device, key, m.median, m.spread, m.runs, time.time()) for key, m in found.items()]
-        with self._open() as connection:
-            connection.executemany("insert or replace into cost values (?, ?, ?, ?, ?, ?)", rows)
+        self._do(lambda c: c.executemany("insert or replace into cost values (?, ?, ?, ?, ?, ?)", rows))
 
     @contextlib.contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Let one process at a time measure, so that timings do not disturb each other."""
-        with (self.folder / "measuring.lock").open("w") as lock:
+    def measuring(self, patience: float = 120.0) -> Iterator[None]:
+        """Let one process at a time measure, so that timings do not disturb each other.
+
+        Raise TimeoutError when another has not ended after ``patience`` seconds. Processes with other
+        cache folders do not know of each other.
+        """
+        with contextlib.ExitStack() as held:
+            if self._usable:
+                try:
+                    held.enter_context(self._locked("measuring.lock", patience))
+                except TimeoutError:
+                    raise
+                except OSError as error:
+                    self._give_up(error)
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, patience: float = 60.0) -> Iterator[None]:
+        with (self.folder / name).open("a") as lock:
+            # Where the system has no such locks (Windows), processes may measure at the same time.
             with contextlib.suppress(ImportError):
                 import fcntl
 
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                until = time.monotonic() + patience
+                while True:
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:
+                        if time.monotonic() >= until:
+                            message = f"{self.folder / name} has been held for {patience:g} s"
+                            raise TimeoutError(message) from None
+                        time.sleep(0.02)
             yield
+
+
+def _identity(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None

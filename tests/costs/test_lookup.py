@@ -1,0 +1,53 @@
+import pytest
+
+from tests.costs.networks import ADD, MATMUL, RELU, instance
+from workbench.costs import OpInstance
+from workbench.costs.analytic import AnalyticCost
+from workbench.costs.keys import instance_key
+from workbench.costs.lookup import Lookup
+from workbench.costs.store import Measurement
+from workbench.graph import GraphBuilder, Opaque
+from workbench.ops import TensorType
+
+BASE = AnalyticCost("cpu")
+VIEW = instance("reshape", [(4, 64)], (256,), ((256,),))
+
+
+def priced(lookup, *instances):
+    return lookup.price([(lookup.key(i), i) for i in instances]).tolist()
+
+
+def test_known_figures_count_the_rest_is_estimated_and_views_are_free():
+    relu, add = BASE.price([RELU, ADD])
+    lookup = Lookup({instance_key(RELU): Measurement(3 * relu, 0.1, 9)}, BASE)
+    assert priced(lookup, RELU, ADD, VIEW) == pytest.approx([3 * relu, 3 * add, 0.0])
+    assert lookup.tally("measured") == "; 1 instances measured, 1 estimated"
+    tally = lookup.tally("measured", [lookup.key(ADD), "an instance nobody asked for"])
+    assert tally == "; 1 instances measured, 1 estimated (1 of them could not be run)"
+
+
+def test_an_estimate_depends_on_what_is_known_and_not_on_what_is_asked():
+    lookup = Lookup({instance_key(RELU): Measurement(99.0, 0.1, 9)}, BASE)
+    alone = priced(lookup, ADD)
+    assert priced(lookup, MATMUL, ADD, RELU)[1:2] == alone
+    lookup.add({instance_key(MATMUL): Measurement(1.0, 0.1, 9)})
+    assert priced(lookup, ADD) != alone
+
+
+def test_keys_of_another_version_do_no_harm():
+    known = {key: Measurement(1.0, 0.1, 3) for key in ('["fft",[],["float32[2]"],"float32[2]","v"]', "?")}
+    assert priced(Lookup(known, BASE), RELU) == BASE.price([RELU]).tolist()
+
+
+def test_opaque_operators_are_known_by_content():
+    kind = TensorType("float32", (3,))
+
+    def bound(payload, key):
+        b = GraphBuilder()
+        (y,) = b.opaque(Opaque("Foo", "", (kind,), payload), [b.input("x", (3,))], key)
+        lookup = Lookup({}, BASE)
+        lookup.bind(b.graph({"y": y}))
+        return lookup.key(OpInstance("opaque", (key,), (kind,), kind, (False,)))
+
+    assert bound(b"1", "Foo_0") == bound(b"1", "Foo_7")
+    assert bound(b"1", "Foo_0") != bound(b"2", "Foo_0")

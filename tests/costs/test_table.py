@@ -1,0 +1,26 @@
+import pytest
+
+from tests.costs.networks import network
+from workbench.costs import graph_cost
+from workbench.costs.analytic import AnalyticCost
+from workbench.costs.table import cost_table
+
+
+def test_operators_and_nodes_add_up_and_the_dearest_come_first():
+    table = cost_table(network(), "analytic:cpu")
+    assert table.total == pytest.approx(graph_cost(network(), AnalyticCost("cpu")))
+    assert table.source == "analytic roofline, cpu"
+    for rows in (table.operators, table.nodes):
+        assert sum(r.cost for r in rows) == pytest.approx(table.total)
+        assert sum(r.share for r in rows) == pytest.approx(1.0)
+        assert [r.cost for r in rows] == sorted((r.cost for r in rows), reverse=True)
+    assert {r.op: r.count for r in table.operators} == {"conv2d": 2, "add": 1, "softmax": 1, "reshape": 1}
+    assert "conv2d" in table.nodes[0].text
+    assert "float32[8, 4, 3, 3]" in table.nodes[0].text
+
+
+def test_plain_data():
+    record = cost_table(network(), AnalyticCost("cpu")).summary()
+    assert record["cost_source"] == "analytic roofline, cpu"
+    assert len(record["nodes"]) == 5
+    assert record["operators"][0]["operator"] == "conv2d"

@@ -1,0 +1,84 @@
+"""What names an operator instance in caches and tables, as text that any machine reads back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from workbench.costs.model import OpInstance
+from workbench.ops import TensorType, TupleType, ValueType
+
+
+def type_key(kind: ValueType) -> Any:
+    """Return a type as plain data."""
+    if isinstance(kind, TupleType):
+        return [type_key(k) for k in kind.elements]
+    return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
+
+
+def parse_type(key: Any) -> ValueType:
+    """Return the type that :func:`type_key` wrote."""
+    if isinstance(key, list):
+        return TupleType(tuple(_tensor(k) for k in key))
+    return _tensor(key)
+
+
+def _tensor(key: str) -> TensorType:
+    dtype, _, rest = key.partition("[")
+    dims = rest.rstrip("]")
+    return TensorType(dtype, tuple(map(int, dims.split(","))) if dims else ())
+
+
+def instance_key(instance: OpInstance, extra: str = "") -> str:
+    """Return the text that names an instance in tables; ``extra`` tells opaque operators apart."""
+    record = [
+        instance.op,
+        list(instance.attrs),
+        [type_key(k) for k in instance.inputs],
+        type_key(instance.type),
+        "".join("cv"[not c] for c in instance.constant),
+    ]
+    if extra:
+        record.append(extra)
+    return json.dumps(record, separators=(",", ":"))
+
+
+def parse_key(key: str) -> OpInstance:
+    """Return the instance that :func:`instance_key` named; raise ValueError where the text names none.
+
+    >>> kind = TensorType("float32", (2, 3))
+    >>> relu = OpInstance("relu", (), (kind,), kind, (False,))
+    >>> parse_key(instance_key(relu)) == relu
+    True
+    """
+    try:
+        op, attrs, inputs, kind, constant = json.loads(key)[:5]
+        return OpInstance(
+            str(op),
+            tuple(tuple(a) if isinstance(a, list) else a for a in attrs),
+            tuple(parse_type(k) for k in inputs),
+            parse_type(kind),
+            tuple(c == "c" for c in constant),
+        )
+    except (TypeError, AttributeError, ValueError, KeyError) as error:
+        raise ValueError(f"{key[:80]!r} names no operator instance: {error}") from None
+
+
+def same_kernel(instance: OpInstance) -> OpInstance:
+    """Return the instance that is measured for this one.
+
+    A convolution's bias and relu are the epilogue of one kernel and cost nothing there that can be
+    measured: all four variants share one measurement, of the whole. Told apart they would differ by the
+    noise of a long run, which is more than a short operator costs.
+    """
+    if instance.op != "conv2d" or instance.attrs[-1] not in ("none", "relu"):
+        return instance
+    assert isinstance(instance.type, TensorType)
+    bias = TensorType(instance.type.dtype, (1, instance.type.shape[1], 1, 1))
+    return OpInstance(
+        "conv2d",
+        (*instance.attrs[:-1], "relu"),
+        (*instance.inputs[:2], bias),
+        instance.type,
+        (*instance.constant[:2], True),
+    )

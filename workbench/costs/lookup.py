@@ -1,0 +1,98 @@
+"""Prices from a set of measurements, and an honest count of what had to be estimated."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from workbench.costs.analytic import AnalyticCost, work
+from workbench.costs.estimate import Calibrated
+from workbench.costs.keys import instance_key, parse_key, same_kernel
+from workbench.costs.model import OpInstance
+from workbench.costs.store import Measurement
+from workbench.graph import Graph, Opaque
+
+
+class Lookup:
+    """Price instances from measurements, by key; the rest by a roofline scaled to all of them.
+
+    The scale depends on nothing but ``known``: an instance costs the same in every call until a
+    measurement is added. ``used`` says of every key priced so far whether it was measured.
+    """
+
+    def __init__(self, known: dict[str, Measurement], base: AnalyticCost) -> None:
+        self.known = dict(known)
+        self.opaques: dict[str, Opaque] = {}
+        self.used: dict[str, bool] = {}
+        self._calibrated = Calibrated(base)
+        self._fitted = False
+
+    def bind(self, graph: Graph) -> None:
+        """Name the model at hand: its opaque operators are then known by content, not by name."""
+        self.opaques = dict(graph.opaques)
+        self.used.clear()
+
+    def add(self, found: dict[str, Measurement]) -> None:
+        """Add measurements."""
+        if any(self.known.get(key) != measurement for key, measurement in found.items()):
+            self.known |= found
+            self._fitted = False
+
+    def key(self, instance: OpInstance) -> str:
+        """Return what names an instance among the measurements."""
+        instance = same_kernel(instance)
+        if instance.op != "opaque":
+            return instance_key(instance)
+        record = self.opaques.get(str(instance.attrs[0]))
+        content = record.payload if record is not None else str(instance.attrs[0]).encode()
+        # The same operator under another name in another model is the same instance.
+        digest = hashlib.blake2b(content, digest_size=12).hexdigest()
+        plain = OpInstance("opaque", (), instance.inputs, instance.type, instance.constant)
+        return instance_key(plain, digest)
+
+    def price(self, keyed: Sequence[tuple[str, OpInstance]]) -> np.ndarray:
+        """Return the cost of each instance in microseconds; views are free."""
+        prices = np.zeros(len(keyed))
+        unknown: list[int] = []
+        for k, (key, instance) in enumerate(keyed):
+            if work(instance).free:
+                continue
+            known = self.known.get(key)
+            self.used[key] = known is not None
+            if known is None:
+                unknown.append(k)
+            else:
+                prices[k] = known.median
+        if unknown:
+            prices[unknown] = self.estimate([keyed[k][1] for k in unknown])
+        return prices
+
+    def estimate(self, instances: Sequence[OpInstance]) -> np.ndarray:
+        """Return the costs in microseconds that the scaled roofline gives."""
+        if not self._fitted:
+            self._calibrated.fit(self._readable())
+            self._fitted = True
+        return self._calibrated.estimate([same_kernel(i) for i in instances])
+
+    def _readable(self) -> Iterator[tuple[OpInstance, float]]:
+        for key, measurement in self.known.items():
+            # A table of another version may name operators or attributes that this one lacks.
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                instance = parse_key(key)
+                work(instance)
+                yield instance, measurement.median
+
+    def tally(self, verb: str, failed: Iterable[str] = ()) -> str:
+        """Say how many distinct instances were looked up and how many estimated."""
+        if not self.used:
+            return ""
+        estimated = [key for key, found in self.used.items() if not found]
+        text = f"; {len(self.used) - len(estimated)} instances {verb}"
+        if estimated:
+            text += f", {len(estimated)} estimated"
+            refused = len(set(failed).intersection(estimated))
+            text += f" ({refused} of them could not be run)" if refused else ""
+        return text

@@ -81,7 +81,7 @@ def _max_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     (x,) = xs
-    view, _ = _pool_windows(x, attrs, 0.0)
+    view, _ = _pool_windows(x, attrs, 0)
     top, left, bottom, right = attrs["pads"]
     counted = np.ones((1, 1, x.shape[2], x.shape[3]), dtype=x.dtype)
     if attrs["include_pad"]:
@@ -90,7 +90,7 @@ def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
         inner = dict(attrs) | {"pads": (0, 0, 0, 0)}
         counts, _ = _pool_windows_to(counted, inner, (view.shape[2], view.shape[3]))
     else:
-        counts, _ = _pool_windows(counted, attrs, 0.0)
+        counts, _ = _pool_windows(counted, attrs, 0)
     return (view.sum(axis=(4, 5)) / counts.sum(axis=(4, 5))).astype(x.dtype)
 
 

@@ -64,7 +64,7 @@ def test_weight_only_work_is_free_and_equal_instances_cost_alike():
     assert graph_cost(graph, AnalyticCost()) == pytest.approx(sum(products))
 
 
-@pytest.mark.parametrize("make", [weighty, network])
+@pytest.mark.parametrize("make", [weighty, network, lambda: constants()])
 def test_a_graph_and_its_egraph_are_priced_alike(make):
     graph = make()
     np.testing.assert_array_equal(
@@ -78,6 +78,21 @@ def test_each_instance_is_priced_once():
         assert isinstance(model, CostModel)
         assert price(model).sum() == 6.0
         assert len(model.asked) == 1
+
+
+def constants():
+    """Return products with constants that are made, and one with a constant that is computed from them."""
+    b = GraphBuilder()
+    x, eye = b.input("x", (4, 4)), b.op("eye", size=4)
+    y = b.op("matmul", b.op("matmul", x, eye), b.op("mul", eye, b.op("ones", shape=(4,))))
+    return b.graph({"y": y})
+
+
+def test_constants_cost_nothing_and_are_constant_operands():
+    graph = constants()
+    model = Counting()
+    assert price_egraph(egraph_of(graph), model).sum() == node_costs(graph, model).sum() == 6.0
+    assert {(i.op, i.constant) for i in model.asked} == {("matmul", (False, True))}
 
 
 def test_what_a_selection_runs():

@@ -253,3 +253,16 @@ def test_writing_is_deterministic():
     assert to_onnx(graph).SerializeToString() == to_onnx(graph).SerializeToString()
     assert to_onnx(load_onnx(m)).SerializeToString() == to_onnx(graph).SerializeToString()
     assert m.graph.input[0].type.tensor_type.elem_type == FLOAT
+
+
+def test_constants_that_laws_make_are_written_as_weights():
+    b = GraphBuilder()
+    x = b.input("x", (2, 4, 5, 5))
+    w = b.op("concat", b.op("identity_kernel", channels=4), b.op("identity_kernel", channels=4), axis=-4)
+    large = b.op("ones", shape=(80, 80))
+    graph = b.graph({"y": b.op("conv2d", x, w), "large": large, "eye": b.op("eye", size=3)})
+    for fold in (True, False):
+        m = agree(graph, fold=fold)
+        assert "Conv" in [n.op_type for n in m.graph.node]
+    assert sorted(written(graph)) == ["ConstantOfShape", "Conv", "Identity", "Identity"]
+    assert sorted(written(graph, fold=False)) == ["Concat", "Conv", "Identity", "Identity"]

@@ -51,6 +51,32 @@ def test_folding_keeps_the_function_and_rounds_once():
     np.testing.assert_allclose(found["y"], exact["y"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_constants_are_folded_and_rounded_once(dtype):
+    b = GraphBuilder()
+    x = b.input("x", (1, 2, 5, 5), dtype)
+    w = b.op("mean_kernel", channels=2, kernel=(3, 3), dtype=dtype)
+    w = b.op("mul", b.op("exp", w), b.op("ones", shape=(2, 1, 1, 1), dtype=dtype))
+    w = b.op("concat", w, b.op("identity_kernel", channels=2, groups=2, kernel=(3, 3), dtype=dtype), axis=-4)
+    graph = b.graph({"y": b.op("conv2d", x, w, groups=2), "w": w})
+    folded = fold_constants(graph)
+    assert folded.operators() == {"conv2d": 1}
+    kind = graph.output_types["w"].numpy_dtype()
+    data = {"x": np.ones((1, 2, 5, 5)).astype(kind)}
+    exact, found = evaluate(graph, data, precise=True)["w"], evaluate(folded, data)["w"]
+    assert exact.dtype == np.float64
+    assert exact[0, 0, 0, 0] == np.exp(1 / 9)
+    np.testing.assert_array_equal(found, exact.astype(kind))
+    assert evaluate(graph, data)["w"].dtype == kind
+
+
+def test_ones_stay_small_when_they_are_folded():
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("add", b.input("x", (1,)), b.op("ones", shape=(1 << 15, 1 << 15)))})
+    (weight,) = fold_constants(graph).weights.values()
+    assert weight.data.strides == (0, 0)
+
+
 def test_folding_that_overflows_says_so():
     b = GraphBuilder()
     x = b.input("x", (2,), "float16")

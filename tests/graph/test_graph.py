@@ -62,6 +62,14 @@ def test_reachable_constant_and_users():
     assert graph.users() == [[3], [2], [3], []]
 
 
+def test_an_operator_without_operands_is_constant():
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    graph = b.graph({"y": b.op("matmul", x, b.op("relu", b.op("eye", size=4)))})
+    assert graph.constant() == [False, True, True, False]
+    assert "%1 = eye[size=4] : float32[4, 4]" in graph.text()
+
+
 def test_unused_inputs_stay_and_unused_nodes_go():
     b = GraphBuilder()
     b.input("unused", (3,))

@@ -83,6 +83,13 @@ INSTANCES = [
     ("cast", {"to": "float64"}, [(2, 3)]),
     ("cast", {"to": "int64"}, [(2, 3)]),
     ("identity", {}, [(2, 3)]),
+    ("eye", {"size": 3}, []),
+    ("eye", {"size": 9, "dtype": "int64"}, []),
+    ("ones", {"shape": (2, 3)}, []),
+    ("ones", {"shape": (), "dtype": "bool"}, []),
+    ("ones", {"shape": (80, 80)}, []),
+    ("identity_kernel", {"channels": 4, "groups": 2, "kernel": (3, 1)}, []),
+    ("mean_kernel", {"channels": 3, "kernel": (2, 3)}, []),
 ]  # fmt: skip
 OPSETS = range(9, 27)
 
@@ -155,16 +162,18 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=2e-5, atol=2e-6)
         composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "gelu", "softmax"}
         fused = case[1].get("act") or len(case[2]) == 3
-        if case[0] not in composed and not fused and not (case[0] == "clip" and not case[1]):
+        constant = not case[2]  # written as an initializer
+        if case[0] not in composed and not constant and not fused and not (case[0] == "clip" and not case[1]):
             assert case[0] in imported.graph.operators()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "bfloat16"])
 def test_other_element_types_pass_the_checker_and_their_values_agree(dtype):
-    integers = {"cast"}
     for op, attrs, shapes in INSTANCES:
-        if op in integers:
+        if op == "cast" or "dtype" in attrs:
             continue
+        if "dtype" in spec_of(op).attr_names:
+            attrs = attrs | {"dtype": dtype}
         b = GraphBuilder()
         operands = [
             b.input(f"x{i}", (2, 2), "int64") if s == "indices" else b.input(f"x{i}", s, dtype)

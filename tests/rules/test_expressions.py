@@ -2,7 +2,7 @@ import pytest
 
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.expressions import evaluate, holds
-from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, Literal, RankOf, Vector
+from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, DtypeOf, Literal, RankOf, Vector
 
 ATTRS = {"n": 7, "pads": (1, 2, 3, 4), "p": (2, 0, 1), "q": (1, 0, 2)}
 TYPES = {"x": TensorType("float32", (5, 6))}
@@ -22,6 +22,7 @@ def value(expr):
         (Arith("min", AttrVar("n"), DimOf("x", -1)), 6),
         (DimOf("x", -3), 1),
         (RankOf("x"), 2),
+        (DtypeOf("x"), "float32"),
         (Arith("+", AttrVar("pads"), Literal(1)), (2, 3, 4, 5)),
         (Arith("-", AttrVar("pads"), AttrVar("pads")), (0, 0, 0, 0)),
         (Vector((AttrVar("n"), Arith("*", DimOf("x", -2), Literal(3)))), (7, 15)),

@@ -1,7 +1,7 @@
 import pytest
 
 from workbench.rules import RuleSyntaxError, format_rule, parse_rule, parse_rules
-from workbench.rules.pattern import App, AttrVar, Literal, Var, Vector
+from workbench.rules.pattern import App, AttrVar, DimOf, DtypeOf, Literal, Var, Vector
 from workbench.rules.ruleset import library, load_rules
 
 LIBRARY = [rule for file in sorted(library().glob("*.rules")) for rule in load_rules(file)]
@@ -42,6 +42,24 @@ def test_attributes():
     assert isinstance(dict(rule.sources[0].attrs)["pads"], Vector)
 
 
+def test_constants_and_element_types():
+    text = "p: relu(x) => matmul(relu(x), eye[size=dim(x, -1), dtype=dtype(x)]())"
+    (rule,) = parse_rule(text)
+    made = rule.targets[0].args[1]
+    assert made == App("eye", (), (("size", DimOf("x", -1)), ("dtype", DtypeOf("x"))))
+    assert format_rule(rule) == text
+    text = "q: cast[to=d](matmul(x, eye[size=n, dtype=d]())) => cast[to=d](x)"
+    (rule,) = parse_rule(text)
+    inner = rule.sources[0].args[0].args[1]
+    assert dict(inner.attrs) == {"size": AttrVar("n"), "dtype": AttrVar("d")}
+    assert format_rule(rule) == text
+    (rule,) = parse_rule("r: relu(x) => mul(relu(x), ones[shape=(1), dtype=float64]())")
+    assert dict(rule.targets[0].args[1].attrs) == {"shape": Literal((1,)), "dtype": Literal("float64")}
+    # A variable may bear the function's name.
+    (rule,) = parse_rule("s: matmul(x, eye[size=n, dtype=dtype]()) => x")
+    assert dict(rule.sources[0].args[1].attrs)["dtype"] == AttrVar("dtype")
+
+
 def test_comments_continuations_and_lines():
     rules = parse_rules(
         "# a page of laws\n\none: neg(neg(x)) => x  @ taso#1  # why\ntwo: relu( \\\n   relu(x)) => relu(x)\n",
@@ -78,6 +96,13 @@ def test_comments_continuations_and_lines():
         ("a: each matmul(x, w) => x", "go together"),
         ("a: each matmul(x, w*) => matmul(x, concat[axis=-1](w*))", "slice"),
         ("a: relu(x) => x\na: tanh(x) => x", "second rule is called a"),
+        ("a: eye[size=n](x) => x", "takes 0 to 0 operands"),
+        ("a: relu(x) => matmul(x, eye[size=3, dtype=dtype(y)]())", "y is not bound"),
+        ("a: relu(x) => matmul(x, eye[size=3, dtype=d]())", "d is not bound"),
+        ("a: relu(x) => matmul(x, eye[size=3, dtype=dtype(x]())", "expected ')'"),
+        ("a: relu(x) => matmul(x, eye[size=dtype(x)]())", "unknown function 'dtype'"),
+        ("a: relu(x) => x where dtype(x) = 1", "unknown function 'dtype'"),
+        ("a: matmul(x, eye[size=n, dtype=dtype(x)]()) => x", "on the left-hand side an attribute is"),
         ("a: conv2d[groups=g + 1](x, w) => x", "on the left-hand side an attribute is"),
         ("a: conv2d[pads=(t, l, dim(x, -1), r)](x, w) => x", "on the left-hand side an attribute is"),
     ],

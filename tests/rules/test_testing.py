@@ -49,6 +49,10 @@ WRONG = {
     "bn_shift[eps=e](s, b, m, v))",
     "batchnorm-other-epsilon": "batchnorm[eps=e](x, s, b, m, v) => "
     "add(mul(x, bn_scale[eps=0.001](s, v)), bn_shift[eps=0.001](s, b, m, v))",
+    "identity-with-activation": "conv2d[act=a](x, identity_kernel[channels=c, dtype=d]()) => x",
+    "mean-of-borders": "avgpool[kernel=(k, l), strides=s, pads=p, ceil=0, include_pad=0](x) => "
+    "conv2d[strides=s, pads=p, groups=dim(x, -3)](x, "
+    "mean_kernel[channels=dim(x, -3), kernel=(k, l), dtype=dtype(x)]())",
     "shift-through-padding": "conv2d[c](add(x, b), w) => add(conv2d[c](x, w), conv2d[c](b, w)) "
     "where rank(x) = 4, rank(b) = 4",
 }
@@ -57,6 +61,29 @@ WRONG = {
 @pytest.mark.parametrize("rule", LIBRARY, ids=lambda r: r.name)
 def test_no_rule_of_the_library_is_refuted(rule):
     check = check_rule(rule, DRAWS, seed=7)
+    assert check.status == "tested", check
+
+
+#: Laws about constants, on both sides.
+CONSTANTS = {
+    "eye-right": "matmul(x, eye[size=n, dtype=d]()) => x",
+    "eye-made": "relu(x) => matmul(relu(x), eye[size=dim(x, -1), dtype=dtype(x)]())",
+    "ones-right": "mul(x, ones[shape=s, dtype=d]()) => x",
+    "ones-made": "reshape[shape=s](x) => mul(reshape[shape=s](x), ones[shape=s, dtype=dtype(x)]())",
+    "identity-kernel": "conv2d[pads=(t, l, t, l), groups=g]"
+    "(x, identity_kernel[channels=c, groups=g, kernel=(kh, kw), dtype=d]()) => x "
+    "where t = (kh - 1) // 2, l = (kw - 1) // 2",
+    "mean-kernel": "avgpool[kernel=(kh, kw), strides=s, pads=p, include_pad=1](x) => "
+    "conv2d[strides=s, pads=p, groups=dim(x, -3)]"
+    "(x, mean_kernel[channels=dim(x, -3), kernel=(kh, kw), dtype=dtype(x)]())",
+    "cast-made": "cast[to=d](x) => mul(cast[to=d](x), ones[shape=(1), dtype=d]())",
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_laws_about_constants_are_tested(name):
+    (rule,) = parse_rule(f"{name}: {CONSTANTS[name]}")
+    check = check_rule(rule, 100)
     assert check.status == "tested", check
 
 

@@ -1,6 +1,6 @@
 """Rules written as objects, so that the engine's tests depend on no parser."""
 
-from workbench.rules.pattern import App, Arith, AttrVar, Compare, DimOf, Literal, Rule, Var
+from workbench.rules.pattern import App, Arith, AttrVar, Compare, DimOf, DtypeOf, Literal, Rule, Var, Vector
 
 x, y, z, a, b, c, w, v = map(Var, "xyzabcwv")
 AXIS = (("axis", Literal(-1)),)
@@ -55,6 +55,76 @@ RESHAPE_TWICE = Rule(
     "reshape-twice",
     (App("reshape", (App("reshape", (x,), (("shape", AttrVar("s")),)),), (("shape", AttrVar("t")),)),),
     (App("reshape", (x,), (("shape", AttrVar("t")),)),),
+)
+#: Constants: one that a law takes away, others that laws make.
+EYE_RIGHT = Rule(
+    "eye-right",
+    (App("matmul", (x, App("eye", (), (("size", AttrVar("n")), ("dtype", AttrVar("d")))))),),
+    (x,),
+)
+EYE_MADE = Rule(
+    "eye-made",
+    (App("relu", (x,)),),
+    (
+        App(
+            "matmul",
+            (App("relu", (x,)), App("eye", (), (("size", DimOf("x", -1)), ("dtype", DtypeOf("x"))))),
+        ),
+    ),
+)
+ONES_RIGHT = Rule(
+    "ones-right",
+    (App("mul", (x, App("ones", (), (("shape", AttrVar("s")), ("dtype", AttrVar("d")))))),),
+    (x,),
+)
+_ONE = App("ones", (), (("shape", Vector((DimOf("x", -1),))), ("dtype", DtypeOf("x"))))
+TWICE = Rule("twice", (App("add", (x, x)),), (App("mul", (x, App("add", (_ONE, _ONE)))),))
+ONES_MADE = Rule(
+    "ones-made",
+    (App("cast", (App("reshape", (x,), (("shape", AttrVar("s")),)),), (("to", AttrVar("d")),)),),
+    (
+        App(
+            "mul",
+            (
+                App("cast", (App("reshape", (x,), (("shape", AttrVar("s")),)),), (("to", AttrVar("d")),)),
+                App("ones", (), (("shape", AttrVar("s")), ("dtype", AttrVar("d")))),
+            ),
+        ),
+    ),
+)
+_CHANNELS = DimOf("x", -3)
+MEANS = Rule(
+    "means",
+    (
+        App(
+            "avgpool",
+            (x,),
+            (
+                ("kernel", Vector((AttrVar("kh"), AttrVar("kw")))),
+                ("strides", AttrVar("s")),
+                ("pads", AttrVar("p")),
+                ("include_pad", Literal(1)),
+            ),
+        ),
+    ),
+    (
+        App(
+            "conv2d",
+            (
+                x,
+                App(
+                    "mean_kernel",
+                    (),
+                    (
+                        ("channels", _CHANNELS),
+                        ("kernel", Vector((AttrVar("kh"), AttrVar("kw")))),
+                        ("dtype", DtypeOf("x")),
+                    ),
+                ),
+            ),
+            (("strides", AttrVar("s")), ("pads", AttrVar("p")), ("groups", _CHANNELS)),
+        ),
+    ),
 )
 #: Wrong on purpose: the two sides have different types wherever it matches.
 WRONG_TYPE = Rule("wrong-type", (App("relu", (x,)),), (App("concat", (x, x), AXIS),))

@@ -60,6 +60,26 @@ def test_types_that_need_numbers_are_refused_on_the_right():
         compile_rule(rule, 1, ENCODING)
 
 
+def test_a_constant_on_the_left_is_bound_by_its_attributes():
+    text = text_of(laws.EYE_RIGHT)
+    assert "(= t1_ (eye_n0_ a_n_ a_d_))" in text
+    assert "(union ea_ x_)" in text
+
+
+def test_a_constant_on_the_right_is_made_from_the_operands_type():
+    compiled = compile_rule(laws.EYE_MADE, 1, ENCODING)
+    assert "(let n1_ (eye_n0_ (vec-get s_x_ 5) (vec-get s_x_ 0)))" in compiled.text
+    assert (
+        "(set (ty_ n1_) (vec-of (vec-get s_x_ 0) 2 1 1 (vec-get s_x_ 5) (vec-get s_x_ 5)))" in compiled.text
+    )
+    assert compiled.growth == 2
+    assert Constructor("eye", 0) in compiled.makes
+
+
+def test_the_shape_of_a_constant_carries_its_own_element_type():
+    assert "(ones_n0_ (vec-set a_s_ 0 a_d_) a_d_)" in text_of(laws.ONES_MADE)
+
+
 def test_only_rules_that_can_match_are_used():
     compiled = [
         compile_rule(r, i + 1, ENCODING)

@@ -89,6 +89,10 @@ def test_every_operator_survives_the_engine():
         b.op("concat", x, x, x, axis=-2),
         b.op("slice", x, axis=-1, start=1, stop=6, step=2),
         b.op("leakyrelu", x, alpha=0.3),
+        b.op("eye", size=5, dtype="int64"),
+        b.op("ones", shape=(2, 3), dtype="float16"),
+        b.op("identity_kernel", channels=4, groups=2, kernel=(3, 5)),
+        b.op("mean_kernel", channels=4, kernel=(3, 2), dtype="float64"),
     ]
     graph = b.graph({f"y{i}": n for i, n in enumerate(ids)})
     egraph = Engine(Program(graph.skeleton(), encoding_for(graph), ())).snapshot()

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from workbench.graph import GraphBuilder
+from workbench.extraction import extract
+from workbench.extraction.rebuild import rebuild
+from workbench.graph import GraphBuilder, evaluate
+from workbench.ops import spec_of
 from workbench.saturation.compile import compile_rule
 from workbench.saturation.encoding import encoding_for
 from workbench.saturation.engine import Engine, Plan, Program
@@ -186,6 +189,81 @@ def test_permutations_and_shapes_survive_the_engine():
     expected = data.transpose(4, 0, 1, 2, 3).transpose(2, 1, 0, 4, 3)
     np.testing.assert_array_equal(data.transpose(made["transpose"][0]), expected)
     assert made["reshape"][0] == (8, 90)
+
+
+def agree(graph, other, dtype):
+    (kind,) = graph.input_types.values()
+    data = {"x": np.random.default_rng(0).standard_normal(kind.shape).astype(dtype)}
+    expected, found = (evaluate(g, data, precise=True)["y"] for g in (graph, other))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_constants_are_taken_away(dtype):
+    b = GraphBuilder()
+    x = b.input("x", (3, 4), dtype)
+    y = b.op("matmul", b.op("relu", x), b.op("eye", size=4, dtype=dtype))
+    graph = b.graph({"y": b.op("mul", y, b.op("ones", shape=(3, 1), dtype=dtype))})
+    engine = engine_of(graph, laws.EYE_RIGHT, laws.ONES_RIGHT)
+    assert not saturate(engine)[-1].changed
+    egraph = engine.snapshot()
+    rebuilt = rebuild(graph, egraph, extract(egraph, np.ones(len(egraph))).choice)
+    assert rebuilt.operators() == {"relu": 1}
+    agree(graph, rebuilt, dtype)
+
+
+def test_a_constant_that_broadcasts_its_operand_stays():
+    b = GraphBuilder()
+    y = b.op("mul", b.input("x", (1, 4)), b.op("ones", shape=(3, 1)))
+    engine = engine_of(b.graph({"y": y}), laws.ONES_RIGHT)
+    assert not saturate(engine)[-1].changed
+    assert engine.e_classes == 3
+
+
+def test_a_law_that_makes_a_constant_saturates():
+    for dtype in ("float32", "float64"):
+        b = GraphBuilder()
+        graph = b.graph({"y": b.op("relu", b.input("x", (2, 3, 4), dtype))})
+        engine = engine_of(graph, laws.EYE_MADE, laws.EYE_RIGHT)
+        assert not saturate(engine)[-1].changed
+        egraph = engine.snapshot()
+        (made,) = [i for i, op in enumerate(egraph.ops) if op == "eye"]
+        assert egraph.attrs[made] == (4, dtype)
+        assert egraph.types[egraph.eclass[made]] == spec_of("eye").result_type([], (4, dtype))
+        assert egraph.constant_classes()[egraph.eclass[made]]
+        # The product stands in the class of its own operand: what is extracted is the operand.
+        (product,) = [i for i, op in enumerate(egraph.ops) if op == "matmul"]
+        assert egraph.eclass[product] == egraph.roots[0]
+        agree(graph, rebuild(graph, egraph, extract(egraph, np.ones(len(egraph))).choice), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_constants_that_laws_make_are_extracted(dtype):
+    b = GraphBuilder()
+    x = b.input("x", (2, 3, 6, 6), dtype)
+    pooled = b.op("avgpool", x, kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), include_pad=1)
+    graph = b.graph({"y": b.op("add", pooled, pooled)})
+    engine = engine_of(graph, laws.TWICE, laws.MEANS)
+    assert not saturate(engine)[-1].changed
+    egraph = engine.snapshot()
+    # What the start graph has is too dear, so that only what the laws made is taken.
+    costs = np.ones(len(egraph))
+    costs[egraph.original[1:]] = 1e3
+    rebuilt = rebuild(graph, egraph, extract(egraph, costs).choice)
+    assert rebuilt.operators() == {"mean_kernel": 1, "conv2d": 1, "ones": 1, "add": 1, "mul": 1}
+    agree(graph, rebuilt, dtype)
+
+
+def test_a_shape_made_for_another_element_type():
+    b = GraphBuilder()
+    x = b.input("x", (3, 4), "float64")
+    graph = b.graph({"y": b.op("cast", b.op("reshape", x, shape=(2, 6)), to="float32")})
+    engine = engine_of(graph, laws.ONES_MADE, laws.ONES_RIGHT)
+    assert not saturate(engine)[-1].changed
+    egraph = engine.snapshot()
+    (made,) = [i for i, op in enumerate(egraph.ops) if op == "ones"]
+    assert egraph.attrs[made] == ((2, 6), "float32")
+    assert str(egraph.types[egraph.eclass[made]]) == "float32[2, 6]"
 
 
 def test_two_runs_are_identical():

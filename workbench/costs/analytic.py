@@ -109,8 +109,8 @@ def _size(kind: ValueType) -> float:
 def work(instance: OpInstance) -> Work:
     """Return what an operator instance does.
 
-    Views are free. A slice reads what it writes; everything else reads its operands and writes its
-    result, once. An opaque operator counts as memory traffic alone.
+    Views are free, and so are leaves and constants. A slice reads what it writes; everything else reads
+    its operands and writes its result, once. An opaque operator counts as memory traffic alone.
 
     >>> kind = TensorType("float32", (64, 64))
     >>> done = work(OpInstance("matmul", ("none",), (kind, kind), kind, (False, True)))
@@ -118,7 +118,7 @@ def work(instance: OpInstance) -> Work:
     (524288.0, 49152, 10.7)
     """
     spec = spec_of(instance.op)
-    if spec.view or instance.op in ("input", "weight"):
+    if spec.view or not spec.max_inputs:
         return _NOTHING
     written = _size(instance.type)
     if instance.op in ("slice", "gather"):

@@ -23,7 +23,7 @@ def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInsta
     for i in nodes:
         operands = children[start[i] : start[i + 1]]
         op = ops[i]
-        if op in FREE or (operands and op != "opaque" and all(constant[c] for c in operands)):
+        if op in FREE or (op != "opaque" and all(constant[c] for c in operands)):
             continue
         found[i] = OpInstance(
             op,

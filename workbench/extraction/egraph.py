@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from workbench.ops import AttrValue, ValueType
+
+#: What is known only when the graph runs, however few operands it has.
+_GIVEN: Final = frozenset({"input", "opaque", "project"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +53,7 @@ class EGraph:
         return result
 
     def constant_classes(self) -> np.ndarray:
-        """Say for every e-class whether some e-node of it depends on weights alone."""
+        """Say for every e-class whether some e-node of it depends on weights alone, or on nothing."""
         waiting = np.diff(self.child_start).tolist()
         readers: list[list[int]] = [[] for _ in range(self.n_classes)]
         start, children = self.child_start.tolist(), self.children.tolist()
@@ -58,7 +62,7 @@ class EGraph:
                 readers[c].append(i)
         constant = np.zeros(self.n_classes, dtype=bool)
         eclass = self.eclass.tolist()
-        queue = [eclass[i] for i, op in enumerate(self.ops) if op == "weight"]
+        queue = [eclass[i] for i, op in enumerate(self.ops) if not waiting[i] and op not in _GIVEN]
         while queue:
             c = queue.pop()
             if constant[c]:
@@ -66,6 +70,6 @@ class EGraph:
             constant[c] = True
             for i in readers[c]:
                 waiting[i] -= 1
-                if waiting[i] == 0 and self.ops[i] not in ("opaque", "project"):
+                if waiting[i] == 0 and self.ops[i] not in _GIVEN:
                     queue.append(eclass[i])
         return constant

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.builder import GraphBuilder
-from workbench.graph.graph import Graph, GraphError, Opaque
+from workbench.graph.graph import Graph, GraphError, Node, Opaque
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, spec_of
 from workbench.ops.types import FLOAT_DTYPES
@@ -21,6 +21,14 @@ def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
     if precise and str(array.dtype) in FLOAT_DTYPES:
         return array.astype(np.float64)
     return array
+
+
+def _attrs(node: Node, precise: bool) -> dict[str, Any]:
+    """Return the attributes to compute with: a constant has no operand whose dtype it could follow."""
+    attrs = node.named_attrs()
+    if precise and not node.inputs and attrs.get("dtype") in FLOAT_DTYPES:
+        attrs["dtype"] = "float64"
+    return attrs
 
 
 def evaluate(
@@ -73,17 +81,17 @@ def evaluate(
             else:
                 run = spec_of(node.op).evaluate
                 assert run is not None, node.op
-                values[i] = run([values[j] for j in node.inputs], node.named_attrs())
+                values[i] = run([values[j] for j in node.inputs], _attrs(node, precise))
             for j in set(node.inputs):
                 if last[j] == i and j not in outputs:
                     del values[j]
     return {name: values[i] for name, i in graph.outputs}
 
 
-#: Operators that move elements without computing: exact in any dtype, and without a copy where they view.
-_MOVES = frozenset(
+#: Operators that move elements, or make 0 and 1: exact in any dtype, and without a copy where they view.
+_EXACT = frozenset(
     {"cast", "concat", "enlarge", "expand", "gather", "identity", "merge_gconv", "pad", "reshape", "slice"}
-    | {"transpose"}
+    | {"transpose", "eye", "identity_kernel", "ones"}
 )
 
 
@@ -130,10 +138,11 @@ def fold_constants(graph: Graph) -> Graph:
                 run = spec_of(node.op).evaluate
                 assert run is not None
                 operands = [values[j] for j in node.inputs]
-                if node.op not in _MOVES:
+                exact = node.op in _EXACT
+                if not exact:
                     operands = [_compute_dtype(v, True) for v in operands]
                 with np.errstate(all="ignore"):
-                    values[i] = run(operands, node.named_attrs())
+                    values[i] = run(operands, _attrs(node, not exact))
         return values[root]
 
     builder = GraphBuilder(graph.name, share=False)

@@ -179,7 +179,7 @@ class Graph:
         return seen
 
     def constant(self) -> list[bool]:
-        """Say for every node whether it depends on weights alone and can be folded."""
+        """Say for every node whether it depends on weights alone, or on nothing, and can be folded."""
         flags: list[bool] = []
         for node in self.nodes:
             if node.op == "weight":
@@ -187,7 +187,7 @@ class Graph:
             elif node.op in ("input", "opaque", "project"):
                 flags.append(False)
             else:
-                flags.append(bool(node.inputs) and all(flags[j] for j in node.inputs))
+                flags.append(all(flags[j] for j in node.inputs))
         return flags
 
     def users(self) -> list[list[int]]:

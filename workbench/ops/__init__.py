@@ -1,6 +1,7 @@
 """Operators: one :class:`OpSpec` each, grouped by family."""
 
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
+    constants,
     convolution,
     elementwise,
     layout,

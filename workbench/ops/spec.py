@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, NUMBER_DTYPES, TensorType, TypeMismatch
 
 AttrValue = int | float | str | tuple[int, ...]
 
@@ -66,6 +66,8 @@ class Typing(Protocol):
     def with_dim(self, x: Any, axis: Any, extent: Any) -> Any: ...
     def with_dtype(self, x: Any, dtype: Any) -> Any: ...
     def tensor(self, like: Any, *dims: Any) -> Any: ...
+    def constant(self, dtype: Any, *dims: Any) -> Any: ...
+    def constant_of_shape(self, dtype: Any, shape: Any) -> Any: ...
     def with_shape(self, x: Any, shape: Any) -> Any: ...
     def permute(self, x: Any, perm: Any) -> Any: ...
     def elements(self, x: Any) -> Any: ...
@@ -75,6 +77,7 @@ class Typing(Protocol):
     def require_same(self, x: Any, y: Any, message: str) -> None: ...
     def require_same_dtype(self, x: Any, y: Any) -> None: ...
     def require_float(self, x: Any) -> None: ...
+    def require_number(self, x: Any) -> None: ...
     def require_axis(self, x: Any, axis: Any) -> None: ...
     def concrete(self, what: str) -> None: ...
 
@@ -100,6 +103,14 @@ class ConcreteTyping:
 
     def tensor(self, like: TensorType, *dims: int) -> TensorType:
         return TensorType(like.dtype, tuple(dims))
+
+    def constant(self, dtype: str, *dims: int) -> TensorType:
+        for extent in dims:
+            self.require(extent >= 1, f"the extents {dims} of a constant are positive")
+        return TensorType(dtype, tuple(dims))
+
+    def constant_of_shape(self, dtype: str, shape: tuple[int, ...]) -> TensorType:
+        return self.constant(dtype, *shape)
 
     def with_shape(self, x: TensorType, shape: tuple[int, ...]) -> TensorType:
         return TensorType(x.dtype, tuple(shape))
@@ -137,6 +148,9 @@ class ConcreteTyping:
     def require_float(self, x: TensorType) -> None:
         self.require(x.dtype in FLOAT_DTYPES, f"a floating-point tensor is expected, not {x}")
 
+    def require_number(self, x: TensorType) -> None:
+        self.require(x.dtype in NUMBER_DTYPES, f"{x.dtype} does not hold 0 and 1")
+
     def require_axis(self, x: TensorType, axis: int) -> None:
         self.require(
             -len(x.shape) <= axis < 0,
@@ -173,7 +187,8 @@ class OpSpec:
     ``min_inputs`` to ``max_inputs`` operands; ``infer`` gives the result type; ``evaluate`` is the
     reference semantics in numpy (it computes in the dtype of its operands); ``flops`` counts
     arithmetic; ``view`` says that an executor may implement it without moving data; ``export``
-    writes it as ONNX. ``leaf`` operators carry their type instead of inferring it.
+    writes it as ONNX. ``leaf`` operators carry their type instead of inferring it. An operator that
+    infers its type from no operands is a constant, of the element type that its ``dtype`` names.
     """
 
     name: str

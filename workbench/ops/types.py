@@ -44,6 +44,9 @@ DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.i
 #: Element types on which the modelled arithmetic operators are defined.
 FLOAT_DTYPES: Final = frozenset({"float16", "float32", "float64", "bfloat16"})
 
+#: Element types that hold 0 and 1 (an exponent of 8 bits alone has no zero).
+NUMBER_DTYPES: Final = frozenset(DTYPE_CODES) - {"string", "float8e8m0"}
+
 _ITEM_BYTES: Final[dict[str, float]] = {
     "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16,
     "float32": 4, "int32": 4, "uint32": 4,

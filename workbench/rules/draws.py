@@ -59,6 +59,11 @@ def draw_type(instance: Instance, term: Term) -> TensorType:
     kinds: list[TensorType] = []
     attrs: dict[str, Any] = {}
     spec = spec_of(term.op)
+    if not term.args:
+        # A constant: proposed to fit one of the tensors drawn already.
+        seen = list(instance.types.values())
+        like = instance.rng.choice(seen) if seen else _anything(instance)
+        return spec.result_type([], spec.pack(draw_attrs(instance, term, like)))
     left = term.args[0]
     if len(term.args) == 2 and isinstance(left, Var) and isinstance(term.args[1], App) and not spec.attrs:
         # An elementwise operator: fit the variable on the left to the term on the right.
@@ -222,6 +227,12 @@ def _bind(instance: Instance, expr: Any, attr: Attr, first: TensorType) -> Any:
 
 def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     name = attr.name
+    if attr.kind == "dtype":
+        return DTYPE
+    if name == "size":
+        return rng.choice(first.shape) if first.shape and rng.random() < 0.8 else rng.randint(1, 4)
+    if name == "channels":
+        return first.shape[1] if first.rank == 4 and rng.random() < 0.8 else rng.randint(1, 4)
     if name == "groups":
         channels = first.shape[1] if first.rank == 4 else 4
         return rng.choice([g for g in range(1, channels + 1) if channels % g == 0])

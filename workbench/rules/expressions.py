@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from workbench.ops import TensorType, TypeMismatch
-from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, Literal, RankOf, Vector
+from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, DtypeOf, Literal, RankOf, Vector
 
 _ARITH: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
@@ -44,6 +44,8 @@ def evaluate(expr: Any, attr: Callable[[str], Any], kind: Callable[[str], Tensor
         return shape[expr.axis] if -expr.axis <= len(shape) else 1
     if isinstance(expr, RankOf):
         return kind(expr.var).rank
+    if isinstance(expr, DtypeOf):
+        return kind(expr.var).dtype
     assert isinstance(expr, Arith)
     left, right = evaluate(expr.left, attr, kind), evaluate(expr.right, attr, kind)
     if expr.operator == "compose":

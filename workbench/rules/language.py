@@ -8,7 +8,8 @@ r"""The text language of rules: one law a line.
     name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
 
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` stands for the attributes not named.
-``#`` starts a comment, a line that ends in ``\\`` goes on.
+An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)`` and ``rank(x)``; that of a dtype
+attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment, a line that ends in ``\\`` goes on.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from workbench.rules.pattern import (
     AttrVar,
     Compare,
     DimOf,
+    DtypeOf,
     IntExpr,
     Literal,
     RankOf,
@@ -170,6 +172,8 @@ class _Parser:
     def value(self, attr: Attr) -> AttrExpr:
         if attr.kind in ("act", "dtype"):
             word = self.name(f"a value of {attr.name}")
+            if attr.kind == "dtype" and word == "dtype" and self.accept("("):
+                return DtypeOf(self.variable_in_parentheses())
             known = ACTIVATIONS if attr.kind == "act" else tuple(DTYPE_CODES)
             return Literal(word) if word in known else AttrVar(word)
         if self.token.text == "(" and attr.kind in ("ints", "axes", "perm", "shape"):
@@ -226,9 +230,7 @@ class _Parser:
                 raise self.error("dim counts axes from the last: dim(x, -1)")
             return DimOf(var, axis.value)
         if name == "rank":
-            var = self.name("a tensor variable")
-            self.expect(")")
-            return RankOf(var)
+            return RankOf(self.variable_in_parentheses())
         if name in ("max", "min", "compose"):
             left = self.integer()
             self.expect(",")
@@ -236,6 +238,11 @@ class _Parser:
             self.expect(")")
             return Arith(name, left, right)
         raise self.error(f"unknown function {name!r}; known: dim, rank, max, min, compose")
+
+    def variable_in_parentheses(self) -> str:
+        var = self.name("a tensor variable")
+        self.expect(")")
+        return var
 
     def condition(self) -> Compare:
         left = self.integer()
@@ -324,7 +331,7 @@ def _names(expr: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(expr, Arith):
         yield from _names(expr.left)
         yield from _names(expr.right)
-    elif isinstance(expr, DimOf | RankOf):
+    elif isinstance(expr, DimOf | RankOf | DtypeOf):
         yield "tensor", expr.var
 
 
@@ -411,6 +418,8 @@ def format_expr(expr: Any, strength: int = 0) -> str:
         return f"dim({expr.var}, {expr.axis})"
     if isinstance(expr, RankOf):
         return f"rank({expr.var})"
+    if isinstance(expr, DtypeOf):
+        return f"dtype({expr.var})"
     if isinstance(expr, Vector):
         return "(" + ", ".join(format_expr(i) for i in expr.items) + ")"
     if expr.operator not in _STRENGTH:

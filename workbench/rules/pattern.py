@@ -17,7 +17,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class AttrVar:
-    """Stand for an attribute bound on the left-hand side: an integer, or a whole tuple of them."""
+    """Stand for an attribute bound on the left-hand side: an integer, a whole tuple of them, a dtype."""
 
     name: str
 
@@ -45,6 +45,13 @@ class RankOf:
 
 
 @dataclass(frozen=True, slots=True)
+class DtypeOf:
+    """Stand for a tensor variable's element type, as the value of a dtype attribute: ``dtype(x)``."""
+
+    var: str
+
+
+@dataclass(frozen=True, slots=True)
 class Arith:
     """Apply ``+ - * // % max min`` to integer expressions, or ``compose`` to two permutations."""
 
@@ -54,7 +61,7 @@ class Arith:
 
 
 IntExpr = Literal | AttrVar | DimOf | RankOf | Arith
-AttrExpr = IntExpr | Vector
+AttrExpr = IntExpr | Vector | DtypeOf
 
 
 @dataclass(frozen=True, slots=True)

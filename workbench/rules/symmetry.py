@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.rules.pattern import App, Arith, AttrVar, Compare, DimOf, RankOf, Term, Var, Vector
+from workbench.rules.pattern import App, Arith, AttrVar, Compare, DimOf, DtypeOf, RankOf, Term, Var, Vector
 
 
 def canonical(
@@ -28,7 +28,7 @@ def canonical(
             return Vector(tuple(attribute(i) for i in expr.items))
         if isinstance(expr, Arith):
             return Arith(expr.operator, attribute(expr.left), attribute(expr.right))
-        if isinstance(expr, DimOf | RankOf):
+        if isinstance(expr, DimOf | RankOf | DtypeOf):
             return replace(expr, var=name("tensor", expr.var))
         return expr
 

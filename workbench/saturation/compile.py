@@ -15,6 +15,7 @@ from workbench.rules.pattern import (
     AttrExpr,
     AttrVar,
     DimOf,
+    DtypeOf,
     Literal,
     RankOf,
     Rule,
@@ -223,6 +224,8 @@ class _Compiler:
             return self.typing.dim(SymType(f"s_{expr.var}_"), expr.axis)
         if isinstance(expr, RankOf):
             return self.typing.rank(SymType(f"s_{expr.var}_"))
+        if isinstance(expr, DtypeOf):
+            return self.typing.get(SymType(f"s_{expr.var}_"), 0)
         assert isinstance(expr, Arith)
         left, right = self.integer(expr.left, attr), self.integer(expr.right, attr)
         if expr.operator == "compose":
@@ -276,7 +279,7 @@ class _Compiler:
         kind = self.infer(term, attrs, [o[1] for o in operands], name)
         columns: list[str] = []
         for attr in spec_of(term.op).attrs:
-            if attr.kind == "shape" and isinstance(attrs[attr.name], tuple):
+            if attr.kind == "shape":  # in the e-graph it is the type of the result
                 columns.append(self.typing.text(kind))
             else:
                 columns += self.query_columns(attr, attrs[attr.name])

@@ -6,11 +6,11 @@ right-hand side's requirements that do not follow from them are *demanded* and b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES
+from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, NUMBER_DTYPES
 from workbench.saturation.encoding import Encoding, vector
 
 
@@ -200,6 +200,11 @@ class SymType:
         return self.base
 
 
+def _code(dtype: Any) -> Int:
+    """Return the code of an element type that is named, or the expression that gives it."""
+    return DTYPE_CODES[dtype] if isinstance(dtype, str) else dtype
+
+
 @dataclass(slots=True)
 class SymbolicTyping:
     """Run type rules on :class:`SymType`; collect what they require.
@@ -247,6 +252,13 @@ class SymbolicTyping:
     def explicit(self, slots: list[Int]) -> SymType:
         """Return a type all of whose slots are given."""
         return SymType("", dict(enumerate(slots)))
+
+    def ranked(self, code: Int, dims: Sequence[Int]) -> SymType:
+        """Return the type of an element type's code and all extents."""
+        fill: list[Int] = [1] * (self.encoding.rank - len(dims))
+        if len(dims) > self.encoding.rank:
+            raise NeverApplies("a rank beyond the largest of the graph")
+        return self.explicit([code, len(dims), *fill, *dims])
 
     # -- requirements -------------------------------------------------------------------------
     def require(self, condition: Any, message: str) -> None:
@@ -301,14 +313,23 @@ class SymbolicTyping:
         return SymType(f"(vec-set {self.text(x)} (+ {self.encoding.rank + 2} {axis}) {extent})")
 
     def with_dtype(self, x: SymType, dtype: Any) -> SymType:
-        code = DTYPE_CODES[dtype] if isinstance(dtype, str) else dtype
-        return SymType(x.base, x.slots | {0: code})
+        return SymType(x.base, x.slots | {0: _code(dtype)})
 
     def tensor(self, like: SymType, *dims: Any) -> SymType:
-        fill: list[Int] = [1] * (self.encoding.rank - len(dims))
-        if len(dims) > self.encoding.rank:
-            raise NeverApplies("a rank beyond the largest of the graph")
-        return self.explicit([self.get(like, 0), len(dims), *fill, *dims])
+        return self.ranked(self.get(like, 0), dims)
+
+    def constant(self, dtype: Any, *dims: Any) -> SymType:
+        for extent in dims:
+            self.require(compare("<=", 1, extent), "the extents of a constant are positive")
+        return self.ranked(_code(dtype), dims)
+
+    def constant_of_shape(self, dtype: Any, shape: Any) -> SymType:
+        if isinstance(shape, tuple):
+            return self.constant(dtype, *shape)
+        out, code = SymType(str(shape)), self.resolve(_code(dtype))
+        if self.assuming:  # the vector that holds a constant's shape is the constant's own type
+            self.equal(self.get(out, 0), code, "element types differ")
+        return out if str(self.get(out, 0)) == str(self.resolve(code)) else self.with_dtype(out, code)
 
     def with_shape(self, x: SymType, shape: Any) -> SymType:
         if isinstance(shape, tuple):
@@ -389,6 +410,13 @@ class SymbolicTyping:
         for dtype in sorted(DTYPE_CODES[d] for d in FLOAT_DTYPES):
             product = arith("*", product, arith("-", code, dtype))
         self.require(Fact("", f"(= 0 {product})"), "a float is expected")
+
+    def require_number(self, x: SymType) -> None:
+        code = self.get(x, 0)
+        if any(str(self.resolve(f)) == str(code) for f in self.floats):
+            return
+        for other in sorted(DTYPE_CODES[d] for d in DTYPE_CODES.keys() - NUMBER_DTYPES):
+            self.require(compare("!=", code, other), "an element type that holds 0 and 1 is expected")
 
     def require_axis(self, x: SymType, axis: Any) -> None:
         if isinstance(axis, int):

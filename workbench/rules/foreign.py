@@ -1,0 +1,242 @@
+"""Laws of TASO and its descendants in a form that no file format shapes.
+
+A term applies an operator of TASO's vocabulary to terms and variables. Its parameters are numbers in
+TASO's coding: ``pad`` is 0 (same) or 1 (valid), ``act`` counts none, sigmoid, relu, tanh, axes count
+from the first. Which of our laws it means, :mod:`workbench.rules.translation` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from workbench.ops import ACTIVATIONS
+from workbench.rules.extents import POOLS, UNARY, Inexpressible
+from workbench.rules.language import RuleSyntaxError
+
+Param = int | tuple[int, ...]
+#: The values of ``pad``.
+SAME: Final = 0
+VALID: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Stand for any tensor."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Apply an operator of TASO's vocabulary; :func:`make` checks what it is given."""
+
+    op: str
+    params: tuple[tuple[str, Param], ...]
+    args: tuple[Foreign, ...]
+
+    def has(self, name: str) -> bool:
+        """Say whether a parameter is given."""
+        return name in dict(self.params)
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Return a parameter that is a number."""
+        value = dict(self.params).get(name, default)
+        assert isinstance(value, int)
+        return value
+
+    def pair(self, name: str) -> tuple[int, int]:
+        """Return the parameters of rows and columns: ``stride_h`` and ``stride_w``."""
+        return self.number(f"{name}_h"), self.number(f"{name}_w")
+
+    def perm(self) -> tuple[int, ...]:
+        """Return the order that a transpose gives to the axes."""
+        value = dict(self.params)["perm"]
+        assert isinstance(value, tuple)
+        return value
+
+
+Foreign = Variable | Term
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Say which law of a file has no form in the pattern language, and why."""
+
+    index: int
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    least: int
+    most: int
+    needed: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+
+_WINDOW: Final = ("stride_h", "stride_w", "pad")
+_KERNEL: Final = ("kernel_h", "kernel_w")
+#: A part is one result of a split: ``index`` of ``count``.
+_VOCABULARY: Final[dict[str, _Signature]] = {
+    "conv2d": _Signature(2, 2, (*_WINDOW, "act")),
+    **{op: _Signature(1, 1, (*_KERNEL, *_WINDOW), ("act",)) for op in POOLS},
+    **{op: _Signature(1, 1) for op in UNARY},
+    "add": _Signature(2, 2),
+    "mul": _Signature(2, 2),
+    "scale": _Signature(2, 2),
+    "matmul": _Signature(2, 2, (), ("act",)),
+    "concat": _Signature(2, 64, ("axis",), ("rank",)),
+    "part": _Signature(1, 1, ("axis", "index", "count")),
+    "transpose": _Signature(1, 1, ("perm",)),
+    "enlarge": _Signature(1, 2, (), _KERNEL),
+    "merge": _Signature(1, 1, ("count",)),
+    "eye": _Signature(0, 0),
+    "ones": _Signature(0, 0),
+    "identity_kernel": _Signature(0, 0, _KERNEL),
+    "mean_kernel": _Signature(0, 0, _KERNEL),
+}
+_FITTED: Final = ("eye", "ones", "identity_kernel", "mean_kernel", "merge")
+_MANY: Final = 1 << 20
+#: The least and the largest value of a parameter; TASO's tensors have at most eight axes.
+_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "pad": (0, 1),
+    "act": (0, len(ACTIVATIONS) - 1),
+    "axis": (0, 7),
+    "rank": (1, 8),
+    "index": (0, _MANY),
+    "count": (1, _MANY),
+    **{f"{name}_{way}": (1, _MANY) for name in ("stride", "kernel") for way in "hw"},
+}
+
+
+def make(op: str, params: Mapping[str, Param], args: Sequence[Foreign]) -> Term:
+    """Return a term; raise :class:`RuleSyntaxError` where operands or parameters do not fit the operator.
+
+    >>> make("relu", {}, [Variable("x"), Variable("y")])
+    Traceback (most recent call last):
+    workbench.rules.language.RuleSyntaxError: relu takes 1 input, not 2
+    """
+    signature = _VOCABULARY[op]
+    least, most = signature.least, signature.most
+    if not least <= len(args) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise RuleSyntaxError(f"{op} takes {wanted} input{'s' * (most != 1)}, not {len(args)}")
+    for name in signature.needed:
+        if name not in params:
+            raise RuleSyntaxError(f"{op} needs the parameter {name}")
+    for name, value in params.items():
+        if name not in signature.needed + signature.allowed:
+            raise RuleSyntaxError(f"{op} has no parameter {name}")
+        if isinstance(value, tuple):
+            if sorted(value) != list(range(len(value))):
+                raise RuleSyntaxError(f"{op}: {value} is no order of axes")
+        elif not _RANGES[name][0] <= value <= _RANGES[name][1]:
+            raise RuleSyntaxError(f"{op}: {name} is no {value}")
+    term = Term(op, tuple(params.items()), tuple(args))
+    if term.has("rank") and term.number("axis") >= term.number("rank"):
+        raise RuleSyntaxError(f"{op}: no axis {term.number('axis')} among {term.number('rank')}")
+    if op == "enlarge" and [n in params for n in _KERNEL] != [len(args) == 1] * 2:
+        raise RuleSyntaxError("enlarge takes one input and a kernel, or two inputs")
+    if op == "part" and term.number("index") >= term.number("count"):
+        raise RuleSyntaxError(f"part: no result {term.number('index')} among {term.number('count')}")
+    return term
+
+
+def variables(terms: Iterable[Foreign]) -> list[str]:
+    """Return the names of the variables of terms in order of appearance."""
+    return list(dict.fromkeys(t.name for root in terms for t in below(root) if isinstance(t, Variable)))
+
+
+def below(term: Foreign) -> Iterator[Foreign]:
+    """Yield what stands below a term, then the term."""
+    if isinstance(term, Term):
+        for arg in term.args:
+            yield from below(arg)
+    yield term
+
+
+def fitted(term: Foreign) -> bool:
+    """Say whether what a term means depends on where it stands: constants are as large as they must."""
+    return any(isinstance(t, Term) and t.op in _FITTED for t in below(term))
+
+
+@dataclass(slots=True)
+class Ranks:
+    """Infer the ranks of a law's terms from each other where its operators do not say them.
+
+    ``planar``: products and transposes are of matrices, as where the law was generated.
+    """
+
+    planar: bool = False
+    _parents: dict[object, object] = field(default_factory=dict)
+    _ranks: dict[object, int] = field(default_factory=dict)
+
+    def note(self, sources: Sequence[Foreign], targets: Sequence[Foreign]) -> None:
+        """Take in a law; raise :class:`Inexpressible` where a tensor would have two ranks."""
+        roots = [t for pair in zip(sources, targets, strict=True) for t in pair]
+        terms = [t for root in roots for t in below(root) if isinstance(t, Term)]
+        for term in terms:
+            self._facts(term)
+        for source, target in zip(sources, targets, strict=True):
+            self._same(source, target)
+        # Last, as an operand may broadcast: where that would contradict the rest, it says nothing.
+        for term in terms:
+            if term.op in ("add", "mul"):
+                for arg in term.args:
+                    self._same(term, arg, firmly=False)
+
+    def of(self, term: Foreign) -> int | None:
+        """Return a term's rank, None where it stays open."""
+        return self._ranks.get(self._root(term))
+
+    def kind(self, term: Foreign) -> object:
+        """Return a mark that terms of one rank share."""
+        return self._root(term)
+
+    def _facts(self, term: Term) -> None:
+        op, args = term.op, term.args
+        if op in ("conv2d", *POOLS, "enlarge", "merge", "identity_kernel", "mean_kernel"):
+            self._is(4, term, *args)
+        elif op in ("concat", "part", "matmul", "transpose", *UNARY):
+            for arg in args:
+                self._same(term, arg)
+            if term.has("rank"):
+                self._is(term.number("rank"), term)
+            if op == "transpose":
+                self._is(len(term.perm()), term)
+            if op == "matmul" and self.planar:
+                self._is(2, term)
+        elif op == "scale":
+            self._same(term, args[0])
+            self._is(0, args[1])
+        elif op == "eye":
+            self._is(2, term)
+
+    def _root(self, term: Foreign) -> object:
+        # Two constants that look alike need not be of one rank.
+        key: object = id(term) if fitted(term) else term
+        while key in self._parents:
+            key = self._parents[key]
+        return key
+
+    def _is(self, rank: int, *terms: Foreign) -> None:
+        for term in terms:
+            if self._ranks.setdefault(self._root(term), rank) != rank:
+                raise Inexpressible(f"a tensor would have {self.of(term)} axes and {rank}")
+
+    def _same(self, left: Foreign, right: Foreign, *, firmly: bool = True) -> None:
+        one, other = self._root(left), self._root(right)
+        if one == other:
+            return
+        ranks = {self._ranks[r] for r in (one, other) if r in self._ranks}
+        if len(ranks) > 1:
+            if firmly:
+                few, many = sorted(ranks)
+                raise Inexpressible(f"a tensor would have {few} axes and {many}")
+            return
+        self._parents[one] = other
+        if ranks:
+            self._ranks[other] = ranks.pop()

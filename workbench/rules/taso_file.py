@@ -1,0 +1,294 @@
+"""Read TASO's files of substitutions (``graph_subst.pb``): a ``RuleCollection`` in protobuf's wire format.
+
+A rule has two lists of operators, whose operands are earlier ones or variables (negative numbers), and
+the pairs of outputs that replace each other. What an operator's numbers mean, TASO's source says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from workbench.rules.extents import Inexpressible
+from workbench.rules.foreign import Foreign, Param, Rejected, Variable, make
+from workbench.rules.language import RuleSyntaxError
+from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import RuleSet
+from workbench.rules.translation import law
+
+#: Messages by name: their fields by number, each with its type and whether it is repeated.
+_MESSAGES: Final[dict[str, tuple[tuple[str, str, bool], ...]]] = {
+    "Parameter": (("key", "", False), ("value", "", False)),
+    "Tensor": (("opId", "", False), ("tsId", "", False)),
+    "Operator": (("type", "", False), ("input", "Tensor", True), ("para", "Parameter", True)),
+    "MapOutput": tuple((name, "", False) for name in ("srcOpId", "dstOpId", "srcTsId", "dstTsId")),
+    "Rule": (("srcOp", "Operator", True), ("dstOp", "Operator", True), ("mappedOutput", "MapOutput", True)),
+    "RuleCollection": (("rule", "Rule", True),),
+}
+_PARAMETERS: Final = (
+    *("op_type", "num_inputs", "num_outputs", "group", "kernel_h", "kernel_w", "stride_h", "stride_w"),
+    *("pad", "act", "rank", "axis", "perm", "shuffle", "count", "axes", "keep_dims", "epsilon"),
+)
+_OPERATORS: Final = {
+    3: "conv2d",
+    6: "maxpool",
+    7: "avgpool",
+    8: "relu",
+    9: "sigmoid",
+    10: "tanh",
+    12: "concat",
+    13: "part",
+    15: "transpose",
+    16: "add",
+    17: "mul",
+    18: "matmul",
+    19: "scale",
+    20: "enlarge",
+    21: "merge",
+    22: "eye",
+    23: "identity_kernel",
+    24: "ones",
+    25: "mean_kernel",
+}
+#: Operators of TASO that no law of ours is about.
+_OTHERS: Final = {
+    0: "INPUT",
+    1: "WEIGHT",
+    2: "ANY",
+    4: "DROPOUT",
+    5: "LINEAR",
+    11: "BATCHNORM",
+    14: "RESHAPE",
+}
+
+
+@cache
+def messages() -> dict[str, Any]:
+    """Return TASO's protobuf messages as classes, by name."""
+    file = descriptor_pb2.FileDescriptorProto(name="taso_rules.proto", package="GraphSubst", syntax="proto2")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for number, (field_name, kind, repeated) in enumerate(fields, 1):
+            field = message.field.add(name=field_name, number=number)
+            field.label = field.LABEL_REPEATED if repeated else field.LABEL_REQUIRED
+            field.type = field.TYPE_MESSAGE if kind else field.TYPE_INT32
+            if kind:
+                field.type_name = f".GraphSubst.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"GraphSubst.{name}"))
+        for name in _MESSAGES
+    }
+
+
+def load_taso(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
+    """Read a file of TASO's substitutions; rule k is called ``taso-k``.
+
+    Raise :class:`RuleSyntaxError` where the file is broken, and where a law has no form in our language
+    unless ``strict`` is off: then it is left out (:func:`read_taso` says which and why).
+    """
+    rules, rejected = read_taso(path)
+    return whole(Path(path), rules, rejected, strict)
+
+
+def whole(path: Path, rules: Sequence[Rule], rejected: Sequence[Rejected], strict: bool) -> RuleSet:
+    """Return a file's rules as a set; refuse a partial one unless ``strict`` is off."""
+    if rejected and strict:
+        first = rejected[0]
+        raise RuleSyntaxError(
+            f"{path.name}: {len(rejected)} of {len(rules) + len(rejected)} laws have no form in the pattern "
+            f"language; {first.name}: {first.reason} (strict=False leaves them out)"
+        )
+    return RuleSet(path.stem, tuple(rules))
+
+
+def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of TASO's substitutions; return the rules and what has no form in our language."""
+    file = Path(path)
+    data = file.read_bytes()
+    if not data:
+        raise RuleSyntaxError(f"{file.name}: the file is empty")
+    rules: list[Rule] = []
+    rejected: list[Rejected] = []
+    for number, (start, payload) in enumerate(_frames(data, file.name)):
+        where = f"{file.name}, rule {number} (byte {start})"
+        name = f"taso-{number}"
+        message = _decoded(payload, where)
+        try:
+            sources, targets = _sides(message)
+            rules.append(law(name, sources, targets, (f"taso#{number}",), file=file.name))
+        except Inexpressible as error:
+            rejected.append(Rejected(number, name, str(error)))
+        except RuleSyntaxError as error:
+            raise RuleSyntaxError(f"{where}: {error}") from None
+    return rules, rejected
+
+
+# -- the wire format ------------------------------------------------------------------------------
+def _frames(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the rules' positions and bytes; the collection is nothing else."""
+    at = 0
+    while at < len(data):
+        if data[at] != 0x0A:
+            raise RuleSyntaxError(f"{name}, byte {at}: expected a rule, found 0x{data[at]:02x}")
+        start, shift, length = at, 0, 0
+        while True:
+            at += 1
+            if at >= len(data) or shift > 28:
+                raise RuleSyntaxError(f"{name}, byte {start}: the file ends in the length of a rule")
+            length |= (data[at] & 0x7F) << shift
+            shift += 7
+            if data[at] < 0x80:
+                break
+        at += 1
+        if at + length > len(data):
+            missing = at + length - len(data)
+            raise RuleSyntaxError(f"{name}, byte {start}: the file ends {missing} bytes before the rule does")
+        yield start, data[at : at + length]
+        at += length
+
+
+def _decoded(payload: bytes, where: str) -> Any:
+    try:
+        message = messages()["Rule"].FromString(payload)
+    except DecodeError as error:
+        raise RuleSyntaxError(f"{where}: no rule is encoded here ({error})") from None
+    if _unknown(message):
+        raise RuleSyntaxError(f"{where}: it has fields that a rule does not have")
+    return message
+
+
+def _unknown(message: Any) -> bool:
+    if len(UnknownFieldSet(message)):
+        return True
+    nested = (v for f, v in message.ListFields() if f.message_type is not None)
+    return any(_unknown(m) for repeated in nested for m in repeated)
+
+
+# -- rules ----------------------------------------------------------------------------------------
+def _sides(rule: Any) -> tuple[list[Foreign], list[Foreign]]:
+    sources, targets = _Side("source", rule.srcOp), _Side("target", rule.dstOp)
+    if not rule.mappedOutput:
+        raise RuleSyntaxError("no output is mapped")
+    pairs = [
+        (sources.output(m.srcOpId, m.srcTsId), targets.output(m.dstOpId, m.dstTsId))
+        for m in rule.mappedOutput
+    ]
+    sources.require_all_used()
+    return [s for s, _ in pairs], [t for _, t in pairs]
+
+
+class _Side:
+    """Build the terms of one side of a rule."""
+
+    def __init__(self, name: str, operators: Sequence[Any]) -> None:
+        self.name = name
+        self.results: list[list[Foreign]] = []
+        self.used: set[int] = set()
+        # An operator that we have no law about leaves a whole file readable, a wrong one does not.
+        unknown = ""
+        for index, operator in enumerate(operators):
+            try:
+                if operator.type in _OTHERS:
+                    unknown = unknown or _OTHERS[operator.type]
+                    self.results.append([Variable(f"{name}{index}")])
+                else:
+                    self.results.append(self._results(operator, len(operators)))
+            except Inexpressible:
+                raise
+            except RuleSyntaxError as error:
+                raise RuleSyntaxError(f"{name} operator {index}: {error}") from None
+        if unknown:
+            raise Inexpressible(f"no operator of ours is TASO's {unknown}")
+
+    def _results(self, operator: Any, count: int) -> list[Foreign]:
+        if operator.type not in _OPERATORS:
+            raise RuleSyntaxError(f"unknown operator number {operator.type}")
+        op = _OPERATORS[operator.type]
+        args = [self._operand(t.opId, t.tsId, count) for t in operator.input]
+        params = _parameters(operator, op, len(args))
+        if op != "part":
+            return [make(op, params, args)]
+        return [make(op, {**params, "index": i}, args) for i in range(_number(params, "count", op))]
+
+    def _operand(self, op: int, result: int, count: int) -> Foreign:
+        here = len(self.results)
+        if op >= count:
+            raise RuleSyntaxError(f"an operand is operator {op}, of {count}")
+        if op >= here:
+            what = "itself, a cycle" if op == here else f"operator {op}, which comes later"
+            raise RuleSyntaxError(f"an operand is {what}")
+        return self._value(op, result)
+
+    def _value(self, op: int, result: int) -> Foreign:
+        if op < 0:
+            if result != 0:
+                raise RuleSyntaxError(f"variable {-op} has no result {result}")
+            return Variable(f"i{-op}")
+        results = self.results[op]
+        if not 0 <= result < len(results):
+            raise RuleSyntaxError(f"operator {op} has no result {result}")
+        self.used.add(op)
+        return results[result]
+
+    def output(self, op: int, result: int) -> Foreign:
+        """Return what a mapped output stands for."""
+        if op >= len(self.results):
+            raise RuleSyntaxError(f"a mapped output is {self.name} operator {op}, of {len(self.results)}")
+        return self._value(op, result)
+
+    def require_all_used(self) -> None:
+        """Refuse a pattern part of which leads nowhere: a pattern of ours hangs together."""
+        for index in range(len(self.results)):
+            if index not in self.used:
+                raise Inexpressible(f"{self.name} operator {index} leads to no output")
+
+
+def _number(params: dict[str, Param], name: str, op: str) -> int:
+    value = params.get(name)
+    if not isinstance(value, int):
+        raise RuleSyntaxError(f"{op} needs the parameter {name}")
+    if not 1 <= value <= 32:
+        raise RuleSyntaxError(f"{op}: {name} is no {value}")
+    return value
+
+
+def _parameters(operator: Any, op: str, inputs: int) -> dict[str, Param]:
+    """Return an operator's parameters by name, without those that say what is known or ignored."""
+    params: dict[str, Param] = {}
+    for para in operator.para:
+        if not 0 <= para.key < len(_PARAMETERS):
+            raise RuleSyntaxError(f"unknown parameter number {para.key}")
+        name = _PARAMETERS[para.key]
+        if name in params:
+            raise RuleSyntaxError(f"the parameter {name} is given twice")
+        params[name] = para.value
+    if op == "concat" and params.pop("num_inputs", inputs) != inputs:
+        raise RuleSyntaxError(f"concat has {inputs} inputs and says otherwise")
+    if op == "part":
+        params["count"] = params.pop("num_outputs", 0)
+    if op == "conv2d":
+        # TASO matches a convolution with a kernel of any size.
+        params.pop("kernel_h", None)
+        params.pop("kernel_w", None)
+    if op == "transpose":
+        _transpose(params)
+    return params
+
+
+def _transpose(params: dict[str, Param]) -> None:
+    # The order of n axes is one number with n digits in base n; the shuffle is how it is stored.
+    rank, perm = params.pop("rank", 2), params.get("perm")
+    params.pop("shuffle", None)
+    if isinstance(perm, int) and isinstance(rank, int) and 1 <= rank <= 8:
+        if not 0 <= perm < rank**rank:
+            raise RuleSyntaxError(f"transpose: {perm} is no order of {rank} axes")
+        params["perm"] = tuple(perm // rank**i % rank for i in reversed(range(rank)))

@@ -100,6 +100,8 @@ _VOCABULARY: Final[dict[str, _Signature]] = {
 }
 _FITTED: Final = ("eye", "ones", "identity_kernel", "mean_kernel", "merge")
 _MANY: Final = 1 << 20
+#: Published laws have up to ten operators a side; shared operands could spell out to any number.
+_LARGEST: Final = 100
 #: The least and the largest value of a parameter; TASO's tensors have at most eight axes.
 _RANGES: Final[dict[str, tuple[int, int]]] = {
     "pad": (0, 1),
@@ -142,6 +144,8 @@ def make(op: str, params: Mapping[str, Param], args: Sequence[Foreign]) -> Term:
         raise RuleSyntaxError("enlarge takes one input and a kernel, or two inputs")
     if op == "part" and term.number("index") >= term.number("count"):
         raise RuleSyntaxError(f"part: no result {term.number('index')} among {term.number('count')}")
+    if sum(1 for _ in below(term)) > _LARGEST:
+        raise Inexpressible(f"a term of more than {_LARGEST} operators and variables")
     return term
 
 

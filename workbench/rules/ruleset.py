@@ -6,12 +6,13 @@ import difflib
 import fnmatch
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.rules.language import format_rule, parse_rules
+from workbench.rules.language import RuleSyntaxError, format_rule, parse_rules
 from workbench.rules.pattern import Rule
 
 if TYPE_CHECKING:
@@ -130,10 +131,47 @@ def library() -> Path:
     raise FileNotFoundError("the rule library (*.rules) is missing from this installation")
 
 
-def load_rules(path: str | os.PathLike[str]) -> RuleSet:
-    """Read a file of rules; raise :class:`~workbench.rules.language.RuleSyntaxError` where it is wrong."""
+def load_rules(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
+    """Read a file of rules: ours, TASO's substitutions, Tensat's rules or its verifier's equations.
+
+    Which it is, its content says. Raise :class:`~workbench.rules.language.RuleSyntaxError` where it is
+    wrong, and where a law of another system has no form in our language unless ``strict`` is off.
+    """
     file = Path(path)
-    return RuleSet(file.stem, tuple(parse_rules(file.read_text(encoding="utf-8"), file.name)))
+    data = file.read_bytes()
+    form = recognise(data)
+    if form == "taso":
+        from workbench.rules.taso_file import load_taso
+
+        return load_taso(file, strict=strict)
+    if form in ("tensat", "equations"):
+        from workbench.rules.tensat_file import load_equations, load_tensat
+
+        return load_tensat(file, strict=strict) if form == "tensat" else load_equations(file, strict=strict)
+    if not data.strip():
+        raise RuleSyntaxError(f"{file.name}: the file is empty")
+    return RuleSet(file.stem, tuple(parse_rules(data.decode("utf-8"), file.name)))
+
+
+def recognise(data: bytes) -> str:
+    """Say which form a file of rules has: ``rules``, ``taso``, ``tensat`` or ``equations``.
+
+    >>> recognise(b"(relu ?x)=>?x")
+    'tensat'
+    """
+    # Protobuf's tags and small numbers are control characters, which no text has.
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "taso"
+    if re.search(r"[\x00-\x08\x0e-\x1f]", text):
+        return "taso"
+    law = next((line for line in text.splitlines() if line.split("#", 1)[0].strip()), "").strip()
+    if re.match(r"[A-Za-z0-9_-]+\s*:", law):
+        return "rules"
+    if re.match(r"[(?]", law):
+        return "tensat"
+    return "equations" if re.match(r"\w+(\(.*\))?==", law) else "rules"
 
 
 def rule_sets() -> list[str]:

@@ -37,26 +37,27 @@ _PARAMETERS: Final = (
     *("pad", "act", "rank", "axis", "perm", "shuffle", "count", "axes", "keep_dims", "epsilon"),
 )
 _OPERATORS: Final = {
-    3: "conv2d",
-    6: "maxpool",
-    7: "avgpool",
-    8: "relu",
-    9: "sigmoid",
-    10: "tanh",
-    12: "concat",
-    13: "part",
-    15: "transpose",
-    16: "add",
-    17: "mul",
-    18: "matmul",
-    19: "scale",
-    20: "enlarge",
-    21: "merge",
-    22: "eye",
-    23: "identity_kernel",
-    24: "ones",
-    25: "mean_kernel",
+    3: ("CONV2D", "conv2d"),
+    6: ("POOL2D_MAX", "maxpool"),
+    7: ("POOL2D_AVG", "avgpool"),
+    8: ("RELU", "relu"),
+    9: ("SIGMOID", "sigmoid"),
+    10: ("TANH", "tanh"),
+    12: ("CONCAT", "concat"),
+    13: ("SPLIT", "part"),
+    15: ("TRANSPOSE", "transpose"),
+    16: ("EW_ADD", "add"),
+    17: ("EW_MUL", "mul"),
+    18: ("MATMUL", "matmul"),
+    19: ("MUL", "scale"),
+    20: ("ENLARGE", "enlarge"),
+    21: ("MERGE_GCONV", "merge"),
+    22: ("CONSTANT_IMM", "eye"),
+    23: ("CONSTANT_ICONV", "identity_kernel"),
+    24: ("CONSTANT_ONE", "ones"),
+    25: ("CONSTANT_POOL", "mean_kernel"),
 }
+_MOST_PARTS: Final = 32
 #: Operators of TASO that no law of ours is about.
 _OTHERS: Final = {
     0: "INPUT",
@@ -194,30 +195,34 @@ class _Side:
         self.results: list[list[Foreign]] = []
         self.used: set[int] = set()
         # An operator that we have no law about leaves a whole file readable, a wrong one does not.
-        unknown = ""
+        foreign = ""
         for index, operator in enumerate(operators):
+            if operator.type in _OTHERS:
+                foreign = foreign or _OTHERS[operator.type]
+                self.results.append([Variable(f"{name}{index}")])
+                continue
+            title, op = _OPERATORS.get(operator.type, ("", ""))
             try:
-                if operator.type in _OTHERS:
-                    unknown = unknown or _OTHERS[operator.type]
-                    self.results.append([Variable(f"{name}{index}")])
-                else:
-                    self.results.append(self._results(operator, len(operators)))
+                if not op:
+                    raise RuleSyntaxError(f"unknown operator number {operator.type}")
+                self.results.append(self._results(operator, op, len(operators)))
             except Inexpressible:
                 raise
             except RuleSyntaxError as error:
-                raise RuleSyntaxError(f"{name} operator {index}: {error}") from None
-        if unknown:
-            raise Inexpressible(f"no operator of ours is TASO's {unknown}")
+                where = f"{name} operator {index}{title and f' ({title})'}"
+                raise RuleSyntaxError(f"{where}: {error}") from None
+        if foreign:
+            raise Inexpressible(f"no operator of ours is TASO's {foreign}")
 
-    def _results(self, operator: Any, count: int) -> list[Foreign]:
-        if operator.type not in _OPERATORS:
-            raise RuleSyntaxError(f"unknown operator number {operator.type}")
-        op = _OPERATORS[operator.type]
+    def _results(self, operator: Any, op: str, count: int) -> list[Foreign]:
         args = [self._operand(t.opId, t.tsId, count) for t in operator.input]
         params = _parameters(operator, op, len(args))
         if op != "part":
             return [make(op, params, args)]
-        return [make(op, {**params, "index": i}, args) for i in range(_number(params, "count", op))]
+        parts = params.pop("num_outputs", None)
+        if not isinstance(parts, int) or not 1 <= parts <= _MOST_PARTS:
+            raise RuleSyntaxError(f"num_outputs is {parts}, not 1 to {_MOST_PARTS}")
+        return [make(op, {**params, "count": parts, "index": i}, args) for i in range(parts)]
 
     def _operand(self, op: int, result: int, count: int) -> Foreign:
         here = len(self.results)
@@ -252,15 +257,6 @@ class _Side:
                 raise Inexpressible(f"{self.name} operator {index} leads to no output")
 
 
-def _number(params: dict[str, Param], name: str, op: str) -> int:
-    value = params.get(name)
-    if not isinstance(value, int):
-        raise RuleSyntaxError(f"{op} needs the parameter {name}")
-    if not 1 <= value <= 32:
-        raise RuleSyntaxError(f"{op}: {name} is no {value}")
-    return value
-
-
 def _parameters(operator: Any, op: str, inputs: int) -> dict[str, Param]:
     """Return an operator's parameters by name, without those that say what is known or ignored."""
     params: dict[str, Param] = {}
@@ -273,8 +269,8 @@ def _parameters(operator: Any, op: str, inputs: int) -> dict[str, Param]:
         params[name] = para.value
     if op == "concat" and params.pop("num_inputs", inputs) != inputs:
         raise RuleSyntaxError(f"concat has {inputs} inputs and says otherwise")
-    if op == "part":
-        params["count"] = params.pop("num_outputs", 0)
+    if op == "part" and "count" in params:
+        raise RuleSyntaxError("a split has no parameter count")
     if op == "conv2d":
         # TASO matches a convolution with a kernel of any size.
         params.pop("kernel_h", None)

@@ -25,7 +25,7 @@ from workbench.rules.extents import (
     vector,
 )
 from workbench.rules.foreign import SAME, Foreign, Ranks, Term, Variable, fitted, variables
-from workbench.rules.language import RuleSyntaxError, format_rule, parse_rule
+from workbench.rules.language import RuleSyntaxError, format_expr, format_rule, parse_rule
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -350,7 +350,9 @@ class _Translation:
     def constant(self, term: Term, place: _Place) -> Pattern:
         dtype = self.fresh("d") if self.left else DtypeOf(self.like)
         if term.op == "eye":
-            size = place.at(-2) or place.at(-1)
+            # It is square, so that either extent will do: the plainer one.
+            sizes = [e for a, e in place.extents if a in (-1, -2)]
+            size = min(sizes, key=lambda e: len(format_expr(e)), default=None)
             return App("eye", (), (("size", self.sized("n", size)), ("dtype", dtype)))
         if term.op == "ones":
             return App("ones", (), (("shape", self.ones_shape(term, place)), ("dtype", dtype)))

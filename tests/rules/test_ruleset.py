@@ -1,6 +1,15 @@
 import pytest
 
-from workbench.rules import RuleSet, UnknownRuleSet, load_rules, parse_rules, rule_set, rule_sets
+from workbench.rules import (
+    RuleSet,
+    RuleSyntaxError,
+    UnknownRuleSet,
+    load_rules,
+    parse_rules,
+    rule_set,
+    rule_sets,
+)
+from workbench.rules.ruleset import recognise
 
 
 def test_the_librarys_sets():
@@ -47,6 +56,32 @@ def test_a_file_of_ones_own(tmp_path):
     path.write_text("abs-of-neg: abs(neg(x)) => abs(x)\n")
     assert [r.name for r in load_rules(path)] == ["abs-of-neg"]
     assert len(rule_set(str(path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (b"twice: neg(neg(x)) => x  @ taso#1\n", "rules"),
+        (b"# a == b\n\ntwice: neg(neg(x)) => x\n", "rules"),
+        (b"neg(neg(x)) => x\n", "rules"),
+        (b"", "rules"),
+        (b"\n(relu ?x)=>?x\n", "tensat"),
+        (b"?x=>(relu ?x)\n", "tensat"),
+        (b"relu(input_1)==relu(input_1)tanh(input_1)==input_1", "equations"),
+        (b"input_1==relu(input_1)", "equations"),
+        (b"\x0a\x02\x08\x03", "taso"),
+        (b"\xff\xfe", "taso"),
+    ],
+)
+def test_content_says_which_form_a_file_has(data, form):
+    assert recognise(data) == form
+
+
+def test_an_empty_file_is_no_set_of_rules(tmp_path):
+    for text in ("", "\n \n"):
+        (tmp_path / "none.rules").write_text(text)
+        with pytest.raises(RuleSyntaxError, match=r"none\.rules: the file is empty"):
+            load_rules(tmp_path / "none.rules")
 
 
 def test_unknown_sets():

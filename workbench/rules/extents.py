@@ -6,7 +6,7 @@ same number wherever they are the same expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,7 @@ from workbench.rules.pattern import (
     Term,
     Var,
     Vector,
+    subterms,
 )
 
 
@@ -324,8 +325,9 @@ class Shapes:
             return self._marks(args[0], axis)
         return None
 
-    def learn(self, terms: list[App]) -> None:
+    def learn(self, roots: Sequence[Term]) -> None:
         """Note the ranks that variables have wherever the terms are well-typed."""
+        terms = [t for root in roots for t in subterms(root) if isinstance(t, App)]
         before = -1
         while before != len(self.ranks):
             before = len(self.ranks)

@@ -162,6 +162,9 @@ def _decoded(payload: bytes, where: str) -> Any:
         message = messages()["Rule"].FromString(payload)
     except DecodeError as error:
         raise RuleSyntaxError(f"{where}: no rule is encoded here ({error})") from None
+    if not message.IsInitialized():
+        missing = ", ".join(message.FindInitializationErrors()[:3])
+        raise RuleSyntaxError(f"{where}: no rule is encoded here ({missing} missing)")
     if _unknown(message):
         raise RuleSyntaxError(f"{where}: it has fields that a rule does not have")
     return message

@@ -281,7 +281,8 @@ def _expression(
 
 
 # -- the verifier's equations ---------------------------------------------------------------------
-_WORD: Final = re.compile(r"[A-Za-z0-9_]+")
+#: A variable's number ends where the next equation's name begins.
+_WORD: Final = re.compile(r"input_[0-9]+|[A-Za-z0-9_]+")
 
 
 def load_equations(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
@@ -319,6 +320,10 @@ def _misplaced(name: str, at: int, message: str) -> RuleSyntaxError:
     return RuleSyntaxError(f"{name}, character {at}: {message}")
 
 
+def _found(text: str, at: int) -> str:
+    return repr(text[at]) if text[at:].strip() else "the end"
+
+
 def _equations(text: str, name: str) -> Iterator[tuple[int, _Node, _Node]]:
     at, end = 0, len(text.rstrip())
     while at < end:
@@ -327,8 +332,7 @@ def _equations(text: str, name: str) -> Iterator[tuple[int, _Node, _Node]]:
         start = at
         left, at = _call(text, at, name)
         if not text.startswith("==", at):
-            found = text[at : at + 1].strip() or "the end"
-            raise _misplaced(name, at, f"expected '==', found {found!r}")
+            raise _misplaced(name, at, f"expected '==', found {_found(text, at)}")
         right, at = _call(text, at + 2, name)
         yield start, left, right
 
@@ -336,8 +340,7 @@ def _equations(text: str, name: str) -> Iterator[tuple[int, _Node, _Node]]:
 def _call(text: str, at: int, name: str, depth: int = 0) -> tuple[_Node, int]:
     word = _WORD.match(text, at)
     if word is None:
-        found = text[at : at + 1].strip() or "the end"
-        raise _misplaced(name, at, f"expected a term, found {found!r}")
+        raise _misplaced(name, at, f"expected a term, found {_found(text, at)}")
     start, at = at, word.end()
     if not text.startswith("(", at):
         return _Node(word[0], None, start), at
@@ -350,8 +353,7 @@ def _call(text: str, at: int, name: str, depth: int = 0) -> tuple[_Node, int]:
         if text.startswith(")", at):
             return _Node(word[0], tuple(children), start), at + 1
         if not text.startswith(",", at):
-            found = text[at : at + 1].strip() or "the end"
-            raise _misplaced(name, at, f"expected ',' or ')', found {found!r}")
+            raise _misplaced(name, at, f"expected ',' or ')', found {_found(text, at)}")
 
 
 # -- what Tensat ran with -------------------------------------------------------------------------

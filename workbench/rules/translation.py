@@ -39,7 +39,6 @@ from workbench.rules.pattern import (
     Rule,
     Var,
     Vector,
-    subterms,
 )
 from workbench.rules.pattern import Term as Pattern
 
@@ -388,8 +387,7 @@ class _Translation:
     # -- the whole --------------------------------------------------------------------------------
     def settle(self, roots: Sequence[Pattern]) -> None:
         """Require the ranks that axes were counted with, where the operators' types leave them open."""
-        terms = [t for root in roots for t in subterms(root) if isinstance(t, App)]
-        self.shapes.learn(terms)
+        self.shapes.learn(roots)
         # A variable's rank first: it often settles those of terms.
         for operand, rank in sorted(
             self.ranked, key=lambda r: not isinstance(self.shapes.rank(r[0]), RankOf)
@@ -402,7 +400,7 @@ class _Translation:
             self.require(found, "=", Literal(rank))
             if isinstance(found, RankOf):
                 self.shapes.ranks[found.var] = rank
-                self.shapes.learn(terms)
+                self.shapes.learn(roots)
 
 
 def law(

@@ -18,7 +18,7 @@ import onnx
 import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.files import check_writable, write_atomic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from workbench.ops import ACTIVATIONS, Attr, spec_of
@@ -325,6 +326,7 @@ def _symmetric(rule: Rule) -> bool:
     return forward == canonical(rule.sources[::-1], rule.conditions)
 
 
+@lru_cache(maxsize=4096)
 def compile_rule(rule: Rule, number: int, encoding: Encoding) -> CompiledRule | None:
     """Compile a rule; return None where its guard can never hold under this encoding."""
     c = _Compiler(rule, number, encoding, SymbolicTyping(encoding))

@@ -314,6 +314,18 @@ class Engine:
         raise error
 
     # -- reading ----------------------------------------------------------------------------------
+    def classes(self) -> list[int]:
+        """Return a number for the e-class of every node of the graph: equal where the nodes are equal."""
+        numbers: dict[Any, int] = {}
+        found = [-1] * len(self.program.graph)
+        functions = self.egraph.freeze().functions
+        for name in ("h_", "ht_"):
+            for row in functions[name].rows:
+                at = self.egraph.value_to_i64(row.inputs[0])
+                if at < len(found):
+                    found[at] = numbers.setdefault((name, row.output), len(numbers))
+        return found
+
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
         return snapshot(self)

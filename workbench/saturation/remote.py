@@ -72,6 +72,15 @@ class RemoteEngine:
             raise
         self.start_seconds += time.perf_counter() - began
 
+    def load(self, program: Program) -> None:
+        """Take up another program; a process that runs already is used again."""
+        self.program = replace(program, graph=program.graph.skeleton())
+        self.history = []
+        if self._process is not None:
+            began = time.perf_counter()
+            self.e_nodes, self.e_classes, self.rules_used = self._call("begin", self.program, None)
+            self.start_seconds += time.perf_counter() - began
+
     def kill(self) -> None:
         """End the process at once."""
         process, self._process = self._process, None
@@ -144,3 +153,9 @@ class RemoteEngine:
         """Return the e-graph as columns."""
         self.start()
         return self._call("snapshot", None, None)
+
+    def classes(self) -> list[int]:
+        """Return a number for the e-class of every node of the graph."""
+        self.start()
+        found: list[int] = self._call("classes", None, None)
+        return found

@@ -66,6 +66,7 @@ class Saturation:
         limits: Limits | None = None,
         *,
         profile: bool = False,
+        engine: RemoteEngine | None = None,
     ) -> None:
         self.graph = graph
         self.limits = limits or Limits()
@@ -74,10 +75,11 @@ class Saturation:
         encoding = encoding_for(graph)
         compiled = [compile_rule(rule, i + 1, encoding) for i, rule in enumerate(rules)]
         self.rules = tuple(rules)
-        self._engine = RemoteEngine(
-            Program(graph, encoding, tuple(c for c in compiled if c is not None)),
-            self.limits.memory,
-        )
+        program = Program(graph, encoding, tuple(c for c in compiled if c is not None))
+        # An engine that another saturation has done with is used again: starting one takes longest.
+        self._engine = engine or RemoteEngine(program, self.limits.memory)
+        if engine is not None:
+            engine.load(program)
         self.compile_seconds = time.perf_counter() - began
         self.stop_reason: StopReason | None = None
         self.trace = Trace(
@@ -100,6 +102,11 @@ class Saturation:
         self._halt = threading.Event()
 
     # -- figures ----------------------------------------------------------------------------------
+    @property
+    def engine(self) -> RemoteEngine:
+        """Return the engine, for another saturation to use when this one is done with."""
+        return self._engine
+
     @property
     def engine_seconds(self) -> float:
         """Return the seconds spent on compiling rules and starting the engine."""
@@ -239,6 +246,11 @@ class Saturation:
                     births[step, rules[rule]] += 1
             self.trace.set_births(births)
         return self._egraph
+
+    def classes(self) -> list[int]:
+        """Return for every node of the start graph the number of its e-class: equal for equal nodes."""
+        self.start_engine()
+        return self._engine.classes()
 
     def close(self) -> None:
         """End the engine's process; it starts again when it is needed."""

@@ -48,6 +48,9 @@ def serve(requests: IO[bytes], answers: IO[bytes], memory: int | None = None) ->
                 limit_memory(None)
                 send(answers, ("ok", engine.snapshot()))
                 limit_memory(memory)
+            elif name == "classes":
+                assert engine is not None
+                send(answers, ("ok", engine.classes()))
             else:
                 assert engine is not None
                 send(answers, ("ok", engine.iterate(argument)))

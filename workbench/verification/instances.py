@@ -13,7 +13,8 @@ from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.expressions import evaluate, holds
 from workbench.rules.pattern import App, Rule, Term, Var
 from workbench.verification.linear import LEAST
-from workbench.verification.spaces import Menu, Space, plain, tensor_type
+from workbench.verification.spaces import Space, plain, tensor_type
+from workbench.verification.typings import Menu
 
 
 @dataclass(frozen=True, slots=True)

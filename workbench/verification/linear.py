@@ -38,8 +38,8 @@ class Relation:
 class Linear:
     """Hold a number plus multiples of unknowns.
 
-    Arithmetic simplifies as it goes; ``//`` and ``%`` by a number bring in the quotient and the
-    remainder as new unknowns. Comparisons give a :class:`Relation`, or a boolean where it is decided.
+    Arithmetic simplifies as it goes; ``//`` by a number brings in the quotient as a new
+    unknown. Comparisons give a :class:`Relation`, or a boolean where it is decided.
     """
 
     __slots__ = ("constant", "system", "terms")
@@ -137,7 +137,7 @@ class Linear:
 
 
 #: The least value of an unknown, by what it stands for.
-LEAST: Final = {"extent": 1, "kernel": 1, "rank": 0, "pad": 0, "position": 0, "slack": 0, "quotient": 0}
+LEAST: Final = {"extent": 1, "kernel": 1, "rank": 0, "pad": 0, "position": 0, "quotient": 0}
 
 
 @dataclass(slots=True)
@@ -145,7 +145,8 @@ class System:
     """Own the unknowns and what is required of them.
 
     ``names`` and ``kinds`` are by unknown; ``top`` bounds an unknown from above where it has a bound.
-    ``solved`` expresses unknowns by others; what it does not hold is free.
+    ``solved`` expresses unknowns by others; what it does not hold is free. A quotient is an unknown that
+    follows from its dividend: ``divisions`` holds (dividend, divisor, quotient).
     """
 
     names: list[str] = field(default_factory=list)
@@ -153,6 +154,8 @@ class System:
     top: dict[int, int] = field(default_factory=dict)
     solved: dict[int, Linear] = field(default_factory=dict)
     relations: list[Relation] = field(default_factory=list)
+    divisions: list[tuple[Linear, int, int]] = field(default_factory=list)
+    _plan: list[tuple[int, Linear, int]] | None = None
 
     def fresh(self, name: str, kind: str, top: int | None = None) -> Linear:
         """Return a new unknown."""
@@ -178,6 +181,7 @@ class System:
 
     def require(self, condition: bool | Relation) -> None:
         """Add a requirement; raise :class:`Inconsistent` where it cannot hold."""
+        self._plan = None
         if isinstance(condition, Relation) and condition.kind == "=":
             self.equate(condition.linear)
         elif isinstance(condition, Relation):
@@ -189,6 +193,17 @@ class System:
         elif not condition:
             raise Inconsistent("a requirement is false")
 
+    def check(self) -> None:
+        """Look at all requirements again; raise :class:`Inconsistent` where one cannot hold any more."""
+        kept: list[Relation] = []
+        for relation in self.relations:
+            reduced = self.reduce(relation.linear)
+            if reduced.terms:
+                kept.append(Relation(relation.kind, reduced))
+            elif not Relation(relation.kind, reduced).holds({}):
+                raise Inconsistent("a requirement is false")
+        self.relations = kept
+
     def equate(self, linear: Linear) -> None:
         """Require that an expression is zero."""
         reduced = self.reduce(linear)
@@ -196,9 +211,9 @@ class System:
             if reduced.constant != 0:
                 raise Inconsistent("two numbers differ")
             return
-        # An unknown with factor 1 is expressed by whole multiples of the others. Quotients go first:
-        # they follow from extents, not the other way round; ranks and extents stay free.
-        order = {"quotient": 0, "slack": 1, "position": 2, "extent": 3, "rank": 3, "pad": 4, "kernel": 5}
+        # An unknown with factor 1 is expressed by whole multiples of the others. Quotients go last:
+        # they follow from the extents that are divided.
+        order = {"position": 0, "extent": 1, "rank": 1, "pad": 2, "kernel": 3, "quotient": 4}
         pivot = min(
             reduced.terms,
             key=lambda u: (abs(reduced.terms[u]) != 1, order[self.kinds[u]], -u),
@@ -226,26 +241,68 @@ class System:
             return known // by, known % by
         if by == 1:
             return known, 0
+        for dividend, divisor, unknown in self.divisions:
+            if divisor == by and not self.reduce(known - dividend).terms and known - dividend == 0:
+                quotient = Linear(self, 0, {unknown: 1})
+                return quotient, known - quotient * by
         quotient = self.fresh(f"({linear!r}) // {by}", "quotient")
-        remainder = self.fresh(f"({linear!r}) % {by}", "slack", by - 1)
-        self.equate(linear - by * quotient - remainder)
-        return quotient, remainder
+        self.divisions.append((known, by, len(self.names) - 1))
+        return quotient, known - quotient * by
 
     def free(self) -> list[int]:
-        """Return the unknowns that nothing determines, in order of their making."""
-        return [u for u in range(len(self.names)) if u not in self.solved]
+        """Return the unknowns that nothing determines, in order of their making.
+
+        A quotient follows from its dividend, unless the dividend itself is expressed by the quotient.
+        """
+        known = [u for u, kind in enumerate(self.kinds) if u not in self.solved and kind != "quotient"]
+        found = set(known)
+        waiting = {u: self.reduce(d).terms for d, _, u in self.divisions if u not in self.solved}
+        while waiting:
+            ready = [u for u, terms in waiting.items() if found.issuperset(terms)]
+            if not ready:
+                ready = [next(iter(waiting))]
+                known += ready
+            found.update(ready)
+            for u in ready:
+                del waiting[u]
+        return known
 
     def complete(self, values: Mapping[int, int]) -> dict[int, int] | None:
         """Return the values of all unknowns from those of the free ones; None where that is no solution."""
+        if self._plan is None:
+            self.check()
+            self._plan = self._ordered()
         found: dict[int, Number] = dict(values)
-        for unknown in self.solved:
-            linear = self.reduce(self.solved[unknown])
-            found[unknown] = linear.value(found)
-        for unknown, value in found.items():
-            if value != int(value) or value < LEAST[self.kinds[unknown]]:
+        for unknown, linear, divisor in self._plan:
+            value = linear.value(found)
+            if divisor:
+                if unknown in found:
+                    if not 0 <= value - divisor * found[unknown] < divisor:
+                        return None
+                    continue
+                value //= divisor
+            elif value != int(value):
                 return None
-            if value > self.top.get(unknown, 1 << 60):
+            if not LEAST[self.kinds[unknown]] <= value <= self.top.get(unknown, 1 << 60):
                 return None
+            found[unknown] = int(value)
         if not all(r.holds(found) for r in self.relations):
             return None
-        return {u: int(v) for u, v in found.items()}
+        return found  # type: ignore[return-value]
+
+    def _ordered(self) -> list[tuple[int, Linear, int]]:
+        """Return how unknowns follow from the free ones, step by step: (unknown, expression, divisor)."""
+        plan: list[tuple[int, Linear, int]] = []
+        found = set(self.free())
+        waiting = [(u, self.reduce(linear), 0) for u, linear in self.solved.items()]
+        waiting += [(u, self.reduce(d), by) for d, by, u in self.divisions if u not in self.solved]
+        while waiting:
+            ready = [step for step in waiting if found.issuperset(step[1].terms)]
+            if not ready:
+                raise Inconsistent("the unknowns depend on each other in a circle")
+            plan += ready
+            found.update(step[0] for step in ready)
+            waiting = [step for step in waiting if step[0] not in found]
+        # Quotients that equations determine are checked against their dividends.
+        plan += [(u, self.reduce(d), by) for d, by, u in self.divisions]
+        return plan

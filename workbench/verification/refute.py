@@ -30,7 +30,8 @@ from workbench.verification.exact import (
 )
 from workbench.verification.instances import Ground, Instance, instance_of, options, sample
 from workbench.verification.linear import Inconsistent, NotLinear
-from workbench.verification.spaces import Menu, Space, open_space
+from workbench.verification.spaces import Space, open_space
+from workbench.verification.typings import Menu
 
 #: The first draws are among these: a counterexample found here is small already.
 TINY: Final = Menu(
@@ -183,7 +184,7 @@ def search(
         space: Space | None = None
         values: dict[int, int] | None = None
         try:
-            if curved < 12 or found.draws and curved < found.tries // 2:
+            if curved < 12 or (found.draws and curved < found.tries // 2):
                 space = open_space(rule, RandomChoices(rng), menu)
                 values = sample(space, rng, menu)
                 if values is None:

@@ -8,17 +8,18 @@ sequence of decisions gives a family of instances with a number of free extents.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.ops import ACTIVATIONS, Attr, TensorType, TypeMismatch, spec_of
+from workbench.ops import Attr, TensorType, TypeMismatch, spec_of
 from workbench.rules.pattern import (
     App,
     Arith,
     AttrVar,
     Compare,
     DimOf,
+    DtypeOf,
     Literal,
     RankOf,
     Rule,
@@ -29,181 +30,7 @@ from workbench.rules.pattern import (
 )
 from workbench.verification.choices import Choices
 from workbench.verification.linear import Inconsistent, Linear, NotLinear, System
-
-#: Axes of a type; extents before a tensor's first axis are 1.
-AXES: Final = 4
-DTYPE: Final = "float32"
-
-
-@dataclass(frozen=True, slots=True)
-class Menu:
-    """List what the decisions choose among; an option that stands twice is taken twice as often.
-
-    ``extents``, ``kernels`` and ``pads`` are values of free unknowns; ``broadcast`` says whether
-    operands may broadcast, ``members`` how many an ``each`` rule merges.
-    """
-
-    ranks: tuple[int, ...] = (2, 4, 4, 3, 1, 0)
-    strides: tuple[tuple[int, int], ...] = ((1, 1), (1, 1), (2, 2), (1, 2), (2, 1))
-    dilations: tuple[tuple[int, int], ...] = ((1, 1), (1, 1), (1, 1), (2, 1), (2, 2))
-    groups: tuple[int, ...] = (1, 1, 2, 2, 3)
-    acts: tuple[str, ...] = ("none", "relu")
-    flags: tuple[int, ...] = (0, 1)
-    steps: tuple[int, ...] = (1, 1, 2)
-    eps: tuple[float, ...] = (0.5, 0.25)
-    numbers: tuple[float, ...] = (0.0, 1.0, -2.0)
-    members: tuple[int, ...] = (2, 3)
-    extents: tuple[int, ...] = (1, 2, 2, 3, 3, 4, 5)
-    kernels: tuple[int, ...] = (1, 1, 3, 3, 2)
-    pads: tuple[int, ...] = (0, 0, 1, 1, 2)
-    broadcast: bool = True
-
-
-#: What every instance of which is tried for an axiom: few options, small extents.
-SMALL: Final = Menu(
-    ranks=(1, 2, 3, 4),
-    strides=((1, 1), (2, 1)),
-    dilations=((1, 1), (1, 2)),
-    groups=(1, 2),
-    acts=("none", "relu"),
-    steps=(1, 2),
-    eps=(0.5,),
-    numbers=(0.0,),
-    members=(2,),
-    extents=(1, 2),
-    kernels=(1, 2, 3),
-    pads=(0, 1),
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SpaceType:
-    """Hold a tensor's type: its rank and the extents of its last axes."""
-
-    rank: Any
-    dims: tuple[Any, ...]
-
-    def __str__(self) -> str:
-        return f"[{', '.join(map(str, self.dims))}]"
-
-
-class SpaceTyping:
-    """Run type rules on :class:`SpaceType`: requirements go into the system, alternatives are decided."""
-
-    def __init__(self, system: System, choices: Choices, menu: Menu) -> None:
-        self.system = system
-        self.choices = choices
-        self.menu = menu
-        #: Whether operands broadcast somewhere in this family of instances.
-        self.broadcasts = False
-
-    def rank(self, x: SpaceType) -> Any:
-        return x.rank
-
-    def dim(self, x: SpaceType, axis: int) -> Any:
-        return x.dims[axis] if -axis <= AXES else 1
-
-    def with_dim(self, x: SpaceType, axis: int, extent: Any) -> SpaceType:
-        self.require_axis(x, axis)
-        dims = list(x.dims)
-        dims[axis] = extent
-        return SpaceType(x.rank, tuple(dims))
-
-    def with_dtype(self, x: SpaceType, dtype: Any) -> SpaceType:
-        return x
-
-    def tensor(self, like: SpaceType, *dims: Any) -> SpaceType:
-        return self.constant(DTYPE, *dims)
-
-    def constant(self, dtype: Any, *dims: Any) -> SpaceType:
-        if len(dims) > AXES:
-            raise Inconsistent(f"more than {AXES} axes")
-        return SpaceType(len(dims), (1,) * (AXES - len(dims)) + tuple(dims))
-
-    def with_shape(self, x: SpaceType, shape: Any) -> SpaceType:
-        return self.tensor(x, *shape)
-
-    def constant_of_shape(self, dtype: Any, shape: Any) -> SpaceType:
-        return self.constant(dtype, *shape)
-
-    def permute(self, x: SpaceType, perm: Sequence[int]) -> SpaceType:
-        self.require(x.rank == len(perm), "a permutation fits its operand's rank")
-        dims = x.dims[AXES - len(perm) :]
-        return self.tensor(x, *(dims[p] for p in perm))
-
-    def elements(self, x: SpaceType) -> Any:
-        product: Any = 1
-        for d in x.dims:
-            product = product * d
-        return product
-
-    def broadcast(self, x: SpaceType, y: SpaceType, keep: int = 0) -> SpaceType:
-        axes = range(AXES - keep)
-        if isinstance(y.rank, int) and y.rank == 0 and not keep:
-            return x
-        if not self.menu.broadcast or self.choices.pick(("alike", "alike", "broadcast")) == "alike":
-            self.require(x.rank == y.rank, "the ranks agree")
-            for i in axes:
-                self.require(x.dims[i] == y.dims[i], "the extents agree")
-            return x
-        self.broadcasts = True
-        rank = x.rank
-        order = self.choices.pick(("equal", "less", "more"))
-        if order == "equal":
-            self.require(x.rank == y.rank, "the ranks agree")
-        elif order == "less":
-            self.require(x.rank < y.rank, "the left operand has fewer axes")
-            rank = y.rank
-        else:
-            self.require(x.rank > y.rank, "the left operand has more axes")
-        dims = list(x.dims)
-        for i in axes:
-            a, b = x.dims[i], y.dims[i]
-            if a is b or (isinstance(a, int) and a == 1):
-                dims[i] = b
-                continue
-            if isinstance(b, int) and b == 1:
-                continue
-            case = self.choices.pick(("equal", "left", "right"))
-            if case == "left":
-                self.require(a == 1, "the left operand broadcasts")
-                dims[i] = b
-            else:
-                self.require(b == (a if case == "equal" else 1), "the right operand broadcasts")
-        return SpaceType(rank, tuple(dims))
-
-    def maximum(self, a: Any, b: Any) -> Any:
-        if isinstance(a, int) and isinstance(b, int):
-            return max(a, b)
-        if self.choices.pick(("left", "right")) == "left":
-            self.require(a >= b, "the left number is the larger one")
-            return a
-        self.require(a < b, "the right number is the larger one")
-        return b
-
-    def require(self, condition: Any, message: str) -> None:
-        self.system.require(condition)
-
-    def require_same(self, x: SpaceType, y: SpaceType, message: str) -> None:
-        self.require(x.rank == y.rank, message)
-        for a, b in zip(x.dims, y.dims, strict=True):
-            self.require(a == b, message)
-
-    def require_same_dtype(self, x: SpaceType, y: SpaceType) -> None:
-        """Accept: the tensors of an instance have one element type."""
-
-    def require_float(self, x: SpaceType) -> None:
-        """Accept: the tensors of an instance are floating-point."""
-
-    def require_number(self, x: SpaceType) -> None:
-        """Accept: the tensors of an instance are floating-point."""
-
-    def require_axis(self, x: SpaceType, axis: int) -> None:
-        self.require(x.rank >= -axis, "the axis exists")
-
-    def concrete(self, what: str) -> None:
-        raise NotLinear(what)
-
+from workbench.verification.typings import AXES, DTYPE, Menu, SpaceType, SpaceTyping, known
 
 #: Attributes that are unknowns of the system, by name: what they stand for.
 _UNKNOWN: Final = {
@@ -389,8 +216,9 @@ class Space:
             return self.typing.dim(self.variable(expr.var), expr.axis)
         if isinstance(expr, RankOf):
             return self.variable(expr.var).rank
-        if not isinstance(expr, Arith):
-            return DTYPE  # the element type of a variable
+        if isinstance(expr, DtypeOf):
+            return DTYPE
+        assert isinstance(expr, Arith), expr
         left, right = self.value(expr.left, attr), self.value(expr.right, attr)
         if expr.operator == "compose":
             if len(left) != len(right):
@@ -410,7 +238,11 @@ class Space:
         if sign == "min":
             return left + right - self.typing.maximum(left, right)
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
-            # Channels divided by the columns of a weight: the groups, a number that is decided.
+            # Channels divided by the columns of a weight are the groups: a number that is decided,
+            # unless one is a multiple of the other whatever the extents are.
+            ratio = _ratio(left, right)
+            if ratio is not None:
+                return ratio
             known = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
             number = self.typing.choices.pick(tuple(known))
             self.typing.require(left == right * number, "the division is exact")
@@ -436,16 +268,19 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     """
     space = Space(rule, SpaceTyping(System(), choices, menu))
     lefts: list[SpaceType] = []
-    # Ranks that a condition fixes are known before typing starts: a scalar operand is no decision.
-    for condition in rule.conditions:
-        sides = (condition.left, condition.right)
-        if all(isinstance(s, RankOf | Literal) for s in sides) and condition.relation == "=":
-            space.condition(condition)
-            for side in sides:
-                if isinstance(side, RankOf):
-                    _fix_rank(space, side.var)
     if rule.each:
         space.members = choices.pick(menu.members)
+    for term in (t for source in rule.sources for t in subterms(source)):
+        if isinstance(term, Var):
+            for name in [f"{term.name}#{i}" for i in range(space.members)] if term.starred else [term.name]:
+                space.variable(name)
+    # What conditions say of ranks and extents alone is known before typing starts: an operand that
+    # is a scalar, or one number per channel, is no alternative.
+    for condition in rule.conditions:
+        if condition.relation == "=" and _plain(condition.left) and _plain(condition.right):
+            space.condition(condition)
+    _fix_ranks(space)
+    if rule.each:
         lefts = [space.type_of(rule.sources[0], source=True, member=i) for i in range(space.members)]
     else:
         lefts = [space.type_of(source, source=True) for source in rule.sources]
@@ -463,45 +298,51 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
         for source, target, left in zip(rule.sources, rule.targets, lefts, strict=True):
             if source != target:
                 typing.require_same(left, space.type_of(target, source=False), "both sides have one type")
-    _decide_ranks(space)
+    _decide(space)
     return space
 
 
-def _fix_rank(space: Space, name: str) -> None:
-    kind = space.variables[name]
-    rank = kind.rank.reduced()
-    if not isinstance(rank, Linear):
-        dims = tuple(1 if i < AXES - rank else d for i, d in enumerate(kind.dims))
-        space.variables[name] = SpaceType(int(rank), dims)
+def _ratio(left: Any, right: Linear) -> int | None:
+    above, below = known(left), known(right)
+    if not isinstance(above, Linear):
+        return None
+    unknown, factor = next(iter(below.terms.items()))
+    ratio = above.terms.get(unknown, 0) / factor
+    return (
+        int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == below * int(ratio)) is True else None
+    )
 
 
-def _decide_ranks(space: Space) -> None:
+def _plain(expr: Any) -> bool:
+    if isinstance(expr, Arith):
+        return expr.operator in "+-*" and _plain(expr.left) and _plain(expr.right)
+    return isinstance(expr, Literal | DimOf | RankOf)
+
+
+def _fix_ranks(space: Space) -> None:
     # An axis that a tensor does not have has extent 1: the type vectors are aligned at the right.
-    for name in list(space.variables):
-        kind = space.variables[name]
-        rank = kind.rank.reduced() if isinstance(kind.rank, Linear) else kind.rank
-        if isinstance(rank, Linear):
-            rank = space.typing.choices.pick(space.typing.menu.ranks)
-            space.typing.require(kind.rank == rank, "a rank")
-        for i in range(AXES - int(rank)):
-            space.typing.require(kind.dims[i] == 1, "no such axis")
-    for relation in space.system.relations:
-        if all(space.system.kinds[u] == "rank" for u in relation.linear.terms):
-            space.system.require(_again(relation.kind, relation.linear))
+    for kind in space.variables.values():
+        rank = known(kind.rank)
+        if not isinstance(rank, Linear):
+            for i in range(AXES - rank):
+                space.typing.require(kind.dims[i] == 1, "no such axis")
 
 
-def _again(kind: str, linear: Linear) -> Any:
-    return linear == 0 if kind == "=" else linear != 0 if kind == "!=" else linear >= 0
-
-
-def variables_of(rule: Rule) -> list[str]:
-    """Return a rule's tensor variables in order of appearance."""
-    names: dict[str, None] = {}
-    for source in rule.sources:
-        for term in subterms(source):
-            if isinstance(term, Var):
-                names.setdefault(term.name)
-    return list(names)
+def _decide(space: Space) -> None:
+    """Settle broadcasting and the ranks that are open."""
+    typing = space.typing
+    _fix_ranks(space)
+    while typing.pending:
+        while typing.forced():
+            _fix_ranks(space)
+        if typing.pending:
+            typing.settle()
+            _fix_ranks(space)
+    for kind in space.variables.values():
+        if isinstance(known(kind.rank), Linear):
+            typing.require(kind.rank == typing.choices.pick(typing.menu.ranks), "a rank")
+    _fix_ranks(space)
+    space.system.check()
 
 
 def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
@@ -520,6 +361,3 @@ def plain(x: Any, values: dict[int, int]) -> Any:
     if isinstance(x, tuple):
         return tuple(plain(v, values) for v in x)
     return int(x.value(values)) if isinstance(x, Linear) else x
-
-
-__all__ = ["ACTIVATIONS", "SMALL", "Menu", "Space", "open_space"]

@@ -1,0 +1,287 @@
+"""Prove rules in batch: the sides of all of them in one typed e-graph, axioms applied round by round.
+
+A rule is proved at a generic instance: extents are distinct primes wherever its typing leaves them open,
+so that what the axioms' guards find equal there is equal in every instance. Alternatives that are no
+number (activation, one group or several, rank) are separate cases, and all of them have to be proved.
+The method is Tensat's, whose verifier has neither types nor shapes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final
+
+from workbench.ops import TypeMismatch
+from workbench.rules.pattern import App, Rule, subterms
+from workbench.rules.ruleset import RuleSet, library, load_rules
+from workbench.saturation import Limits, Saturation
+from workbench.saturation.remote import RemoteEngine
+from workbench.trace import StopReason
+from workbench.verification.choices import Choices, Enumeration, RandomChoices
+from workbench.verification.instances import Ground, Instance, instance_of
+from workbench.verification.linear import Inconsistent, NotLinear
+from workbench.verification.spaces import Space, open_space
+from workbench.verification.typings import Menu
+
+#: Alternatives that are proved one by one; extents and the like are filled in generically.
+GENERIC: Final = Menu(
+    ranks=(1, 2, 3, 4),
+    strides=((2, 3),),
+    dilations=((3, 2),),
+    groups=(1, 5, 6),
+    acts=("none", "relu", "sigmoid", "tanh"),
+    flags=(0, 1),
+    steps=(1, 3),
+    eps=(0.5, 0.25),
+    numbers=(0.0, 0.375),
+    members=(2, 3),
+    broadcast=False,
+)
+#: More cases than these are sampled.
+CASES: Final = 24
+#: Cases in which operands broadcast, drawn at random.
+BROADCASTING: Final = 8
+_SPREADING: Final = frozenset({"add", "sub", "mul", "div", "max", "min", "pow", "matmul"})
+#: Generic numbers tried for a family of instances before it is taken for empty.
+ATTEMPTS: Final = 16
+_PRIMES: Final = [p for p in range(11, 1000) if all(p % q for q in range(2, 32) if q < p)]
+
+
+@lru_cache(maxsize=1)
+def axioms() -> RuleSet:
+    """Return the axioms of the library."""
+    return load_rules(library() / "axioms.rules")
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Hold the generic instances of a rule; ``complete`` says that no alternative was left out."""
+
+    instances: tuple[Instance, ...]
+    complete: bool
+    reason: str = ""
+
+
+def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
+    """Return one generic instance for every alternative of a rule's typing, at most ``limit``."""
+    found: list[Instance] = []
+    walk = Enumeration()
+    complete, reason = True, ""
+    for _ in range(40 * limit):
+        try:
+            instance = _generic(rule, walk, GENERIC)
+            if instance is not None:
+                found.append(instance)
+        except NotLinear as error:
+            complete, reason = False, str(error)
+        except (Inconsistent, TypeMismatch):
+            pass
+        if not walk.advance():
+            break
+        if len(found) > limit:
+            complete = False
+            found = _drawn(rule, GENERIC, limit)
+            break
+    else:
+        complete = False
+    if broadcast and any(
+        isinstance(t, App) and t.op in _SPREADING for s in rule.sources for t in subterms(s)
+    ):
+        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING)
+    return Cases(tuple(found), complete, reason)
+
+
+def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
+    """Return generic instances of alternatives drawn at random; with broadcasting where the menu has it."""
+    rng = random.Random(count)
+    drawn: list[Instance] = []
+    for _ in range(15 * count):
+        if len(drawn) >= count:
+            break
+        try:
+            instance = _generic(rule, RandomChoices(rng), menu)
+        except (NotLinear, Inconsistent, TypeMismatch):
+            continue
+        if instance is not None and (instance.broadcasts or not menu.broadcast):
+            drawn.append(instance)
+    return drawn
+
+
+def _generic(rule: Rule, choices: Choices, menu: Menu) -> Instance | None:
+    space = open_space(rule, choices, menu)
+    for attempt in range(ATTEMPTS):
+        values = space.system.complete(_numbers(space, attempt))
+        if values is None:
+            continue
+        instance = instance_of(space, values)
+        Ground().add(instance)
+        return instance
+    return None
+
+
+@lru_cache(maxsize=64)
+def _falling(attempt: int) -> tuple[int, ...]:
+    """Return distinct primes, larger ones first: what slides over an input is smaller than the input."""
+    left = list(_PRIMES)
+    if attempt >= ATTEMPTS // 2:
+        return tuple(random.Random(attempt).sample(left, len(left)))
+    ideal, factor = ((900.0, 0.75), (900.0, 0.6), (400.0, 0.85), (900.0, 0.5))[attempt % 4]
+    found: list[int] = []
+    while left and len(found) < 60:
+        found.append(min(left, key=lambda p: abs(p - ideal)))
+        left.remove(found[-1])
+        ideal *= factor
+    return tuple(found)
+
+
+def _numbers(space: Space, attempt: int) -> dict[int, int]:
+    rng = random.Random(attempt)
+    primes = iter(_falling(attempt))
+    small = rng.sample(range(1, 8), 7)
+    numbers: dict[int, int] = {}
+    for k, unknown in enumerate(space.system.free()):
+        kind = space.system.kinds[unknown]
+        if kind in ("extent", "quotient"):
+            number = next(primes)
+        elif kind == "kernel":
+            number = small[k % 7] + 2
+        elif kind == "pad":
+            number = small[k % 7] % (2 if attempt % 3 == 2 else 4)
+        else:
+            number = small[k % 7]
+        top = space.system.top.get(unknown)
+        numbers[unknown] = number if top is None else min(number, top)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Say how a rule was proved: in how many cases, and by which round the last of them was."""
+
+    cases: int
+    complete: bool
+    round: int
+
+
+@dataclass(slots=True)
+class _Goal:
+    """One case of one rule: pairs of nodes to be found equal."""
+
+    rule: int
+    case: int
+    pairs: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Prover:
+    """Prove many rules at once, one round of axioms a step.
+
+    A pass puts what is unproved into a fresh e-graph and applies axioms until all is proved, nothing
+    more can change, or a limit; a further pass follows while one proves something and leaves something.
+    ``rounds`` gives for each case proved the round in which its sides met.
+    """
+
+    rules: Sequence[Rule]
+    axioms: Sequence[Rule]
+    limits: Limits
+    broadcast: bool = True
+    cases: dict[int, Cases] = field(default_factory=dict)
+    rounds: dict[tuple[int, int], int] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    stop_reason: StopReason | None = None
+    seconds: float = 0.0
+    passes: int = 0
+    saturation: Saturation | None = None
+    _goals: list[_Goal] = field(default_factory=list)
+    _met_in_pass: int = 0
+    _engine: RemoteEngine | None = None
+
+    def open_goals(self) -> list[tuple[int, int]]:
+        """Return what is not proved yet: (rule, case)."""
+        found = []
+        for number, rule in enumerate(self.rules):
+            if number in self.dropped:
+                continue
+            if number not in self.cases:
+                self.cases[number] = generic_cases(rule, broadcast=self.broadcast)
+            count = len(self.cases[number].instances)
+            found += [(number, case) for case in range(count) if (number, case) not in self.rounds]
+        return found
+
+    def proof(self, number: int) -> Proof | None:
+        """Return how a rule was proved; None where some case is open or there is none."""
+        cases = self.cases.get(number)
+        if cases is None or not cases.instances:
+            return None
+        rounds = [self.rounds.get((number, case)) for case in range(len(cases.instances))]
+        known = [r for r in rounds if r is not None]
+        if len(known) < len(rounds):
+            return None
+        return Proof(len(known), cases.complete, max(known))
+
+    def begin(self) -> bool:
+        """Start a pass with what is open; return whether there is anything."""
+        began = time.perf_counter()
+        ground = Ground(canonical=True)
+        self._goals = []
+        for number, case in self.open_goals():
+            instance = self.cases[number].instances[case]
+            self._goals.append(_Goal(number, case, ground.add(instance)))
+        self._met_in_pass = 0
+        if not self._goals:
+            return False
+        roots = sorted({i for goal in self._goals for pair in goal.pairs for i in pair})
+        graph = ground.builder.graph([(f"r{i}", i) for i in roots])
+        place = dict(zip(roots, graph.output_ids, strict=True))
+        for goal in self._goals:
+            goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
+        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self._engine)
+        self._engine = self.saturation.engine
+        self.passes += 1
+        self.saturation.start_engine()
+        self._check(0)
+        self.seconds += time.perf_counter() - began
+        return True
+
+    def step(self) -> int:
+        """Apply one round of axioms; return how many cases it proved."""
+        began = time.perf_counter()
+        assert self.saturation is not None
+        step = self.saturation.step()
+        met = self._check(step.index)
+        self._met_in_pass += met
+        self.seconds += time.perf_counter() - began
+        return met
+
+    def _check(self, index: int) -> int:
+        assert self.saturation is not None
+        classes = self.saturation.classes()
+        open_, met = [], 0
+        for goal in self._goals:
+            if all(classes[a] == classes[b] for a, b in goal.pairs):
+                self.rounds[goal.rule, goal.case] = index
+                met += 1
+            else:
+                open_.append(goal)
+        self._goals = open_
+        return met
+
+    @property
+    def pass_over(self) -> bool:
+        """Say whether the pass can prove no more."""
+        return not self._goals or self.saturation is None or self.saturation.stop_reason is not None
+
+    @property
+    def productive(self) -> bool:
+        """Say whether a further pass may prove more: this one proved something, and was cut short."""
+        cut = self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
+        return bool(self._goals) and self._met_in_pass > 0 and cut
+
+    def close(self) -> None:
+        """End the engine's process."""
+        if self._engine is not None:
+            self._engine.kill()

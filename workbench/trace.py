@@ -25,6 +25,7 @@ class StopReason(enum.Enum):
     INTERRUPTED = "interrupted"
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
+    FINISHED = "finished"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def test_rules_without_a_form(write):
         "tensat-3: relu(x) => x  @ tensat:3, reversed",
     ]
     assert [(r.index, r.name, r.reason) for r in rejected] == [
-        (2, "tensat-2", "no operator of ours is Tensat's dropout")
+        (1, "tensat-2", "no operator of ours is Tensat's dropout")
     ]
     with pytest.raises(RuleSyntaxError, match=r"1 of 3 laws have no form .* tensat-2: no operator"):
         load_rules(path)

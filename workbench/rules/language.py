@@ -353,7 +353,7 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     """
     rules: list[Rule] = []
     names: set[str] = set()
-    for number, line in _lines(text):
+    for number, line in law_lines(text):
         found = parse_rule(line, file=file, line=number)
         for rule in found:
             if rule.name in names:
@@ -363,7 +363,8 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     return rules
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def law_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the laws of a text with the number of the line each begins on; continued lines are joined."""
     pending, start = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)

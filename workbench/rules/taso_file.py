@@ -111,8 +111,12 @@ def whole(path: Path, rules: Sequence[Rule], rejected: Sequence[Rejected], stric
     return RuleSet(path.stem, tuple(rules))
 
 
-def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]:
-    """Read a file of TASO's substitutions; return the rules and what has no form in our language."""
+def read_taso(path: str | os.PathLike[str], *, tolerant: bool = False) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of TASO's substitutions; return the rules and what has no form in our language.
+
+    With ``tolerant`` a law that is wrong in itself (an operator that does not exist) is rejected too;
+    a file that is broken is refused all the same.
+    """
     file = Path(path)
     data = file.read_bytes()
     if not data:
@@ -129,7 +133,9 @@ def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]
         except Inexpressible as error:
             rejected.append(Rejected(number, name, str(error)))
         except RuleSyntaxError as error:
-            raise RuleSyntaxError(f"{where}: {error}") from None
+            if not tolerant:
+                raise RuleSyntaxError(f"{where}: {error}") from None
+            rejected.append(Rejected(number, name, f"{where}: {error}"))
     return rules, rejected
 
 
@@ -274,6 +280,7 @@ def _parameters(operator: Any, op: str, inputs: int) -> dict[str, Param]:
         raise RuleSyntaxError(f"concat has {inputs} inputs and says otherwise")
     if op == "part" and "count" in params:
         raise RuleSyntaxError("a split has no parameter count")
+    params.pop("op_type", None)  # it repeats what the operator is
     if op == "conv2d":
         # TASO matches a convolution with a kernel of any size.
         params.pop("kernel_h", None)

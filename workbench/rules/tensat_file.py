@@ -190,8 +190,13 @@ def load_tensat(path: str | os.PathLike[str], multi: bool | None = None, *, stri
     return whole(Path(path), rules, rejected, strict)
 
 
-def read_tensat(path: str | os.PathLike[str], multi: bool | None = None) -> tuple[list[Rule], list[Rejected]]:
-    """Read a file of Tensat's rules; return the rules and what has no form in our language."""
+def read_tensat(
+    path: str | os.PathLike[str], multi: bool | None = None, *, tolerant: bool = False
+) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of Tensat's rules; return the rules and what has no form in our language.
+
+    With ``tolerant`` a line that is no rule is rejected, with the line and the reason.
+    """
     file = Path(path)
     text = _text(file)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
@@ -215,11 +220,12 @@ def read_tensat(path: str | os.PathLike[str], multi: bool | None = None) -> tupl
             provenance = (f"{origin}:{number}",)
             rules.append(law(name, sources, targets, provenance, file=file.name, line=lines[start][0]))
         except Inexpressible as error:
-            rejected.append(Rejected(number, name, str(error)))
+            rejected.append(Rejected(start // step, name, str(error)))
         except RuleSyntaxError as error:
-            text = str(error)
-            place = "" if text.startswith(file.name) else f"{file.name}, line {lines[start][0]}: "
-            raise RuleSyntaxError(f"{place}{text}") from None
+            place = "" if str(error).startswith(file.name) else f"{file.name}, line {lines[start][0]}: "
+            if not tolerant:
+                raise RuleSyntaxError(f"{place}{error}") from None
+            rejected.append(Rejected(start // step, name, f"{place}{error}"))
     return rules, rejected
 
 
@@ -295,8 +301,14 @@ def load_equations(path: str | os.PathLike[str], *, strict: bool = True) -> Rule
     return whole(Path(path), rules, rejected, strict)
 
 
-def read_equations(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]:
-    """Read a file of equations; return the rules and what has no form in our language."""
+def read_equations(
+    path: str | os.PathLike[str], *, tolerant: bool = False
+) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of equations; return the rules and what has no form in our language.
+
+    With ``tolerant`` an equation of wrong operators is rejected too; equations stand without separators,
+    so that a wrong sign anywhere breaks the file.
+    """
     file = Path(path)
     rules: list[Rule] = []
     rejected: list[Rejected] = []
@@ -310,7 +322,10 @@ def read_equations(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejec
             rejected.append(Rejected(number, name, str(error)))
         except RuleSyntaxError as error:
             text = str(error)
-            raise (error if text.startswith(file.name) else _misplaced(file.name, at, text)) from None
+            placed = error if text.startswith(file.name) else _misplaced(file.name, at, text)
+            if not tolerant:
+                raise placed from None
+            rejected.append(Rejected(number, name, str(placed)))
     if not rules and not rejected:
         raise RuleSyntaxError(f"{file.name}: the file is empty")
     return rules, rejected

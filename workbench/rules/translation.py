@@ -380,9 +380,8 @@ class _Translation:
         rank = self.ranks.of(term)
         extents = [place.at(axis) for axis in range(-(rank or 0), 0)]
         known = [e for e in extents if e is not None]
-        if rank is None or len(known) < rank:
-            raise Inexpressible("nothing says which shape ones on the right-hand side have")
-        return vector(*known)
+        # Where nothing says how many axes they have, a single one that broadcasts does the same.
+        return vector(*known) if rank is not None and len(known) == rank else Literal(())
 
     # -- the whole --------------------------------------------------------------------------------
     def settle(self, roots: Sequence[Pattern]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.graph import GraphBuilder
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.expressions import evaluate, holds
-from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+from workbench.rules.pattern import AttrVar, Literal, Rule, Term, Var, Vector
 from workbench.verification.instances import Ground, Instance
 from workbench.verification.refute import text_of
 

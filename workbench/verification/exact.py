@@ -204,6 +204,8 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     result = np.asarray(result, dtype=object)
     if kind == "digits":
         return _each(_digits, result)
+    if not operands:
+        return _each(Fraction, result)  # a constant of whole numbers
     if any(isinstance(e, float) for e in result.flat):
         raise Inexact(f"{node.op} leaves the fractions")
     return _each(Fraction, result)

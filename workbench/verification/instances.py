@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -12,8 +12,9 @@ from workbench.graph import GraphBuilder
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.expressions import evaluate, holds
 from workbench.rules.pattern import App, Rule, Term, Var
-from workbench.verification.linear import LEAST
-from workbench.verification.spaces import Space, plain, tensor_type
+from workbench.verification.choices import RandomChoices
+from workbench.verification.linear import LEAST, Inconsistent
+from workbench.verification.spaces import Space, open_space, plain, tensor_type
 from workbench.verification.typings import Menu
 
 
@@ -184,3 +185,33 @@ class _Grounding:
             rights.append(builder.op("slice", whole, axis=axis, start=start, stop=stop))
             start = stop
         return rights
+
+
+def broadcasting_mismatch(rule: Rule, seed: int = 0, tries: int = 60) -> str:
+    """Return an instance whose left-hand side broadcasts and whose right-hand side has another type.
+
+    Such a rule is no counterexample, but a system that applies it without looking at types breaks. The
+    text names the shapes; it is empty where no such instance was met.
+    """
+    rng = random.Random(seed)
+    menu = Menu()
+    left_only = replace(rule, targets=rule.sources)
+    for _ in range(tries):
+        try:
+            space = open_space(left_only, RandomChoices(rng), menu)
+        except (Inconsistent, TypeMismatch):
+            continue
+        values = sample(space, rng, menu, 6) if space.typing.broadcasts else None
+        if values is None:
+            continue
+        instance = replace(instance_of(space, values), rule=rule)
+        try:
+            Ground().add(replace(instance, rule=left_only))
+        except TypeMismatch:
+            continue
+        try:
+            Ground().add(instance)
+        except TypeMismatch as error:
+            shapes = ", ".join(f"{n}{list(t.shape)}" for n, t in instance.types.items())
+            return f"{shapes}: {error}"
+    return ""

@@ -204,6 +204,19 @@ class System:
                 raise Inconsistent("a requirement is false")
         self.relations = kept
 
+    def bounds(self) -> dict[int, int]:
+        """Return upper bounds of free unknowns, as far as a requirement on one alone gives them."""
+        found: dict[int, int] = {}
+        free = set(self.free())
+        for relation in self.relations:
+            linear = self.reduce(relation.linear)
+            if relation.kind == ">=" and len(linear.terms) == 1:
+                ((unknown, factor),) = linear.terms.items()
+                if factor < 0 and unknown in free:
+                    top = int(linear.constant // -factor)
+                    found[unknown] = min(top, found.get(unknown, top))
+        return found
+
     def equate(self, linear: Linear) -> None:
         """Require that an expression is zero."""
         reduced = self.reduce(linear)

@@ -40,6 +40,7 @@ GENERIC: Final = Menu(
     numbers=(0.0, 0.375),
     members=(2, 3),
     broadcast=False,
+    decide_few=True,
 )
 #: More cases than these are sampled.
 CASES: Final = 24
@@ -93,6 +94,12 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     ):
         found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING)
     return Cases(tuple(found), complete, reason)
+
+
+def spreads(rule: Rule) -> bool:
+    """Say whether a rule has operators whose operands may broadcast."""
+    terms = (t for source in rule.sources for t in subterms(source))
+    return any(isinstance(t, App) and t.op in _SPREADING for t in terms)
 
 
 def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
@@ -150,7 +157,7 @@ def _numbers(space: Space, attempt: int) -> dict[int, int]:
         elif kind == "kernel":
             number = small[k % 7] + 2
         elif kind == "pad":
-            number = small[k % 7] % (2 if attempt % 3 == 2 else 4)
+            number = small[k % 7] % (4, 4, 2)[attempt % 3]
         else:
             number = small[k % 7]
         top = space.system.top.get(unknown)

@@ -29,9 +29,11 @@ from workbench.rules.pattern import (
     subterms,
 )
 from workbench.verification.choices import Choices
-from workbench.verification.linear import Inconsistent, Linear, NotLinear, System
+from workbench.verification.linear import LEAST, Inconsistent, Linear, NotLinear, System
 from workbench.verification.typings import AXES, DTYPE, Menu, SpaceType, SpaceTyping, known
 
+#: An unknown with a bound below this has so few values that each is a case of its own.
+FEW: Final = 4
 #: Attributes that are unknowns of the system, by name: what they stand for.
 _UNKNOWN: Final = {
     "pads": "pad",
@@ -197,6 +199,8 @@ class Space:
                 value = self.value(given[attr.name], attr)
                 if attr.kind == "ints" and not isinstance(value, tuple):
                     value = (value,) * attr.length
+                if attr.name in ("groups", "count") and isinstance(known(value), Linear):
+                    value = self.number(value)
                 values[attr.name] = value
             elif term.row is not None and attr.name in self.rows.get(term.row, {}):
                 values[attr.name] = self.rows[term.row][attr.name]
@@ -243,13 +247,17 @@ class Space:
             ratio = _ratio(left, right)
             if ratio is not None:
                 return ratio
-            known = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
-            number = self.typing.choices.pick(tuple(known))
-            self.typing.require(left == right * number, "the division is exact")
-            return number
+            return self.number(left, right)
         result = _ARITH[sign](left, right)
         reduced = result.reduced() if isinstance(result, Linear) else result
         return int(reduced) if not isinstance(reduced, Linear) and reduced == int(reduced) else result
+
+    def number(self, value: Any, unit: Any = 1) -> int:
+        """Decide which multiple of ``unit`` an expression is: groups are numbers, not unknowns."""
+        options = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
+        number = self.typing.choices.pick(tuple(options))
+        self.typing.require(value == unit * number, "a multiple")
+        return number
 
     def condition(self, condition: Compare) -> None:
         """Require a condition of the rule."""
@@ -343,6 +351,14 @@ def _decide(space: Space) -> None:
             typing.require(kind.rank == typing.choices.pick(typing.menu.ranks), "a rank")
     _fix_ranks(space)
     space.system.check()
+    while typing.menu.decide_few:
+        few = next(((u, top) for u, top in space.system.bounds().items() if top < FEW), None)
+        if few is None:
+            break
+        unknown = Linear(space.system, 0, {few[0]: 1})
+        least = LEAST[space.system.kinds[few[0]]]
+        typing.require(unknown == typing.choices.pick(tuple(range(least, few[1] + 1))), "one of few")
+        space.system.check()
 
 
 def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:

@@ -19,7 +19,8 @@ class Menu:
     """List what the decisions choose among; an option that stands twice is taken twice as often.
 
     ``extents``, ``kernels`` and ``pads`` are values of free unknowns; ``broadcast`` says whether
-    operands may broadcast, ``members`` how many an ``each`` rule merges.
+    operands may broadcast, ``members`` how many an ``each`` rule merges. With ``decide_few`` every value of
+    an unknown that has only few is an alternative of its own.
     """
 
     ranks: tuple[int, ...] = (2, 4, 4, 3, 1, 0)
@@ -36,6 +37,7 @@ class Menu:
     kernels: tuple[int, ...] = (1, 1, 3, 3, 2)
     pads: tuple[int, ...] = (0, 0, 1, 1, 2)
     broadcast: bool = True
+    decide_few: bool = False
 
 
 #: What every instance of which is tried for an axiom: few options, small extents.
@@ -70,6 +72,18 @@ def known(x: Any) -> Any:
     """Return a number where an expression has only one value left, else what it still depends on."""
     reduced = x.reduced() if isinstance(x, Linear) else x
     return reduced if isinstance(reduced, Linear) else int(reduced)
+
+
+class _Product:
+    """Stand for a product of unknowns: it stays below any bound on sizes, and equals nothing known."""
+
+    def __le__(self, other: Any) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        raise NotLinear("a product of two unknowns")
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(slots=True)
@@ -131,7 +145,10 @@ class SpaceTyping:
     def elements(self, x: SpaceType) -> Any:
         product: Any = 1
         for d in x.dims:
-            product = product * d
+            try:
+                product = product * d
+            except NotLinear:
+                return _Product()
         return product
 
     def broadcast(self, x: SpaceType, y: SpaceType, keep: int = 0) -> SpaceType:

@@ -1,0 +1,80 @@
+"""What is known of a rule: a verdict, and the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import law_of
+
+VERDICTS: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Hold the verdict on one rule.
+
+    ``proved``: both sides meet in the e-graph in every case of the rule's typing, and no instance
+    refutes it. ``refuted``: an instance differs in exact arithmetic. ``tested``: neither, on a stated
+    number of instances. ``unknown``: too few instances. ``vacuous``: both sides are the same term.
+    ``rejected``: it is no rule. ``index`` is its place in its file; ``evidence`` is plain data.
+    """
+
+    index: int
+    name: str
+    verdict: str
+    seconds: float
+    evidence: dict[str, Any] = field(default_factory=dict)
+    rule: Rule | None = None
+
+    @property
+    def law(self) -> str:
+        """Return the law as text."""
+        return "" if self.rule is None else law_of(self.rule)
+
+    @property
+    def contradiction(self) -> bool:
+        """Say whether the rule was proved and refuted: a defect in the axioms."""
+        return "contradiction" in self.evidence
+
+    def record(self) -> dict[str, Any]:
+        """Return the verdict as plain data, ready for JSON."""
+        return {
+            "rule": self.index,
+            "name": self.name,
+            "verdict": self.verdict,
+            "seconds": round(self.seconds, 6),
+            "law": self.law,
+            "evidence": self.evidence,
+        }
+
+    def reason(self) -> str:
+        """Return the evidence in one line."""
+        known = self.evidence
+        if self.contradiction:
+            return "CONTRADICTION in the axioms: " + str(known["contradiction"])
+        if self.verdict == "proved":
+            text = f"round {known['round']}, {known['cases']} cases"
+            if known.get("axioms"):
+                text += ", by " + ", ".join(known["axioms"])
+            return text + _apart(known)
+        if self.verdict == "refuted":
+            text = str(known["summary"])
+            region = known.get("region")
+            return text + (f"; holds where {region['condition']}" if region else "") + _apart(known)
+        if self.verdict == "tested":
+            bound = known.get("error_bound")
+            shown = f", error ≤ {bound:.1e} each" if bound else ""
+            return f"{known['draws']} instances{shown}; not proved: {known['reason']}" + _apart(known)
+        return str(known.get("reason", ""))
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.verdict}: {self.reason()}"
+
+
+def _apart(known: dict[str, Any]) -> str:
+    apart = known.get("broadcasting")
+    if not apart or apart["verdict"] == "holds":
+        return ""
+    return f"; with broadcasting operands {apart['verdict']}: {apart['summary']}"

@@ -2,8 +2,22 @@
 
 import signal
 
+import pytest
+
 
 def pytest_configure(config):
     # A run in the background of a script inherits an ignored Ctrl-C, and its children with it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Return the folder of TASO's and Tensat's data, or skip."""
+    import os
+    from pathlib import Path
+
+    root = Path(os.environ.get("WORKBENCH_SHARED", Path(__file__).parents[2] / "shared")) / "data"
+    if not root.is_dir():
+        pytest.skip("TASO's and Tensat's data are not here (set WORKBENCH_SHARED)")
+    return root

@@ -159,7 +159,8 @@ class Shapes:
 
     ``scalars`` are operands without axes; ``same`` are windows padded so that at stride 1 the result
     is as large as the input; ``kernels`` are the last two extents that enlarged weights have;
-    ``known`` says what attribute variables stand for; ``ranks`` are those of variables that are known.
+    ``known`` says what attribute variables stand for; ``ranks`` are those of variables that are known;
+    ``alias`` names the variable whose extent another's is wherever the law is well-typed.
     """
 
     scalars: set[Term] = field(default_factory=set)
@@ -167,6 +168,7 @@ class Shapes:
     kernels: dict[App, tuple[IntExpr, IntExpr]] = field(default_factory=dict)
     known: dict[str, IntExpr] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
+    alias: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def _resolved(self, value: AttrExpr) -> IntExpr:
         if isinstance(value, AttrVar):
@@ -198,7 +200,7 @@ class Shapes:
         'dim(v, -1) + dim(w, -1)'
         """
         if isinstance(term, Var):
-            return DimOf(term.name, axis)
+            return DimOf(self.alias.get((term.name, axis), term.name), axis)
         op, args = term.op, term.args
         if op in UNARY:
             return self.extent(args[0], axis)

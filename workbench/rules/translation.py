@@ -24,7 +24,7 @@ from workbench.rules.extents import (
     plus,
     vector,
 )
-from workbench.rules.foreign import SAME, Foreign, Ranks, Term, Variable, fitted, variables
+from workbench.rules.foreign import SAME, Foreign, Ranks, Term, Variable, below, fitted, variables
 from workbench.rules.language import RuleSyntaxError, format_expr, format_rule, parse_rule
 from workbench.rules.pattern import (
     App,
@@ -32,6 +32,7 @@ from workbench.rules.pattern import (
     AttrExpr,
     AttrVar,
     Compare,
+    DimOf,
     DtypeOf,
     IntExpr,
     Literal,
@@ -397,6 +398,10 @@ class _Translation:
             if isinstance(found, Literal):
                 raise Inexpressible(f"a tensor would have {found.value} axes and {rank}")
             self.require(found, "=", Literal(rank))
+            if self.shapes.alias and isinstance(operand, App):
+                # Both roots alike, so that exchanging them is a renaming.
+                for v in (a for a in operand.args if isinstance(a, Var) and a.name not in self.shapes.ranks):
+                    self.require(RankOf(v.name), "=", Literal(rank))
             if isinstance(found, RankOf):
                 self.shapes.ranks[found.var] = rank
                 self.shapes.learn(roots)
@@ -441,11 +446,28 @@ def law(
     raise Inexpressible("; reversed: ".join(reasons))
 
 
+def _joined(targets: Sequence[Foreign]) -> dict[tuple[str, int], str]:
+    """Return which variables' extents agree because a law of several roots joins the variables."""
+    alias: dict[tuple[str, int], str] = {}
+    for term in (t for target in targets for t in below(target)):
+        if isinstance(term, Term) and term.op == "concat" and term.has("rank"):
+            first, *rest = term.args
+            rank, own = term.number("rank"), term.number("axis") - term.number("rank")
+            for other in rest:
+                if isinstance(first, Variable) and isinstance(other, Variable) and first != other:
+                    for axis in range(-rank, 0):
+                        if axis != own:
+                            alias[other.name, axis] = first.name
+    return alias
+
+
 def _translated(name: str, sources: Sequence[Foreign], targets: Sequence[Foreign], planar: bool) -> Rule:
     names = variables(sources)
     ranks = Ranks(planar)
     ranks.note(sources, targets)
     translation = _Translation(ranks, frozenset(names), names[0] if names else "")
+    if len(sources) > 1:
+        translation.shapes.alias = _joined(targets)
     lefts = [translation.term(s) for s in sources]
     if any(isinstance(s, Var) for s in lefts):
         raise Inexpressible("a source is a bare variable")
@@ -455,6 +477,10 @@ def _translated(name: str, sources: Sequence[Foreign], targets: Sequence[Foreign
         place = _NOWHERE.beside(translation.measured(left, _AXES)) if fitted(target) else _NOWHERE
         rights.append(translation.term(target, place))
     translation.settle([*lefts, *rights])
+    for (one, axis), other in translation.shapes.alias.items():
+        for condition in list(translation.conditions):
+            if condition.left == DimOf(other, axis):
+                translation.require(DimOf(one, axis), condition.relation, condition.right)
     apps = tuple(s for s in lefts if isinstance(s, App))
     rule = Rule(name, apps, tuple(rights), tuple(translation.conditions))
     try:

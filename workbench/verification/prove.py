@@ -189,7 +189,8 @@ class Prover:
 
     A pass puts what is unproved into a fresh e-graph and applies axioms until all is proved, nothing
     more can change, or a limit; a further pass follows while one proves something and leaves something.
-    ``rounds`` gives for each case proved the round in which its sides met.
+    ``rounds`` gives for each case proved the round in which its sides met; ``engine`` is used again where
+    it is given.
     """
 
     rules: Sequence[Rule]
@@ -204,8 +205,8 @@ class Prover:
     passes: int = 0
     saturation: Saturation | None = None
     _goals: list[_Goal] = field(default_factory=list)
+    engine: RemoteEngine | None = None
     _met_in_pass: int = 0
-    _engine: RemoteEngine | None = None
 
     def open_goals(self) -> list[tuple[int, int]]:
         """Return what is not proved yet: (rule, case)."""
@@ -246,8 +247,8 @@ class Prover:
         place = dict(zip(roots, graph.output_ids, strict=True))
         for goal in self._goals:
             goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
-        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self._engine)
-        self._engine = self.saturation.engine
+        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self.engine)
+        self.engine = self.saturation.engine
         self.passes += 1
         self.saturation.start_engine()
         self._check(0)
@@ -290,5 +291,5 @@ class Prover:
 
     def close(self) -> None:
         """End the engine's process."""
-        if self._engine is not None:
-            self._engine.kill()
+        if self.engine is not None:
+            self.engine.kill()

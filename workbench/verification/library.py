@@ -1,0 +1,206 @@
+"""Judge the rule library: every rule proved or tested, every axiom tested exhaustively on small shapes.
+
+Run as ``python -m workbench.verification.library`` it writes what it found beside the rules: a record
+(``status.json``) and a table to read (``README.md``). With ``--redundant`` it says instead which axioms
+follow from the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from workbench.files import write_atomic
+from workbench.ops import TypeMismatch
+from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import law_of, library, load_rules
+from workbench.saturation import Limits
+from workbench.verification.choices import Enumeration
+from workbench.verification.exact import PRIME, Inexact, draw_values
+from workbench.verification.instances import all_values, instance_of
+from workbench.verification.linear import Inconsistent, NotLinear
+from workbench.verification.prove import Prover, axioms
+from workbench.verification.refute import case_of, search
+from workbench.verification.spaces import open_space
+from workbench.verification.typings import SMALL
+from workbench.verification.verdict import Verdict
+from workbench.verification.verify import Verification
+
+#: Instances of an axiom after which its enumeration ends.
+EXHAUSTING: Final = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class AxiomTest:
+    """Hold how an axiom was tested: instances that agreed, whether they are all small ones."""
+
+    axiom: Rule
+    instances: int
+    exhaustive: bool
+    counterexample: str = ""
+
+
+def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> AxiomTest:
+    """Evaluate an axiom on every small instance in exact arithmetic, at most ``limit`` of them.
+
+    Small: extents 1 and 2, kernels up to 2, pads 0 and 1, one or two groups, and so on
+    (:data:`~workbench.verification.typings.SMALL`). Axioms whose typing is not linear, or of which
+    hardly any instance is small, are tested at random instead.
+    """
+    rng = random.Random(seed)
+    walk = Enumeration()
+    done, exhaustive = 0, True
+    while done < limit:
+        try:
+            space = open_space(axiom, walk, SMALL)
+            for values in all_values(space, SMALL, limit - done):
+                case = case_of(instance_of(space, values))
+                drawn = draw_values(case.kind, case.nodes, case.live, rng)
+                where = case.differs(case.kind, drawn)
+                if where is not None:
+                    return AxiomTest(axiom, done, False, str(instance_of(space, values)))
+                done += 1
+                if done >= limit:
+                    break
+        except (Inconsistent, TypeMismatch, Inexact):
+            pass
+        except NotLinear:
+            exhaustive = False
+        if not walk.advance():
+            break
+    else:
+        exhaustive = False
+    if done < 40:
+        found = search(axiom, 200, seed=seed)
+        shown = "" if found.counterexample is None else str(found.counterexample)
+        return AxiomTest(axiom, done + len(found.passed), False, shown)
+    return AxiomTest(axiom, done, exhaustive)
+
+
+def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
+    """Return the axioms that the others prove, and the round in which they do.
+
+    A law that is read both ways counts as one axiom.
+    """
+    every = list(axioms() if rules is None else rules)
+    found: dict[str, int] = {}
+    engine = None
+    for axiom in every:
+        if axiom.name.endswith("-back"):
+            continue
+        others = [a for a in every if a.name.removesuffix("-back") != axiom.name]
+        limits = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
+        prover = Prover([axiom], others, limits, engine=engine)
+        if prover.begin():
+            idle = 0
+            while not prover.pass_over and idle < 3:
+                idle = 0 if prover.step() else idle + 1
+            proof = prover.proof(0)
+            if proof is not None:
+                found[axiom.name] = proof.round
+        engine = prover.engine
+    if engine is not None:
+        engine.kill()
+    return found
+
+
+def judge_library(seed: int = 0) -> Verification:
+    """Return the verification, run to its end, of every rule of the library that is no axiom."""
+    rules = [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
+    verification = Verification(rules, name="library", seed=seed)
+    verification.run()
+    return verification
+
+
+def record(verdict: Verdict) -> dict[str, Any]:
+    """Return what is kept of a verdict."""
+    kept = ("round", "cases", "all_cases", "axioms", "draws", "error_bound", "reason", "region", "summary")
+    known = {k: verdict.evidence[k] for k in kept if k in verdict.evidence}
+    return {"status": verdict.verdict, "law": verdict.law} | known
+
+
+def write_status(verification: Verification, tests: Sequence[AxiomTest], folder: Path) -> None:
+    """Write the record and the table; each file appears whole or not at all."""
+    rules = {v.name: record(v) for v in verification.verdicts}
+    for test in tests:
+        status = "refuted" if test.counterexample else "tested"
+        rules[test.axiom.name] = {
+            "status": status,
+            "law": law_of(test.axiom),
+            "draws": test.instances,
+            "exhaustive": test.exhaustive,
+        } | ({"summary": test.counterexample} if test.counterexample else {})
+    data = {
+        "method": "batch proof on an e-graph from the axioms; instances in exact arithmetic "
+        f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
+        "seed": verification.seed,
+        "versions": {"egglog": version("egglog"), "python": platform.python_version()},
+        "rules": rules,
+    }
+    write_atomic(folder / "status.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / "README.md", table(rules, folder))
+
+
+def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
+    """Return the library as a table in Markdown: each file's rules with status and evidence."""
+    counts = {s: sum(r["status"] == s for r in rules.values()) for s in ("proved", "tested", "refuted")}
+    lines = [
+        "# The rule library",
+        "",
+        "Written by `python -m workbench.verification.library`, not by hand. "
+        f"{len(rules)} rules: " + ", ".join(f"{n} {s}" for s, n in counts.items() if n) + ".",
+        "",
+        "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, from the axioms "
+        "named. *tested*: no axiom reaches it (the reason is given), or it is an axiom itself; no instance "
+        "of the number given, in exact arithmetic, refutes it.",
+    ]
+    for file in sorted(folder.glob("*.rules")):
+        lines += ["", f"## {file.name}", "", "| rule | status | evidence | law |", "|---|---|---|---|"]
+        for rule in load_rules(file):
+            known = rules.get(rule.name)
+            if known is not None:
+                law = law_of(rule).replace("|", "\\|")
+                lines.append(f"| {rule.name} | {known['status']} | {_evidence(known)} | `{law}` |")
+    return "\n".join(lines) + "\n"
+
+
+def _evidence(known: dict[str, Any]) -> str:
+    if known["status"] == "proved":
+        by = ", ".join(known.get("axioms") or ["the axioms"])
+        return f"round {known['round']}, {known['cases']} cases; by {by}"
+    if "exhaustive" in known:
+        return f"{known['draws']} instances" + (", all small ones" if known["exhaustive"] else "")
+    return f"{known.get('draws', 0)} instances; {known.get('reason') or known.get('summary', '')}"
+
+
+def main() -> None:
+    """Judge the library and write the outcome beside it, or list redundant axioms."""
+    parser = argparse.ArgumentParser(description="Judge the rule library.")
+    parser.add_argument("--redundant", action="store_true", help="say which axioms follow from the others")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    if options.redundant:
+        for name, index in redundant_axioms().items():
+            print(f"{name}: follows from the others in round {index}")
+    else:
+        verification = judge_library()
+        tests = [exhaust(a) for a in axioms()]
+        write_status(verification, tests, library())
+        for verdict in verification.verdicts:
+            if verdict.verdict != "proved":
+                print(verdict)
+        refuted = [t for t in tests if t.counterexample]
+        print(f"{verification!r}\n{len(tests)} axioms, {len(refuted)} refuted")
+    print(f"{time.perf_counter() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

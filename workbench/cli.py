@@ -1,8 +1,8 @@
-"""The command line: ``workbench optimize | rules | cost | bench | demo``.
+"""The command line: ``workbench optimize | rules | verify | cost | bench | demo``.
 
-Exit codes: 0 done; 1 the certificate failed (the original is written) or another failure; 2 usage or bad
-input; 3 a result cannot be written; 130 interrupted before there was a result. Ctrl-C during saturation
-keeps what is there and goes on with it.
+Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, or another
+failure; 2 usage or bad input; 3 a result cannot be written; 130 interrupted before there was a result.
+Ctrl-C during saturation keeps what is there and goes on with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="workbench",
     help="Tensor-graph superoptimisation by equality saturation.",
-    epilog="Exit codes: 0 done, 1 certificate failed or other failure, 2 usage or bad input, "
+    epilog="Exit codes: 0 done, 1 certificate failed, rule refuted or other failure, 2 usage or bad input, "
     "3 a result cannot be written, 130 interrupted before there was a result.",
     no_args_is_help=True,
     add_completion=False,
@@ -76,7 +76,12 @@ def optimize(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the optimised model here.")
     ] = None,
-    rules: Annotated[str, typer.Option(metavar="NAME", help="Rule set, or a file.rules.")] = "default",
+    rules: Annotated[
+        str, typer.Option(metavar="NAME", help="Rule set, a file.rules, or a file of TASO's or Tensat's.")
+    ] = "default",
+    as_published: Annotated[
+        bool, typer.Option("--as-published", help="Use another system's rules as they are, unsound ones too.")
+    ] = False,
     extractor: Annotated[
         Extractor, typer.Option(metavar="tree|dag|exact", help="How to extract.")
     ] = Extractor.exact,
@@ -102,7 +107,7 @@ def optimize(
 ) -> None:
     """Optimise a model: import, saturate, extract, certify, write."""
     settings = {
-        "rules": rules,
+        "rules": _published(rules) if as_published else rules,
         "extractor": extractor.value,
         "cost": cost,
         "e_nodes": e_nodes,
@@ -194,6 +199,78 @@ def _figures(result: Optimized, model: Path, output: Path | None, timing: Timing
         "timing": None if timing is None else timing.summary(),
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
     }
+
+
+def _published(rules: str) -> Any:
+    from workbench.rules import load_rules, rule_set
+
+    return load_rules(rules, strict=False) if Path(rules).is_file() else rule_set(rules)
+
+
+# -- verify -------------------------------------------------------------------------------------------
+@app.command()
+@reporting_errors
+def verify(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Rules: ours, TASO's protobuf, Tensat's.", show_default=False),
+    ],
+    json: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the verdicts as JSON.")] = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="RULE", help="Show one rule: law, proof or counterexample.")
+    ] = None,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Prove each rule by itself too, and print the ratio.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 300.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
+    quiet: QuietOption = False,
+) -> None:
+    """Prove or refute rules; exit with 1 if one is refuted."""
+    _check_input(file)
+    if json is not None:
+        check_writable(json)
+    from workbench.rules.reading import read_rules
+    from workbench.verification.evidence import Effort
+    from workbench.verification.verify import Verification
+
+    contents = read_rules(file)
+    effort = Effort(seconds=seconds)
+    with Progress(file.name, quiet=quiet) as progress:
+        verification = Verification.of(contents, effort=effort, seed=seed, jobs=jobs)
+        verification.run(lambda step: progress("verification", step.note))
+        alone = None
+        if one_by_one:
+            alone = Verification.of(contents, effort=effort, seed=seed, one_by_one=True)
+            alone.run(lambda step: progress("verification", f"one by one: {step.note}"))
+    verdicts = verification.verdicts
+    if json is not None:
+        text = _json([v.record() for v in verdicts])
+        _write(lambda: write_atomic(json, text))
+    if show is not None:
+        verdict = verification[show]
+        typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
+    else:
+        rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verdicts]
+        show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
+    counts = ", ".join(f"{n} {v}" for v, n in verification.counts.items())
+    typer.echo(
+        f"\n{len(verdicts)} rules: {counts}; {verification.seconds:.1f} s, "
+        f"of them {verification.prove_seconds:.2f} s proving in batch"
+    )
+    if alone is not None:
+        typer.echo(
+            f"in the e-graph: batch {verification.egraph_seconds:.2f} s, one by one "
+            f"{alone.egraph_seconds:.2f} s, ratio {alone.egraph_seconds / verification.egraph_seconds:.1f}"
+        )
+    if verification.contradictions:
+        names = ", ".join(v.name for v in verification.contradictions)
+        stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")
+    if verification.stop_reason is not None and verification.stop_reason.value == "interrupted":
+        stop(INTERRUPTED, "interrupted: what is not decided is unknown")
+    if verification.counts.get("refuted"):
+        raise typer.Exit(FAILED)
 
 
 # -- rules --------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ _STAGES = {
     "certificate": "checking the result against the original",
     "blame": "the check failed: looking for the rule to blame",
     "export": "writing the result",
+    "verification": "judging rules",
     "timing": "timing both models in alternation",
     "report": "writing the report",
 }

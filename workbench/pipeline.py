@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
@@ -106,6 +107,7 @@ class Optimized:
             f"({self.solution.scope}), bound {self.solution.bound:.1f} µs",
             f"  rules: {', '.join(self.rules) or 'none'}",
             f"  certificate: {certified}",
+            *([f"  {self.certificate.rules_line()}"] if self.certificate is not None else []),
             "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
         ]
         return "\n".join(lines)
@@ -124,6 +126,11 @@ def _rules(rules: str | RuleSet | Sequence[Rule]) -> tuple[str, tuple[Rule, ...]
     if isinstance(rules, str):
         from workbench.rules import rule_set
 
+        if not rules.endswith(".rules") and Path(rules).is_file():
+            # Another system's rules are used as far as they are sound with us.
+            from workbench.verification.sound import sound_rules
+
+            return rules, tuple(sound_rules(rules).rules)
         found = rule_set(rules)
         return rules, tuple(found)
     return getattr(rules, "name", "given"), tuple(rules)
@@ -176,7 +183,8 @@ def optimize(
     """Optimise a model and return the certified result, or the original where nothing better is proved.
 
     ``model`` is a graph, a path to an ONNX file, its bytes, or an ``onnx.ModelProto``; ``dims`` binds
-    its symbolic dimensions. ``rules`` names a rule set or gives rules; ``cost`` names a cost model
+    its symbolic dimensions. ``rules`` names a rule set, gives rules, or is the path of a file of TASO's
+    or Tensat's rules, of which the sound ones are used; ``cost`` names a cost model
     (``"analytic"``, ``"cpu"``), gives one, or is the path of a recorded table; ``extractor`` is
     ``"exact"``, ``"dag"`` or ``"tree"``. ``e_nodes``, ``seconds``, ``iterations`` and ``k_multi``
     bound the saturation (:class:`~workbench.saturation.Limits`; ``settle=0`` runs multi-pattern rules
@@ -246,7 +254,9 @@ def optimize(
     if certify:
         tell("certificate")
         with clock("certificate"):
-            certificate = _certify(graph, result, seed)
+            certificate = replace(
+                _certify(graph, result, seed), rules=_verdicts(saturation.trace, chosen_rules, made_by)
+            )
         if not certificate.passed:
             tell("blame")
             offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, extractor, seed)
@@ -322,6 +332,15 @@ def _certify(original: Graph, optimised: Graph, seed: int) -> Certificate:
 
         runner = opaque_runner(original)
     return certify(original, optimised, seed=seed, opaque=runner)
+
+
+def _verdicts(trace: Trace, rules: Sequence[Rule], made_by: Sequence[str]) -> dict[str, str]:
+    """Return the verdict on every rule that fired, those that made the result first."""
+    from workbench.rules.ruleset import verdict_of
+
+    fired = {r.rule for step in trace for r in step.rules if r.matches}
+    known = {rule.name: verdict_of(rule) for rule in rules if rule.name in fired}
+    return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}
 
 
 def _blame(

@@ -154,6 +154,7 @@ def _certificate(result: Optimized) -> str:
     text = f'<p class="{kind}">{escape(certificate.verdict())}</p>'
     if result.offending:
         text += f"<p>Without these rules the result is right: {escape(', '.join(result.offending))}</p>"
+    text += f"<p>{escape(certificate.rules_line())}</p>"
     return text + _pairs(certificate.summary().items())
 
 

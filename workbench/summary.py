@@ -66,6 +66,8 @@ def summary_rows(
         rows.append(Row("timing", timing.seconds, str(timing)))
     rows.append(Row("operators", None, operator_changes(result)))
     rows.append(Row("rules", None, ", ".join(result.rules) or "none: the original is the best found"))
+    if result.certificate is not None:
+        rows.append(Row("verdicts", None, result.certificate.rules_line()))
     return rows
 
 

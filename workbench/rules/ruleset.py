@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -204,18 +205,26 @@ def rule_set(name: str) -> RuleSet:
 
 
 def statuses() -> dict[str, dict[str, Any]]:
-    """Return what is known of the library's rules: status, draws, counterexample, by rule name."""
+    """Return what is known of the library's rules, by name: status, law, and the evidence in short."""
     file = library() / "status.json"
-    if not file.is_file():
-        return {}
+    return _read_statuses(file, file.stat().st_mtime_ns) if file.is_file() else {}
+
+
+@lru_cache(maxsize=2)
+def _read_statuses(file: Path, _: int) -> dict[str, dict[str, Any]]:
     record: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rules"]
     return record
 
 
+def verdict_of(rule: Rule) -> str:
+    """Return the verdict on a rule, by what is known of the library: ``unknown`` for any other rule."""
+    known = statuses().get(rule.name)
+    return str(known["status"]) if known is not None and known["law"] == law_of(rule) else "unknown"
+
+
 def _trusted(rule: Rule) -> bool:
     # A rule is used by default only when tested (or proved) as it stands, and never refuted.
-    record = statuses().get(rule.name)
-    return record is not None and record["status"] in ("tested", "proved") and record["law"] == law_of(rule)
+    return verdict_of(rule) in ("tested", "proved")
 
 
 def law_of(rule: Rule) -> str:

@@ -45,7 +45,9 @@ class Certificate:
 
     ``error`` is the largest difference in float64, relative to the largest entry of its output;
     ``deployed_error`` the same with weights folded and rounded to the model's dtype, as they are
-    saved. A certificate is evidence on ``draws`` inputs from ``seed``, not a proof for all inputs.
+    saved. A certificate is evidence on ``draws`` inputs from ``seed``, not a proof for all inputs; what
+    is known of the rewrites themselves says ``rules``: the verdict on every rule that fired in the run,
+    those that made the result first.
     """
 
     passed: bool
@@ -61,6 +63,7 @@ class Certificate:
     evidence: Evidence | None = None
     seconds: float = 0.0
     errors: Mapping[str, float] = field(default_factory=dict)
+    rules: Mapping[str, str] = field(default_factory=dict)
 
     def verdict(self) -> str:
         """Return the outcome in one line."""
@@ -72,6 +75,18 @@ class Certificate:
             f"{self.error:.1e} (≤ {self.tolerance:.0e}), as saved {self.deployed_error:.1e} "
             f"(≤ {self.deployed_tolerance:.0e})"
         )
+
+    def rules_line(self) -> str:
+        """Return in one line what is known of the rules that fired."""
+        if not self.rules:
+            return "no rule fired"
+        counts: dict[str, int] = {}
+        for verdict in self.rules.values():
+            counts[verdict] = counts.get(verdict, 0) + 1
+        known = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+        weak = [name for name, verdict in self.rules.items() if verdict != "proved"]
+        named = f" ({', '.join(weak[:6])}{', …' if len(weak) > 6 else ''} not proved)" if weak else ""
+        return f"{len(self.rules)} rules fired: {known}{named}"
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
@@ -86,6 +101,7 @@ class Certificate:
             "deployed_tolerance": self.deployed_tolerance,
             "outputs": list(self.outputs),
             "reason": self.reason,
+            "rules": dict(self.rules),
         }
 
     def __repr__(self) -> str:

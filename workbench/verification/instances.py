@@ -147,11 +147,11 @@ class _Grounding:
     def term(self, term: Term, member: int | None = None) -> int:
         if isinstance(term, Var):
             starred = term.starred and member is not None
-            return self.leaf(f"{term.name}#{member}" if starred else term.name)
+            return self.leaf(f"{term.name}_{member}" if starred else term.name)
         operands: list[int] = []
         for arg in term.args:
             if isinstance(arg, Var) and arg.starred and member is None:
-                operands += [self.leaf(f"{arg.name}#{i}") for i in range(self.instance.members)]
+                operands += [self.leaf(f"{arg.name}_{i}") for i in range(self.instance.members)]
             else:
                 operands.append(self.term(arg, member))
         return self.ground.builder.op(term.op, *operands, **self.attrs(term))

@@ -35,7 +35,7 @@ from workbench.verification.verdict import Verdict
 from workbench.verification.verify import Verification
 
 #: Instances of an axiom after which its enumeration ends.
-EXHAUSTING: Final = 3000
+EXHAUSTING: Final = 6000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def write_status(verification: Verification, tests: Sequence[AxiomTest], folder:
     data = {
         "method": "batch proof on an e-graph from the axioms; instances in exact arithmetic "
         f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
-        "seed": verification.seed,
+        "seed": verification.settings.seed,
         "versions": {"egglog": version("egglog"), "python": platform.python_version()},
         "rules": rules,
     }

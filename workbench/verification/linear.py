@@ -105,11 +105,9 @@ class Linear:
         return self.system.divide(Linear(self.system, other, {}), self)[0]
 
     def _compare(self, kind: str, difference: Linear) -> bool | Relation:
-        reduced = difference.reduced()
-        relation = Relation(kind, difference)
-        if isinstance(reduced, Linear):
-            return relation
-        return Relation(kind, Linear(self.system, reduced, {})).holds({})
+        reduced = self.system.reduce(difference)
+        relation = Relation(kind, reduced)
+        return relation if reduced.terms else relation.holds({})
 
     def __eq__(self, other: object) -> Any:
         return self._compare("=", self - other)
@@ -168,16 +166,24 @@ class System:
 
     def reduce(self, linear: Linear) -> Linear:
         """Return an expression in terms of free unknowns."""
-        if not any(u in self.solved for u in linear.terms):
+        solved = self.solved
+        if not any(u in solved for u in linear.terms):
             return linear
-        result = Linear(self, linear.constant, {})
+        constant = linear.constant
+        total: dict[int, Number] = {}
         for unknown, factor in linear.terms.items():
-            known = self.solved.get(unknown)
+            known = solved.get(unknown)
             if known is None:
-                result = result + Linear(self, 0, {unknown: factor})
-            else:
-                result = result + self.reduce(known) * factor
-        return result
+                total[unknown] = total.get(unknown, 0) + factor
+                continue
+            # What is found here is kept: the next look-up takes one step.
+            simplest = self.reduce(known)
+            if simplest is not known:
+                solved[unknown] = simplest
+            constant += simplest.constant * factor
+            for other, times in simplest.terms.items():
+                total[other] = total.get(other, 0) + times * factor
+        return Linear(self, constant, {u: c for u, c in total.items() if c})
 
     def require(self, condition: bool | Relation) -> None:
         """Add a requirement; raise :class:`Inconsistent` where it cannot hold."""
@@ -185,10 +191,10 @@ class System:
         if isinstance(condition, Relation) and condition.kind == "=":
             self.equate(condition.linear)
         elif isinstance(condition, Relation):
-            reduced = condition.linear.reduced()
-            if isinstance(reduced, Linear):
+            reduced = self.reduce(condition.linear)
+            if reduced.terms:
                 self.relations.append(condition)
-            elif not Relation(condition.kind, Linear(self, reduced, {})).holds({}):
+            elif not Relation(condition.kind, reduced).holds({}):
                 raise Inconsistent("a requirement is false")
         elif not condition:
             raise Inconsistent("a requirement is false")

@@ -66,7 +66,7 @@ def find_region(
             count = sum(_under(guard, i) for i in findings.passed)
             if count >= ENOUGH:
                 pairs.append((guard, one[1] + two[1] + 1, count))
-    for guard, _, _ in sorted(excluding + pairs, key=lambda c: (c[1], -c[2]))[:6]:
+    for guard, _, _ in sorted(excluding + pairs, key=lambda c: (c[1], -c[2]))[:4]:
         region = _tested(rule, guard, broadcast, draws, seed)
         if region is not None:
             return region

@@ -64,7 +64,7 @@ _RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 class Space:
     """Hold one family of instances: the open types and attributes, and what ties them together.
 
-    ``members`` counts those of an ``each`` rule; member ``i`` has its own starred variables ``w#i``.
+    ``members`` counts those of an ``each`` rule; member ``i`` has its own starred variables ``w_i``.
     """
 
     rule: Rule
@@ -93,11 +93,11 @@ class Space:
         """Return a term's type; a source binds the attributes it leaves open."""
         if isinstance(term, Var):
             starred = term.starred and member is not None
-            return self.variable(f"{term.name}#{member}" if starred else term.name)
+            return self.variable(f"{term.name}_{member}" if starred else term.name)
         operands: list[SpaceType] = []
         for arg in term.args:
             if isinstance(arg, Var) and arg.starred and member is None:
-                operands += [self.variable(f"{arg.name}#{i}") for i in range(self.members)]
+                operands += [self.variable(f"{arg.name}_{i}") for i in range(self.members)]
             else:
                 operands.append(self.type_of(arg, source=source, member=member))
         spec = spec_of(term.op)
@@ -280,7 +280,7 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
         space.members = choices.pick(menu.members)
     for term in (t for source in rule.sources for t in subterms(source)):
         if isinstance(term, Var):
-            for name in [f"{term.name}#{i}" for i in range(space.members)] if term.starred else [term.name]:
+            for name in [f"{term.name}_{i}" for i in range(space.members)] if term.starred else [term.name]:
                 space.variable(name)
     # What conditions say of ranks and extents alone is known before typing starts: an operand that
     # is a scalar, or one number per channel, is no alternative.

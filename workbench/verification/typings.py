@@ -42,7 +42,7 @@ class Menu:
 
 #: What every instance of which is tried for an axiom: few options, small extents.
 SMALL: Final = Menu(
-    ranks=(1, 2, 3, 4),
+    ranks=(1, 2),
     strides=((1, 1), (2, 1)),
     dilations=((1, 1), (1, 2)),
     groups=(1, 2),

@@ -69,6 +69,19 @@ class Verdict:
             return f"{known['draws']} instances{shown}; not proved: {known['reason']}" + _apart(known)
         return str(known.get("reason", ""))
 
+    def details(self) -> str:
+        """Return the evidence in full: the chain of terms, or the counterexample's tensors and values."""
+        lines = [f"{self.verdict}: {self.reason()}"]
+        lines += ["\n  ".join(chain) for chain in self.evidence.get("chain") or []]
+        example = self.evidence.get("counterexample")
+        if example:
+            lines += [f"  {n} {x['shape']} = {x['data']}" for n, x in example["inputs"].items()]
+            lines += [f"  {name} = {value}" for name, value in example["settings"].items()]
+            lines.append(f"  left   {example['left_term']} = {example['left']}")
+            lines.append(f"  right  {example['right_term']} = {example['right']}")
+            lines.append(f"  differ at {example['index']} of output {example['output']}")
+        return "\n".join(lines)
+
     def __repr__(self) -> str:
         return f"{self.name} {self.verdict}: {self.reason()}"
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.rules.symmetry import canonical
 from workbench.saturation import Limits
 from workbench.trace import RuleStep, Step, StopReason, Trace
-from workbench.verification.chain import find_chain
-from workbench.verification.linear import Inconsistent, NotLinear
-from workbench.verification.prove import Prover, axioms, spreads
-from workbench.verification.refute import Findings, search
-from workbench.verification.region import find_region
+from workbench.verification.evidence import Effort, Question, Settings, cases_of, decide, screen
+from workbench.verification.prove import Prover
+from workbench.verification.refute import Findings
 from workbench.verification.verdict import VERDICTS, Verdict
 
 if TYPE_CHECKING:
@@ -26,25 +27,10 @@ if TYPE_CHECKING:
     from workbench.rules.reading import Contents
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """Bound a verification.
-
-    ``screening`` instances of every rule before anything is proved, ``draws`` of those that are not
-    proved, ``region`` more after a counterexample; fewer than ``enough`` say nothing. The prover's
-    e-graph has at most ``e_nodes`` and ``rounds`` rounds a pass; ``chain`` bounds the terms rewritten to
-    explain a proof (0: none), ``seconds`` the whole.
-    """
-
-    screening: int = 24
-    draws: int = 200
-    region: int = 120
-    enough: int = 40
-    e_nodes: int = 30_000
-    rounds: int = 6
-    passes: int = 3
-    chain: int = 2000
-    seconds: float = 300.0
+#: E-nodes from which on a pass ends: the next round would cost more than a fresh start with what is open.
+CROWDED: Final = 6000
+#: Rules screened or decided in one step.
+BATCH: Final = 24
 
 
 class Verification:
@@ -54,7 +40,8 @@ class Verification:
     that is not proved, or settles a number of the rest. ``run()`` steps until all are decided.
     ``apart`` judges rules of systems whose element-wise operands broadcast without the rules' knowing:
     the verdict is on operands of one shape, and broadcasting is reported beside it. Rules that are
-    renamings of each other are decided once.
+    renamings of each other are decided once. ``jobs`` processes share the work; with several, a script
+    needs the usual guard around its main part.
 
     >>> from workbench.rules import parse_rules
     >>> wrong = parse_rules("square: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))")
@@ -71,6 +58,7 @@ class Verification:
         apart: bool = False,
         axiom_set: Sequence[Rule] | None = None,
         one_by_one: bool = False,
+        jobs: int = 1,
         effort: Effort | None = None,
         seed: int = 0,
         name: str = "rules",
@@ -78,10 +66,10 @@ class Verification:
         self.rules = tuple(rules)
         self.indices = tuple(range(len(self.rules)) if indices is None else indices)
         self.rejected = tuple(rejected)
-        self.apart = apart
-        self.axioms = tuple(axioms() if axiom_set is None else axiom_set)
-        self.effort = effort or Effort()
-        self.seed = seed
+        self.settings = Settings(
+            effort or Effort(), apart, seed, None if axiom_set is None else tuple(axiom_set)
+        )
+        self.jobs = jobs
         self.name = name
         self.stop_reason: StopReason | None = None
         self.seconds = 0.0
@@ -91,7 +79,7 @@ class Verification:
             {
                 "kind": "verification",
                 "rules": len(self.rules),
-                "axioms": len(self.axioms),
+                "axioms": len(self.settings.axioms),
                 "seed": seed,
                 "mode": "one by one" if one_by_one else "batch",
             }
@@ -102,6 +90,7 @@ class Verification:
         self._own: dict[int, float] = dict.fromkeys(self._distinct, 0.0)
         self._verdicts: dict[int, Verdict] = {}
         self._pending = [n for n in self._distinct if self.rules[n].sources != self.rules[n].targets]
+        self._pool: ProcessPoolExecutor | None = None
         self._prover = self._new_prover(self._pending)
         self._queue: list[int] = list(self._pending)
         self._phase = "screening"
@@ -129,9 +118,14 @@ class Verification:
         return first
 
     def _new_prover(self, numbers: Sequence[int]) -> Prover:
-        left = max(1.0, self.effort.seconds - self.seconds)
-        limits = Limits(e_nodes=self.effort.e_nodes, seconds=left, iterations=self.effort.rounds, k_multi=0)
-        prover = Prover(self.rules, self.axioms, limits, broadcast=not self.apart)
+        left = max(1.0, self.settings.effort.seconds - self.seconds)
+        limits = Limits(
+            e_nodes=self.settings.effort.e_nodes,
+            seconds=left,
+            iterations=self.settings.effort.rounds,
+            k_multi=0,
+        )
+        prover = Prover(self.rules, self.settings.axioms, limits, broadcast=not self.settings.apart)
         prover.dropped = set(range(len(self.rules))) - set(numbers)
         return prover
 
@@ -163,10 +157,10 @@ class Verification:
         self.trace.add(step)
         if self._phase == "done":
             self.stop_reason = StopReason.FINISHED
-            self._prover.close()
-        elif self.seconds > self.effort.seconds:
+            self.close()
+        elif self.seconds > self.settings.effort.seconds:
             self.stop_reason = StopReason.TIME_LIMIT
-            self._prover.close()
+            self.close()
         return step
 
     def __iter__(self) -> Iterator[Step]:
@@ -184,37 +178,40 @@ class Verification:
         assert self.stop_reason is not None
         return self.stop_reason
 
+    @property
+    def egraph_seconds(self) -> float:
+        """Return the seconds in which e-graphs were loaded and grown."""
+        return self._prover.egraph_seconds
+
     def close(self) -> None:
-        """End the engine's process."""
+        """End the engine's process and the others; they start again when they are needed."""
         self._prover.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _map(self, job: Callable[[Settings, Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Do a job for every item, in several processes where there are enough of both."""
+        work = partial(job, self.settings)
+        if self.jobs < 2 or len(items) < 4:
+            return [work(item) for item in items]
+        if self._pool is None:
+            # A process of one's own each: what forks here would inherit the engine's pipes.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, context, _ignore_interrupts)
+        return list(self._pool.map(work, items))
 
     def _screen(self) -> tuple[str, tuple[RuleStep, ...]]:
-        batch, self._queue = self._queue[:25], self._queue[25:]
-        found = 0
-        for number in batch:
-            self._search(number, self.effort.screening)
-            found += self._findings[number].counterexample is not None
+        batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+        found = self._map(screen, [self.rules[n] for n in batch])
+        for number, findings in zip(batch, found, strict=True):
+            self._findings[number] = findings
+            self._own[number] += findings.seconds
         if not self._queue:
             self._phase = "proving"
+        refuted = sum(f.counterexample is not None for f in found)
         screened = len(self._findings)
-        return f"screened {screened} of {len(self._pending)}: {found} counterexamples in this step", ()
-
-    def _search(self, number: int, draws: int, go_on: int = 0) -> Findings:
-        began = time.perf_counter()
-        found = search(
-            self.rules[number],
-            draws,
-            seed=self.seed,
-            broadcast=not self.apart,
-            go_on=go_on,
-            seconds=min(20.0, self.effort.seconds),
-        )
-        self._findings[number] = found
-        self._own[number] += time.perf_counter() - began
-        return found
-
-    def _open(self) -> list[int]:
-        return [n for n in self._pending if not self._findings[n].empty and self._prover.proof(n) is None]
+        return f"screened {screened} of {len(self._pending)}: {refuted} counterexamples in this step", ()
 
     def _prove(self) -> tuple[str, tuple[RuleStep, ...]]:
         began = time.perf_counter()
@@ -227,7 +224,12 @@ class Verification:
             if prover.passes:
                 prover.dropped |= {n for n in self._pending if self._findings[n].counterexample is not None}
             prover.dropped |= {n for n in self._pending if self._findings[n].empty}
-            again = prover.passes == 0 or (prover.productive and prover.passes < self.effort.passes)
+            if not prover.passes:
+                wanted = [n for n in self._pending if n not in prover.dropped]
+                found = self._map(cases_of, [self.rules[n] for n in wanted])
+                prover.cases |= dict(zip(wanted, found, strict=True))
+            again = prover.passes == 0 or (prover.productive and prover.passes < self.settings.effort.passes)
+            self._idle = 0
             if not again or not prover.begin():
                 self._phase = "settling"
                 self._queue = list(self._distinct)
@@ -245,10 +247,14 @@ class Verification:
         return note, steps[-1].rules if steps and steps[-1].index else ()
 
     def _hopeless(self) -> bool:
-        """Say whether going on is idle: what is left is refuted, or nothing was proved for three rounds."""
+        """Say whether going on is idle: what is left is refuted, or a round costs too much.
+
+        What is open then gets a pass of its own, where the same rounds are small.
+        """
         left = {rule for rule, _ in self._prover.open_goals()}
         refuted = all(self._findings[n].counterexample is not None for n in left)
-        return (refuted and self._idle >= 1) or self._idle >= 3
+        crowded = self._prover.saturation is not None and self._prover.saturation.e_nodes > CROWDED
+        return crowded or (refuted and self._idle >= 1)
 
     def _prove_one_by_one(self) -> None:
         for number in self._pending:
@@ -261,52 +267,28 @@ class Verification:
         self._prover.dropped = set()
 
     def _settle(self) -> tuple[str, tuple[RuleStep, ...]]:
-        batch, self._queue = self._queue[:12], self._queue[12:]
-        for number in batch:
-            self._decide(number)
+        batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+        share = self.prove_seconds / max(1, len(self._pending))
+        for number, answer in zip(batch, self._map(decide, [self._question(n) for n in batch]), strict=True):
+            rule = self.rules[number]
+            seconds = self._own[number] + answer.seconds + (share if number in self._findings else 0.0)
+            self._verdicts[number] = Verdict(
+                self.indices[number], rule.name, answer.verdict, seconds, answer.evidence, rule
+            )
         if not self._queue:
             self._phase = "done"
         return f"decided {len(self._verdicts)} of {len(self._distinct)}", ()
 
     # -- verdicts -----------------------------------------------------------------------------------
-    def _decide(self, number: int) -> None:
-        began = time.perf_counter()
-        rule = self.rules[number]
-        if rule.sources == rule.targets:
-            verdict, evidence = "vacuous", {"reason": "both sides are the same term"}
-        else:
-            verdict, evidence = self._evidence(number, rule)
-        self._own[number] += time.perf_counter() - began
-        share = self.prove_seconds / max(1, len(self._pending))
-        self._verdicts[number] = Verdict(
-            self.indices[number], rule.name, verdict, self._own[number] + share, evidence, rule
+    def _question(self, number: int) -> Question:
+        proof, cases = self._prover.proof(number), self._prover.cases.get(number)
+        return Question(
+            self.rules[number],
+            self._findings.get(number, Findings()),
+            proof,
+            cases.instances[0] if proof is not None and cases is not None else None,
+            "" if proof is not None else self._unproved(number),
         )
-
-    def _evidence(self, number: int, rule: Rule) -> tuple[str, dict[str, Any]]:
-        found, proof = self._findings[number], self._prover.proof(number)
-        if found.empty:
-            return "rejected", {
-                "reason": f"{_place(rule)}the two sides have no type in common: {found.reason}"
-            }
-        if found.counterexample is not None:
-            return "refuted", self._refutation(number, rule, proof)
-        if proof is None:
-            found = self._search(number, self.effort.draws)
-            if found.counterexample is not None:
-                return "refuted", self._refutation(number, rule, None)
-        evidence: dict[str, Any] = {"draws": len(found.passed), "arithmetic": dict(found.arithmetics)}
-        if found.bound is not None:
-            evidence["error_bound"] = found.bound
-        if self.apart and spreads(rule):
-            evidence["broadcasting"] = self._broadcasting(rule)
-        if proof is not None:
-            evidence |= {"round": proof.round, "cases": proof.cases, "all_cases": proof.complete}
-            return "proved", evidence | self._chain(number)
-        if len(found.passed) < min(self.effort.enough, self.effort.draws):
-            return "unknown", evidence | {
-                "reason": f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
-            }
-        return "tested", evidence | {"reason": self._unproved(number)}
 
     def _unproved(self, number: int) -> str:
         cases = self._prover.cases.get(number)
@@ -318,60 +300,6 @@ class Verification:
         saturation = self._prover.saturation
         why = saturation.stop_reason.value if saturation and saturation.stop_reason else "no progress"
         return f"{met} of {len(cases.instances)} cases proved, then {why}"
-
-    def _refutation(self, number: int, rule: Rule, proof: Any) -> dict[str, Any]:
-        found = search(
-            rule,
-            self.effort.screening,
-            seed=self.seed,
-            broadcast=not self.apart,
-            go_on=self.effort.region,
-            seconds=min(20.0, self.effort.seconds),
-        )
-        if found.counterexample is None:
-            found = self._findings[number]
-        assert found.counterexample is not None
-        evidence: dict[str, Any] = {
-            "summary": str(found.counterexample),
-            "counterexample": found.counterexample.record(),
-            "failed": len(found.failed),
-            "passed": len(found.passed),
-        }
-        region = find_region(rule, found, broadcast=not self.apart, seed=self.seed)
-        if region is not None:
-            evidence["region"] = {"condition": str(region), "draws": region.draws}
-        if proof is not None:
-            evidence["contradiction"] = f"proved in round {proof.round} in {proof.cases} cases"
-        return evidence
-
-    def _broadcasting(self, rule: Rule) -> dict[str, Any]:
-        """Return what happens where element-wise operands broadcast, apart from the verdict."""
-        from workbench.verification.instances import broadcasting_mismatch
-
-        found = search(rule, self.effort.screening // 2, seed=self.seed, broadcast=True, seconds=2.0)
-        if found.counterexample is not None:
-            return {
-                "verdict": "refuted",
-                "summary": str(found.counterexample),
-                "counterexample": found.counterexample.record(),
-            }
-        try:
-            mismatch = broadcasting_mismatch(rule, self.seed)
-        except (Inconsistent, NotLinear, TypeMismatch):
-            mismatch = ""
-        if mismatch:
-            return {"verdict": "ill-typed", "summary": mismatch}
-        return {"verdict": "holds", "summary": f"{len(found.passed)} instances"}
-
-    def _chain(self, number: int) -> dict[str, Any]:
-        if not self.effort.chain:
-            return {}
-        instance = self._prover.cases[number].instances[0]
-        chains = find_chain(instance, self.axioms, self.effort.chain)
-        if chains is None:
-            return {"axioms": [], "chain": None}
-        used = dict.fromkeys(name for chain in chains for name in chain.axioms)
-        return {"axioms": list(used), "chain": [str(chain).split("\n  ") for chain in chains]}
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -431,5 +359,5 @@ class Verification:
         return "\n".join(lines)
 
 
-def _place(rule: Rule) -> str:
-    return f"{rule.file}, line {rule.line}: " if rule.line else ""
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,186 @@
+"""Decide one rule from what was found and proved: the verdict and the evidence for it.
+
+Plain functions of plain data, so that many rules can be decided in processes of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ops import TypeMismatch
+from workbench.rules.pattern import Rule
+from workbench.verification.chain import find_chain
+from workbench.verification.instances import Instance, broadcasting_mismatch
+from workbench.verification.linear import Inconsistent, NotLinear
+from workbench.verification.prove import Cases, Proof, axioms, generic_cases, spreads
+from workbench.verification.refute import Findings, search
+from workbench.verification.region import find_region
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Bound a verification.
+
+    ``screening`` instances of every rule before anything is proved, ``draws`` of those that are not
+    proved, ``region`` more after a counterexample; fewer than ``enough`` say nothing. The prover's
+    e-graph has at most ``e_nodes`` and ``rounds`` rounds a pass; ``chain`` bounds the terms rewritten to
+    explain a proof (0: none), ``seconds`` the whole.
+    """
+
+    screening: int = 24
+    draws: int = 200
+    region: int = 80
+    enough: int = 40
+    e_nodes: int = 30_000
+    rounds: int = 6
+    passes: int = 4
+    chain: int = 2000
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Say how rules are judged: the effort, broadcasting apart or together, the seed, the axioms.
+
+    ``axiom_set`` is None for the library's, which every process reads for itself.
+    """
+
+    effort: Effort
+    apart: bool
+    seed: int
+    axiom_set: tuple[Rule, ...] | None = None
+
+    @property
+    def axioms(self) -> Sequence[Rule]:
+        """Return the axioms."""
+        return tuple(axioms()) if self.axiom_set is None else self.axiom_set
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Hold what is known of a rule when it is decided.
+
+    ``case`` is the generic instance that a proof is explained on, ``unproved`` says why there is none.
+    """
+
+    rule: Rule
+    findings: Findings
+    proof: Proof | None
+    case: Instance | None
+    unproved: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Hold the verdict on a rule, its evidence, and the seconds it took to find."""
+
+    verdict: str
+    evidence: dict[str, Any]
+    seconds: float
+
+
+def screen(settings: Settings, rule: Rule) -> Findings:
+    """Return what a first search finds."""
+    return _searched(settings, rule, settings.effort.screening)
+
+
+def cases_of(settings: Settings, rule: Rule) -> Cases:
+    """Return the generic instances that a proof needs."""
+    return generic_cases(rule, broadcast=not settings.apart)
+
+
+def _searched(settings: Settings, rule: Rule, draws: int, go_on: int = 0) -> Findings:
+    return search(
+        rule,
+        draws,
+        seed=settings.seed,
+        broadcast=not settings.apart,
+        go_on=go_on,
+        seconds=min(20.0, settings.effort.seconds),
+    )
+
+
+def decide(settings: Settings, question: Question) -> Answer:
+    """Return the verdict on one rule."""
+    began = time.perf_counter()
+    verdict, evidence = _decided(settings, question)
+    return Answer(verdict, evidence, time.perf_counter() - began)
+
+
+def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any]]:
+    rule, found, effort = question.rule, question.findings, settings.effort
+    if rule.sources == rule.targets:
+        return "vacuous", {"reason": "both sides are the same term"}
+    if found.empty:
+        place = f"{rule.file}, line {rule.line}: " if rule.line else ""
+        return "rejected", {"reason": f"{place}the two sides have no type in common: {found.reason}"}
+    if found.counterexample is None and question.proof is None:
+        found = _searched(settings, rule, effort.draws)
+    if found.counterexample is not None:
+        return "refuted", _refutation(settings, question, found)
+    evidence: dict[str, Any] = {"draws": len(found.passed), "arithmetic": dict(found.arithmetics)}
+    if found.bound is not None:
+        evidence["error_bound"] = found.bound
+    if settings.apart and spreads(rule):
+        evidence["broadcasting"] = _broadcasting(settings, rule)
+    if question.proof is not None:
+        proof = question.proof
+        evidence |= {"round": proof.round, "cases": proof.cases, "all_cases": proof.complete}
+        return "proved", evidence | _explained(settings, question)
+    if len(found.passed) < min(effort.enough, effort.draws):
+        reason = f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
+        return "unknown", evidence | {"reason": reason}
+    return "tested", evidence | {"reason": question.unproved}
+
+
+def _refutation(settings: Settings, question: Question, first: Findings) -> dict[str, Any]:
+    found = _searched(settings, question.rule, settings.effort.screening, settings.effort.region)
+    if found.counterexample is None:
+        found = first
+    assert found.counterexample is not None
+    evidence: dict[str, Any] = {
+        "summary": str(found.counterexample),
+        "counterexample": found.counterexample.record(),
+        "failed": len(found.failed),
+        "passed": len(found.passed),
+    }
+    region = find_region(
+        question.rule, found, broadcast=not settings.apart, draws=settings.effort.enough, seed=settings.seed
+    )
+    if region is not None:
+        evidence["region"] = {"condition": str(region), "draws": region.draws}
+    if question.proof is not None:
+        proof = question.proof
+        evidence["contradiction"] = f"proved in round {proof.round} in {proof.cases} cases"
+    return evidence
+
+
+def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
+    """Return what happens where element-wise operands broadcast, apart from the verdict."""
+    found = search(rule, settings.effort.screening // 2, seed=settings.seed, broadcast=True, seconds=5.0)
+    if found.counterexample is not None:
+        return {
+            "verdict": "refuted",
+            "summary": str(found.counterexample),
+            "counterexample": found.counterexample.record(),
+        }
+    try:
+        mismatch = broadcasting_mismatch(rule, settings.seed)
+    except (Inconsistent, NotLinear, TypeMismatch):
+        mismatch = ""
+    if mismatch:
+        return {"verdict": "ill-typed", "summary": mismatch}
+    return {"verdict": "holds", "summary": f"{len(found.passed)} instances"}
+
+
+def _explained(settings: Settings, question: Question) -> dict[str, Any]:
+    if not settings.effort.chain or question.case is None:
+        return {}
+    chains = find_chain(question.case, settings.axioms, settings.effort.chain)
+    if chains is None:
+        return {"axioms": [], "chain": None}
+    used = dict.fromkeys(name for chain in chains for name in chain.axioms)
+    return {"axioms": list(used), "chain": [str(chain).split("\n  ") for chain in chains]}

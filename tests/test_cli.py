@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -202,7 +203,7 @@ def test_a_disk_that_fills_up_is_3(run, model, tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("workbench.cli.write_atomic", full)
+    monkeypatch.setattr("workbench.cli.optimize.write_atomic", full)
     code, _, err = run("optimize", model, "--json", tmp_path / "a.json", "-q")
     assert code == 3
     assert "No space left" in err
@@ -375,6 +376,77 @@ def test_costs_add_up(run, model):
         assert sum(r["cost"] for r in table[key]) == pytest.approx(table["total"])
         assert sum(r["share"] for r in table[key]) == pytest.approx(1.0)
     assert {r["operator"]: r["nodes"] for r in table["operators"]} == {"matmul": 2, "add": 1}
+
+
+# -- verify -------------------------------------------------------------------------------------------
+LAWS = """\
+square: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))
+twice: relu(relu(x)) => relu(x)
+"""
+
+
+@pytest.fixture
+def laws(tmp_path):
+    path = tmp_path / "own.rules"
+    path.write_text(LAWS)
+    return path
+
+
+def test_verify_decides_every_rule_and_says_that_one_is_refuted(run, laws, tmp_path):
+    code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--one-by-one", "-j", 1, "--quiet")
+    assert code == 1
+    assert "2 rules: 1 proved, 1 refuted" in out
+    assert re.search(r"in the e-graph: batch \d+\.\d\d s, one by one \d+\.\d\d s, ratio", out)
+    records = json.loads((tmp_path / "out.json").read_text())
+    assert [(r["rule"], r["name"], r["verdict"]) for r in records] == [
+        (0, "square", "refuted"),
+        (1, "twice", "proved"),
+    ]
+    assert all(r["seconds"] >= 0 and r["evidence"] for r in records)
+
+
+def test_verify_of_sound_rules_is_0_and_shows_one(run, laws):
+    laws.write_text(LAWS.splitlines()[1])
+    code, out, _ = run("verify", laws, "--show", "twice", "--quiet")
+    assert code == 0
+    assert "relu(relu(x))\n  = relu(x)   [relu-of-relu]" in out
+
+
+def test_verify_goes_on_after_what_is_no_rule_and_names_the_line(run, laws):
+    laws.write_text("free: relu(x) => add(x, y)\nodd: matmul(x) => x\nnone: frob(x) => x\n" + LAWS)
+    code, out, _ = run("verify", laws, "--quiet")
+    assert code == 1
+    assert "3 rejected" in out
+    assert [f"line {n}" in out for n in (1, 2, 3, 4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "empty"),
+        (b"\x0a\x05\x0a\x03\x08", "own.rules"),
+        (b"relu(x) =", "own.rules"),
+        (b"\xff\xfe\x00", "own.rules"),
+    ],
+)
+def test_verify_of_a_broken_file_says_where(run, laws, data, message):
+    laws.write_bytes(data)
+    code, out, err = run("verify", laws, "--quiet")
+    assert (code == 2 and message in err) or "rejected" in out
+
+
+def test_verify_names_a_rule_that_is_not_there(run, laws):
+    code, _, err = run("verify", laws, "--show", "thrice", "--quiet")
+    assert code == 2
+    assert "'thrice'" in err
+
+
+def test_optimize_takes_the_sound_part_of_another_systems_rules(run, tmp_path, model):
+    rules = tmp_path / "tensat.txt"
+    rules.write_text("(ewadd ?x ?y)=>(ewadd ?y ?x)\n(relu ?x)=>?x\n")
+    code, out, _ = run("optimize", model, "-o", tmp_path / "o.onnx", "--rules", rules)
+    assert code == 0
+    assert "unsound" not in out
 
 
 # -- bench and demo -----------------------------------------------------------------------------------

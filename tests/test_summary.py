@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -31,13 +33,14 @@ def test_the_summary_has_a_row_a_stage_in_order(result):
     names = [r.what for r in rows]
     assert names == [
         "import", "engine", "saturation", "pricing", "extraction", "certificate", "written", "cost",
-        "operators", "rules",
+        "operators", "rules", "verdicts",
     ]  # fmt: skip
     figures = {r.what: r.figures for r in rows}
     assert f"{result.iterations} iterations: saturated" in figures["saturation"]
     assert result.cost_source in figures["cost"]
     assert figures["written"] == "a.onnx"
     assert figures["rules"] == ", ".join(result.rules)
+    assert re.fullmatch(r"\d+ rules fired: \d+ proved", figures["verdicts"])
     assert "equal on 3 random inputs" in figures["certificate"]
 
 

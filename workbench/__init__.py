@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
     from workbench.saturation import Limits, Saturation
     from workbench.trace import StopReason, Trace
-    from workbench.verification import certify
+    from workbench.verification import Verification, certify, sound_rules
 
 _HOMES = {
     "Extraction": "workbench.extraction.extract",
@@ -34,6 +34,7 @@ _HOMES = {
     "Saturation": "workbench.saturation",
     "StopReason": "workbench.trace",
     "Trace": "workbench.trace",
+    "Verification": "workbench.verification",
     "benchmark": "workbench.benchmarks",
     "certify": "workbench.verification",
     "cost_model": "workbench.costs.choose",
@@ -47,12 +48,14 @@ _HOMES = {
     "parse_rules": "workbench.rules",
     "rule_set": "workbench.rules",
     "save_onnx": "workbench.frontends",
+    "sound_rules": "workbench.verification",
     "to_onnx": "workbench.frontends",
 }
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
     "rule_set", "RuleSet", "parse_rule", "parse_rules",
+    "Verification", "sound_rules",
     "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
     "certify", "Trace", "StopReason", "to_onnx", "save_onnx",
 ]  # fmt: skip

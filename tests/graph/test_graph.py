@@ -105,7 +105,7 @@ def test_ill_typed_applications_are_refused():
     x = b.input("x", (2, 8))
     with pytest.raises(TypeMismatch, match=r"matmul: inner extents differ"):
         b.op("matmul", x, b.weight((3, 4)))
-    with pytest.raises(TypeMismatch, match="takes 2 to 2 operands"):
+    with pytest.raises(TypeMismatch, match="takes 2 operands"):
         b.op("matmul", x)
     with pytest.raises(TypeMismatch, match="no attribute"):
         b.op("relu", x, slope=1)

@@ -227,6 +227,14 @@ class OpSpec:
             values.append(attr.check(value, self.name))
         return tuple(values)
 
+    @property
+    def arity(self) -> str:
+        """Return how many operands there may be, in words."""
+        if self.max_inputs >= MANY:
+            return f"{self.min_inputs} or more operands"
+        most = f" to {self.max_inputs}" if self.max_inputs > self.min_inputs else ""
+        return f"{self.min_inputs}{most} operand{'' if self.max_inputs == 1 else 's'}"
+
     def unpack(self, values: Sequence[AttrValue]) -> dict[str, Any]:
         """Return the attributes by name."""
         return dict(zip(self.attr_names, values, strict=True))
@@ -234,9 +242,7 @@ class OpSpec:
     def result_type(self, inputs: Sequence[TensorType], values: Sequence[AttrValue]) -> TensorType:
         """Infer the type of the result; raise :class:`TypeMismatch` with the operator's name."""
         if not self.min_inputs <= len(inputs) <= self.max_inputs:
-            raise TypeMismatch(
-                f"{self.name} takes {self.min_inputs} to {self.max_inputs} operands, not {len(inputs)}"
-            )
+            raise TypeMismatch(f"{self.name} takes {self.arity}, not {len(inputs)}")
         if self.infer is None:
             raise TypeMismatch(f"the type of {self.name} is given, not inferred")
         for x in inputs:

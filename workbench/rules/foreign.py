@@ -171,10 +171,12 @@ def fitted(term: Foreign) -> bool:
 class Ranks:
     """Infer the ranks of a law's terms from each other where its operators do not say them.
 
-    ``planar``: products and transposes are of matrices, as where the law was generated.
+    ``planar``: products and transposes are of matrices, as where the law was generated. ``declared``:
+    ranks of variables that hold where nothing else says them.
     """
 
     planar: bool = False
+    declared: Mapping[str, int] = field(default_factory=dict)
     _parents: dict[object, object] = field(default_factory=dict)
     _ranks: dict[object, int] = field(default_factory=dict)
 
@@ -191,6 +193,8 @@ class Ranks:
             if term.op in ("add", "mul"):
                 for arg in term.args:
                     self._same(term, arg, firmly=False)
+        for name, rank in self.declared.items():
+            self._ranks.setdefault(self._root(Variable(name)), rank)
 
     def of(self, term: Foreign) -> int | None:
         """Return a term's rank, None where it stays open."""

@@ -22,7 +22,6 @@ from typing import Any, Final, TypeVar
 
 from workbench.graph.text import format_attr
 from workbench.ops import ACTIVATIONS, Attr, OpSpec, operators, spec_of
-from workbench.ops.spec import MANY
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.pattern import (
     App,
@@ -142,8 +141,7 @@ class _Parser:
         args = tuple(self.list_of(self.term, ")"))
         starred = any(isinstance(a, Var) and a.starred for a in args)
         if not starred and not spec.min_inputs <= len(args) <= spec.max_inputs:
-            most = "or more" if spec.max_inputs >= MANY else f"to {spec.max_inputs}"
-            raise self.error(f"{name} takes {spec.min_inputs} {most} operands, not {len(args)}")
+            raise self.error(f"{name} takes {spec.arity}, not {len(args)}")
         return App(name, args, tuple(attrs), row)
 
     def lookup(self, name: str) -> OpSpec:

@@ -289,6 +289,8 @@ def _expression(
 # -- the verifier's equations ---------------------------------------------------------------------
 #: A variable's number ends where the next equation's name begins.
 _WORD: Final = re.compile(r"input_[0-9]+|[A-Za-z0-9_]+")
+#: The generator's variables are matrices, then images and kernels; their numbers tell.
+_RANKS: Final = {f"i{n}": 2 if n <= 6 else 4 for n in range(1, 20)}
 
 
 def load_equations(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
@@ -317,7 +319,13 @@ def read_equations(
         reader = _Reader(_EQUATIONS, lambda at, message: _misplaced(file.name, at, message))
         try:
             sides = [reader.term(left)], [reader.term(right)]
-            rules.append(law(name, *sides, provenance, either=True, planar=True, file=file.name))
+            try:
+                rule = law(name, *sides, provenance, either=True, planar=True, file=file.name)
+            except Inexpressible:
+                rule = law(
+                    name, *sides, provenance, either=True, planar=True, declared=_RANKS, file=file.name
+                )
+            rules.append(rule)
         except Inexpressible as error:
             rejected.append(Rejected(number, name, str(error)))
         except RuleSyntaxError as error:

@@ -7,7 +7,7 @@ these numbers: attribute variables under conditions on its left-hand side, expre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -415,13 +415,14 @@ def law(
     *,
     either: bool = False,
     planar: bool = False,
+    declared: Mapping[str, int] | None = None,
     file: str = "",
     line: int = 0,
 ) -> Rule:
     """Return the rule that a law is in our language.
 
     A law whose left side is a bare variable is turned round, and so is one that may be read ``either``
-    way where only that has a form; its provenance then ends in ``reversed``. ``planar``: see
+    way where only that has a form; its provenance then ends in ``reversed``. ``planar``, ``declared``: see
     :class:`~workbench.rules.foreign.Ranks`. Raise :class:`Inexpressible` where there is no such rule, and
     :class:`RuleSyntaxError` where a variable stands on the right-hand side only.
     """
@@ -438,7 +439,7 @@ def law(
             reasons.append(f"{unbound[0]} stands on the right-hand side only")
             continue
         try:
-            rule = _translated(name, left, right, planar)
+            rule = _translated(name, left, right, Ranks(planar, declared or {}))
         except Inexpressible as error:
             reasons.append(str(error))
             continue
@@ -461,9 +462,8 @@ def _joined(targets: Sequence[Foreign]) -> dict[tuple[str, int], str]:
     return alias
 
 
-def _translated(name: str, sources: Sequence[Foreign], targets: Sequence[Foreign], planar: bool) -> Rule:
+def _translated(name: str, sources: Sequence[Foreign], targets: Sequence[Foreign], ranks: Ranks) -> Rule:
     names = variables(sources)
-    ranks = Ranks(planar)
     ranks.note(sources, targets)
     translation = _Translation(ranks, frozenset(names), names[0] if names else "")
     if len(sources) > 1:

@@ -206,14 +206,10 @@ def search(
                 break
             continue
         try:
-            outcome = case.differs(case.kind, draw_values(case.kind, case.nodes, case.live, rng))
+            outcome = _evaluated(case, rng)
         except Inexact as error:
             found.reason = str(error)
-            if case.kind != "rational":
-                continue
-            # A root that is no fraction: the weaker arithmetic has it.
-            case.kind = "digits"
-            outcome = case.differs(case.kind, draw_values(case.kind, case.nodes, case.live, rng))
+            continue
         left -= 1
         found.arithmetics[case.kind] += 1
         if case.kind == "modular" and not found.degree:
@@ -231,6 +227,21 @@ def search(
         found.failed.append(case.instance)
     found.seconds = time.perf_counter() - began
     return found
+
+
+def _evaluated(case: _Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | None:
+    """Return where the sides of an instance differ on random values; raise Inexact where none carries.
+
+    Other values are tried where a divisor is 0, and the weaker arithmetic where a root is no fraction.
+    """
+    for attempt in range(6):
+        if attempt >= 3 and case.kind == "rational":
+            case.kind = "digits"
+        try:
+            return case.differs(case.kind, draw_values(case.kind, case.nodes, case.live, rng))
+        except Inexact as error:
+            reason = error
+    raise reason
 
 
 def never_typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool:

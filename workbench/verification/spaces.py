@@ -357,6 +357,8 @@ def _decide(space: Space) -> None:
             break
         unknown = Linear(space.system, 0, {few[0]: 1})
         least = LEAST[space.system.kinds[few[0]]]
+        if few[1] < least:
+            raise Inconsistent(f"an extent would be below {least}")
         typing.require(unknown == typing.choices.pick(tuple(range(least, few[1] + 1))), "one of few")
         space.system.check()
 

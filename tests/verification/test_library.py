@@ -1,0 +1,99 @@
+import json
+
+import pytest
+
+from workbench.rules import parse_rule, rule_set
+from workbench.rules.ruleset import SETS, law_of, library, load_rules, statuses
+from workbench.verification.library import exhaust, redundant_axioms, table, write_status
+from workbench.verification.prove import axioms
+from workbench.verification.verify import Verification
+
+LIBRARY = [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
+
+
+def test_names_are_distinct():
+    names = [r.name for r in [*LIBRARY, *axioms()]]
+    assert len(set(names)) == len(names)
+
+
+def test_status_file_covers_the_library_as_it_stands():
+    known = statuses()
+    rules = [*LIBRARY, *axioms()]
+    assert set(known) == {r.name for r in rules}
+    stale = [r.name for r in rules if known[r.name]["law"] != law_of(r)]
+    assert stale == [], "run python -m workbench.verification.library"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_sets_hold_only_proved_rules_and_those_no_axiom_reaches(name):
+    known = statuses()
+    assert {known[r.name]["status"] for r in rule_set(name)} <= {"proved", "tested"}
+    tested = {r.name for r in rule_set(name) if known[r.name]["status"] == "tested"}
+    # Reshapes alone: their typing is a product of extents.
+    assert tested <= {
+        "reshape-twice",
+        "reshape-nothing",
+        "reshape-of-relu",
+        "reshape-of-relu-back",
+        "matmul-flattens-batch",
+    }
+
+
+def test_the_table_is_the_record():
+    text = (library() / "README.md").read_text(encoding="utf-8")
+    assert text == table(statuses(), library())
+
+
+def test_the_library_is_judged_again():
+    rules = [r for r in LIBRARY if r.file in ("ac.rules", "merge.rules", "fusion.rules")]
+    verification = Verification(rules)
+    verification.run()
+    known = statuses()
+    assert {v.name: v.verdict for v in verification.verdicts} == {
+        r.name: known[r.name]["status"] for r in rules
+    }
+
+
+@pytest.mark.parametrize("axiom", list(axioms()), ids=lambda a: a.name)
+def test_no_axiom_is_refuted(axiom):
+    test = exhaust(axiom, 60, seed=5)
+    assert test.counterexample == ""
+    assert test.instances >= 20
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "concat[axis=-3](conv2d[c](x, w), conv2d[c](x, v)) => conv2d[c](x, concat[axis=-4](w, v))",
+        "add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, v)) => "
+        "conv2d[c, act=none](concat[axis=-3](x, y), concat[axis=-3](w, v))",
+        "conv2d[strides=s, pads=p, dilations=(1, 1), groups=g, act=none]"
+        "(x, mean_kernel[channels=n, kernel=k, dtype=d]()) => "
+        "avgpool[kernel=k, strides=s, pads=p, include_pad=0](x)",
+    ],
+    ids=["taso-24", "taso-19", "taso-39"],
+)
+def test_tasos_axioms_as_published_are_refuted(law):
+    (axiom,) = parse_rule(f"published: {law}")
+    assert exhaust(axiom).counterexample
+
+
+def test_redundant_axioms_are_told():
+    some = [
+        a for a in axioms()
+        if a.name.removesuffix("-back") in ("add-is-associative", "add-is-commutative", "relu-of-relu")
+    ]  # fmt: skip
+    (extra,) = parse_rule("add-turned-round: add(x, add(y, z)) => add(add(z, y), x)")
+    found = redundant_axioms([*some, extra])
+    assert set(found) == {"add-turned-round", "add-is-associative"} or set(found) == {"add-turned-round"}
+
+
+def test_writing_is_whole(tmp_path):
+    (tmp_path / "small.rules").write_text("twice: relu(relu(x)) => relu(x)\n")
+    rules = load_rules(tmp_path / "small.rules")
+    verification = Verification(list(rules))
+    verification.run()
+    write_status(verification, [], tmp_path)
+    record = json.loads((tmp_path / "status.json").read_text())["rules"]
+    assert record["twice"]["status"] == "proved"
+    assert "| twice | proved | round 1, 4 cases; by relu-of-relu |" in (tmp_path / "README.md").read_text()

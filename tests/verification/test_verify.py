@@ -1,0 +1,206 @@
+import json
+
+import pytest
+
+from workbench.rules import RuleSyntaxError, parse_rules, rule_set
+from workbench.rules.foreign import Rejected
+from workbench.rules.reading import read_rules
+from workbench.trace import StopReason
+from workbench.verification.evidence import Effort
+from workbench.verification.prove import axioms
+from workbench.verification.verify import Verification
+
+RULES = """
+square: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))
+same: relu(add(x, y)) => relu(add(x, y))
+never: add(x, y) => concat[axis=-1](x, y)
+twice: relu(relu(x)) => relu(x)
+rename: relu(relu(y)) => relu(y)
+view: reshape[shape=s](reshape[shape=r](x)) => reshape[shape=s](x)
+"""
+
+
+@pytest.fixture(scope="module")
+def run():
+    verification = Verification(parse_rules(RULES), rejected=[Rejected(6, "broken", "line 8: no rule")])
+    assert verification.run() is StopReason.FINISHED
+    return verification
+
+
+def test_every_kind_of_verdict(run):
+    assert {v.name: v.verdict for v in run.verdicts} == {
+        "square": "refuted",
+        "same": "vacuous",
+        "never": "rejected",
+        "twice": "proved",
+        "rename": "proved",
+        "view": "tested",
+        "broken": "rejected",
+    }
+    assert run.counts == {"proved": 2, "refuted": 1, "tested": 1, "vacuous": 1, "rejected": 2}
+    assert run.contradictions == []
+
+
+def test_evidence(run):
+    proved = run["twice"].evidence
+    assert proved["axioms"] == ["relu-of-relu"]
+    assert proved["chain"] == [["relu(relu(x))", "= relu(x)   [relu-of-relu]"]]
+    assert proved["round"] == 1
+    assert proved["all_cases"]
+    assert run["rename"].evidence["renaming_of"] == "twice"
+    example = run["square"].evidence["counterexample"]
+    left, right = example["left"], example["right"]
+    for i in example["index"]:
+        left, right = left[i], right[i]
+    assert left != right
+    assert run["view"].evidence["draws"] >= 200
+    assert run["view"].evidence["error_bound"] < 1e-5
+    assert "common" in run["never"].reason()
+    assert run["broken"].reason() == "line 8: no rule"
+
+
+def test_verdicts_are_plain_data(run):
+    records = json.loads(json.dumps([v.record() for v in run.verdicts]))
+    assert [r["rule"] for r in records] == list(range(7))
+    assert all({"rule", "name", "verdict", "seconds", "evidence", "law"} <= set(r) for r in records)
+    assert list(run.frame()["verdict"]) == [r["verdict"] for r in records]
+    with pytest.raises(KeyError, match="no rule of rules is called 'nothing'"):
+        run["nothing"]
+
+
+def test_faces(run):
+    assert len(repr(run).splitlines()) <= 12
+    assert "7 rules: 2 proved, 1 refuted" in repr(run)
+    assert "mul(matmul(x, y), matmul(x, z)) = " in run["square"].details()
+    assert "[relu-of-relu]" in run["twice"].details()
+
+
+def test_steps_are_rounds_of_axioms():
+    fusion = list(rule_set("fusion"))
+    verification = Verification(fusion)
+    notes = [step.note for step in verification]
+    assert notes[0] == f"screened {len(fusion)} of {len(fusion)}: 0 counterexamples in this step"
+    assert any("cases proved" in note for note in notes)
+    assert verification.stop_reason is StopReason.FINISHED
+    assert verification.counts == {"proved": len(fusion)}
+    rounds = [step for step in verification.trace if step.rules]
+    assert {r.rule for step in rounds for r in step.rules} <= {a.name for a in axioms()}
+    with pytest.raises(StopIteration):
+        verification.step()
+
+
+def test_a_contradiction_is_shown():
+    wrong = parse_rules("all-relus-vanish: relu(x) => x")
+    verification = Verification(parse_rules("nothing: relu(add(x, y)) => add(x, y)"), axiom_set=wrong)
+    verification.run()
+    (verdict,) = verification.contradictions
+    assert verdict.verdict == "refuted"
+    assert "CONTRADICTION" in verdict.reason()
+
+
+def test_one_by_one_gives_the_same_verdicts():
+    rules = list(rule_set("matmul"))
+    batch, alone = Verification(rules), Verification(rules, one_by_one=True)
+    batch.run()
+    alone.run()
+    assert [v.verdict for v in batch.verdicts] == [v.verdict for v in alone.verdicts]
+
+
+def test_several_processes_give_the_same(run):
+    again = Verification(parse_rules(RULES), jobs=2)
+    again.run()
+    known = {v.name: v for v in run.verdicts}
+    for verdict in again.verdicts:
+        assert verdict.evidence == known[verdict.name].evidence
+
+
+def test_an_interrupt_keeps_what_is_decided():
+    verification = Verification(list(rule_set("default")))
+
+    def stop(step):
+        if "decided" in step.note:
+            raise KeyboardInterrupt
+
+    assert verification.run(stop) is StopReason.INTERRUPTED
+    counts = verification.counts
+    assert counts["proved"] > 0
+    assert counts["unknown"] > 0
+    assert verification.run() is StopReason.FINISHED
+    assert "unknown" not in verification.counts
+
+
+def test_a_time_limit_says_so():
+    verification = Verification(list(rule_set("default")), effort=Effort(seconds=0.001))
+    assert verification.run() is StopReason.TIME_LIMIT
+    assert set(verification.counts) == {"unknown"}
+    assert verification.verdicts[0].reason() == "stopped: time limit"
+
+
+def test_too_few_instances_are_unknown():
+    rare = parse_rules("rare: relu(neg(x)) => neg(neg(relu(neg(x)))) where dim(x, -1) = 97, rank(x) = 0")
+    verification = Verification(rare)
+    verification.run()
+    assert verification.verdicts[0].verdict in ("rejected", "unknown")
+
+
+def test_broadcasting_is_told_apart():
+    text = (
+        "sum: conv2d[c, act=none](add(x, y), w) => add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, w))"
+    )
+    together, apart = Verification(parse_rules(text)), Verification(parse_rules(text), apart=True)
+    together.run()
+    apart.run()
+    assert together.verdicts[0].verdict == "refuted"
+    assert apart.verdicts[0].verdict == "proved"
+    assert apart.verdicts[0].evidence["broadcasting"]["verdict"] == "refuted"
+
+
+#: TASO's rules that are wrong under its own matcher.
+WRONG = [98, 99, 100, 105, 125, 126, 127, 128, 129, 130, 131]
+
+
+@pytest.mark.shared
+def test_tasos_rules(shared_data):
+    contents = read_rules(shared_data / "taso" / "graph_subst.pb")
+    verification = Verification.of(contents, jobs=2)
+    assert verification.run() is StopReason.FINISHED
+    assert [v.index for v in verification.verdicts if v.verdict == "refuted"] == WRONG
+    assert verification.counts == {"proved": 122, "refuted": 11}
+    for index in WRONG:
+        assert "region" in verification.verdicts[index].evidence
+    regions = {i: verification.verdicts[i].evidence["region"]["condition"] for i in WRONG}
+    assert regions[127] == "g0 = 1"
+    assert regions[99] == "dim(i10, -4) * g1 = dim(i11, -4) * g0"
+    # What broadcasting operands break is said beside the verdict.
+    assert verification.verdicts[60].evidence["broadcasting"]["verdict"] == "refuted"
+    assert verification.verdicts[71].evidence["broadcasting"]["verdict"] == "ill-typed"
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("file", "refuted"),
+    [("converted.txt", [91, 92, 93, 98, 115, 116, 117, 118, 119]), ("converted_multi.txt", [12, 13])],
+)
+def test_tensats_rules(shared_data, file, refuted):
+    verification = Verification.of(read_rules(shared_data / "tensat" / file), jobs=2)
+    verification.run()
+    assert [v.index + 1 for v in verification.verdicts if v.verdict == "refuted"] == refuted
+    assert set(verification.counts) == {"proved", "refuted"}
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+def test_tensats_equations(shared_data):
+    verification = Verification.of(read_rules(shared_data / "tensat" / "taso_rules.txt"), jobs=2)
+    verification.run()
+    counts = verification.counts
+    assert "unknown" not in counts
+    assert counts["proved"] > 820
+    assert verification.contradictions == []
+
+
+def test_an_empty_file_is_no_set(tmp_path):
+    empty = tmp_path / "empty.rules"
+    empty.write_text("\n")
+    with pytest.raises(RuleSyntaxError, match="empty"):
+        read_rules(empty)

@@ -1,0 +1,60 @@
+"""The command line: ``workbench optimize | rules | verify | cost | bench | demo``.
+
+Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, or another
+failure; 2 usage or bad input; 3 a result cannot be written; 130 interrupted before there was a result.
+Ctrl-C during saturation keeps what is there and goes on with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workbench.cli import benchmarks, cost, optimize, rules, verify
+from workbench.console import OK
+
+app = typer.Typer(
+    name="workbench",
+    help="Tensor-graph superoptimisation by equality saturation.",
+    epilog="Exit codes: 0 done, 1 certificate failed, rule refuted or other failure, 2 usage or bad input, "
+    "3 a result cannot be written, 130 interrupted before there was a result.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from workbench import __version__
+
+        typer.echo(f"workbench {__version__}")
+        raise typer.Exit(OK)
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+for _command in (
+    optimize.optimize,
+    rules.rules,
+    verify.verify,
+    cost.cost,
+    benchmarks.bench,
+    benchmarks.demo,
+):
+    app.command()(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="workbench")

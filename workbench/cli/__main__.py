@@ -1,0 +1,5 @@
+"""Run the command line as ``python -m workbench.cli``."""
+
+from workbench.cli import main
+
+main()

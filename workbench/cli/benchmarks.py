@@ -1,0 +1,104 @@
+"""``workbench bench`` and ``demo``: published networks and real architectures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.optimize import run_optimize
+from workbench.cli.options import CostOption, QuietOption, to_json, writing
+from workbench.console import Progress, reporting_errors, show_table
+from workbench.files import UnwritableOutput, check_writable
+
+
+@reporting_errors
+def bench(
+    network: Annotated[
+        list[str] | None, typer.Argument(metavar="[NETWORK]...", help="Published networks.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All published networks.")] = False,
+    rules: Annotated[str, typer.Option(metavar="NAME", help="Rule set, or a file.rules.")] = "default",
+    cost: CostOption = "analytic",
+    e_nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on e-nodes.")] = 50_000,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on saturation.")] = 60.0,
+    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on iterations.")] = 15,
+    k_multi: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Iterations with multi-pattern rules.")
+    ] = 1,
+    settle: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Iterations before the multi-pattern ones.")
+    ] = 0,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run published networks and show the papers' figures beside ours."""
+    from workbench.benchmarks import benchmarks
+    from workbench.benchmarks.run import run_benchmark
+    from workbench.saturation import Limits
+
+    names = benchmarks() if all_ else network
+    if not names:
+        raise ValueError(f"name a network, or --all; there are {', '.join(benchmarks())}")
+    limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
+    runs = []
+    for name in names:
+        with Progress(name, quiet=quiet) as progress:
+            runs.append(run_benchmark(name, rules=rules, cost=cost, limits=limits, progress=progress))
+    if json:
+        typer.echo(to_json([run.summary() for run in runs]), nl=False)
+        return
+    headings = ("network", "e-nodes", "e-classes", "it.", "stop", "sat. s", "extr. s", "Tensat s", "times",
+                "original µs", "tree", "DAG", "exact", "Tensat", "TASO")  # fmt: skip
+    table = []
+    for r in runs:
+        p = r.published
+        theirs = ("–",) * 4
+        if p is not None:
+            gains = f"{p.tensat_speedup:+.1f}%", f"{p.taso_speedup:+.1f}%"
+            theirs = (f"{p.tensat_seconds:g}", f"{r.faster:.1f}×", *gains)
+        ours = (f"{r.saturation + r.snapshot:.3f}", f"{r.extraction:.3f}")
+        gained = [f"{r.gain(method):+.1%}" for method in ("tree", "dag", "exact")]
+        sizes = (r.e_nodes, r.e_classes, r.iterations, r.stop_reason)
+        table.append((r.network, *sizes, *ours, *theirs[:2], f"{r.original:.1f}", *gained, *theirs[2:]))
+    show_table(headings, table, right=[i for i in range(1, len(headings)) if i != 4])
+    from workbench.benchmarks.published import SOURCE
+
+    apart = ", ".join(f"{r.network} {r.engine:.2f} + {r.pricing:.2f}" for r in runs)
+    typer.echo(
+        f"\nGains: original / optimised − 1 by {runs[0].cost_source}; those of Tensat and TASO are measured "
+        f"speed-ups: {SOURCE}.\n"
+        f"times: Tensat's seconds / ours. Not among them, engine start + pricing in seconds: {apart}."
+    )
+
+
+@reporting_errors
+def demo(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A real architecture.")] = "squeezenet",
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("out"),
+    cost: CostOption = "cpu",
+    time: Annotated[float, typer.Option(min=0.001, metavar="S", help="How long to time.")] = 10.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Optimise one of the onnx package's real architectures end to end, weights generated."""
+    import onnx
+
+    from workbench.benchmarks.light import light_model
+
+    model = light_model(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
+    source = check_writable(folder / f"{name}.onnx")
+    writing(lambda: onnx.save_model(model, str(source)))
+    run_optimize(
+        source,
+        {"cost": cost},
+        output=folder / f"{name}-optimised.onnx",
+        json=folder / f"{name}.json",
+        report=folder / f"{name}.html",
+        time=time,
+        quiet=quiet,
+    )

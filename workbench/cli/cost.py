@@ -1,0 +1,41 @@
+"""``workbench cost``: what a model costs, operator by operator."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workbench.cli.options import CostOption, DimOption, ModelArgument, check_input, dimensions, to_json
+from workbench.console import reporting_errors, show_table
+
+
+@reporting_errors
+def cost(
+    model: ModelArgument,
+    cost: CostOption = "analytic",
+    dim: DimOption = [],  # noqa: B006
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show this many of the dearest nodes.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Price a model by operator and by node."""
+    check_input(model)
+    from workbench.costs.table import cost_table
+    from workbench.frontends import load_onnx
+
+    table = cost_table(load_onnx(model, dims=dimensions(dim)), cost)
+    if json:
+        typer.echo(to_json(table.summary()), nl=False)
+        return
+    show_table(
+        ("operator", "nodes", "µs", "share"),
+        [(r.op, r.count, f"{r.cost:.1f}", f"{r.share:.1%}") for r in table.operators],
+        right=[1, 2, 3],
+    )
+    typer.echo()
+    show_table(
+        ("node", "µs", "share", "operation"),
+        [(n.node, f"{n.cost:.1f}", f"{n.share:.1%}", n.text) for n in table.nodes[:top]],
+        right=[0, 1, 2],
+    )
+    typer.echo(f"\nsum {table.total:.1f} µs, {table.source}")

@@ -1,0 +1,80 @@
+"""``workbench verify``: verdicts on a file of rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.options import QuietOption, check_input, to_json, writing
+from workbench.console import BAD_INPUT, FAILED, INTERRUPTED, Progress, reporting_errors, show_table, stop
+from workbench.files import check_writable, write_atomic
+
+
+@reporting_errors
+def verify(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Rules: ours, TASO's protobuf, Tensat's.", show_default=False),
+    ],
+    json: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the verdicts as JSON.")] = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="RULE", help="Show one rule: law, proof or counterexample.")
+    ] = None,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Prove each rule by itself too, and print the ratio.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 300.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
+    quiet: QuietOption = False,
+) -> None:
+    """Prove or refute rules; exit with 1 if one is refuted."""
+    check_input(file)
+    if json is not None:
+        check_writable(json)
+    from workbench.rules.reading import read_rules
+    from workbench.verification.evidence import Effort
+    from workbench.verification.verify import Verification
+
+    contents = read_rules(file)
+    if show is not None and show not in {
+        *(r.name for r in contents.rules),
+        *(r.name for r in contents.rejected),
+    }:
+        stop(BAD_INPUT, f"{file}: no rule is called {show!r}; without --show all of them are listed")
+    effort = Effort(seconds=seconds)
+    with Progress(file.name, quiet=quiet) as progress:
+        verification = Verification.of(contents, effort=effort, seed=seed, jobs=jobs)
+        verification.run(lambda step: progress("verification", step.note))
+        alone = None
+        if one_by_one:
+            alone = Verification.of(contents, effort=effort, seed=seed, one_by_one=True)
+            alone.run(lambda step: progress("verification", f"one by one: {step.note}"))
+    verdicts = verification.verdicts
+    if json is not None:
+        text = to_json([v.record() for v in verdicts])
+        writing(lambda: write_atomic(json, text))
+    if show is not None:
+        verdict = verification[show]
+        typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
+    else:
+        rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verdicts]
+        show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
+    counts = ", ".join(f"{n} {v}" for v, n in verification.counts.items())
+    typer.echo(
+        f"\n{len(verdicts)} rules: {counts}; {verification.seconds:.1f} s, "
+        f"of them {verification.prove_seconds:.2f} s proving in batch"
+    )
+    if alone is not None:
+        batch, single = verification.egraph_seconds, alone.egraph_seconds
+        ratio = f", ratio {single / batch:.1f}" if batch else ""
+        typer.echo(f"in the e-graph: batch {batch:.2f} s, one by one {single:.2f} s{ratio}")
+    if verification.contradictions:
+        names = ", ".join(v.name for v in verification.contradictions)
+        stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")
+    if verification.stop_reason is not None and verification.stop_reason.value == "interrupted":
+        stop(INTERRUPTED, "interrupted: what is not decided is unknown")
+    if verification.counts.get("refuted"):
+        raise typer.Exit(FAILED)

@@ -9,11 +9,31 @@ import pytest
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 #: What the tests give instead of the parameters' defaults, so that a notebook runs in seconds.
-SMALL = {"01-optimise-a-model": {"timing_seconds": 0.1}}
+SMALL = {
+    "01-optimise-a-model": {"timing_seconds": 0.1},
+    "04-verify-rules": {"rules_file": str(ROOT / "rules" / "convolution.rules")},
+}
+#: How many figures a notebook draws.
+FIGURES = {"01-optimise-a-model": 3, "04-verify-rules": 1}
+#: The files that the parameter ``output`` names.
+WRITTEN = {"01-optimise-a-model": "optimised.onnx"}
 
 
 def cells(path, kind="code"):
     return [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == kind]
+
+
+def run(path, tmp_path, parameters):
+    """Run a notebook with papermill and return what became of it."""
+    papermill = pytest.importorskip("papermill")
+    output = tmp_path / "run.ipynb"
+    papermill.execute_notebook(
+        str(path), str(output), parameters, progress_bar=False, store_widget_state=False, cwd=str(tmp_path)
+    )
+    kinds = [list(o.get("data", {})) for c in cells(output) for o in c["outputs"]]
+    assert sum("image/png" in k for k in kinds) == FIGURES[path.stem]
+    assert output.stat().st_size < 1_000_000
+    return output
 
 
 def test_there_are_notebooks():
@@ -42,13 +62,17 @@ def test_a_notebook_has_one_cell_of_parameters_and_explains_itself(path):
 @pytest.mark.notebook
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
-    papermill = pytest.importorskip("papermill")
-    output = tmp_path / "run.ipynb"
-    parameters = SMALL[path.stem] | {"output": str(tmp_path / "optimised.onnx")}
-    papermill.execute_notebook(
-        str(path), str(output), parameters, progress_bar=False, store_widget_state=False, cwd=str(tmp_path)
-    )
-    kinds = [list(o.get("data", {})) for c in cells(output) for o in c["outputs"]]
-    assert sum("image/png" in k for k in kinds) == 3
-    assert (tmp_path / "optimised.onnx").exists()
-    assert output.stat().st_size < 1_000_000
+    written = tmp_path / WRITTEN.get(path.stem, "")
+    run(path, tmp_path, SMALL[path.stem] | ({"output": str(written)} if path.stem in WRITTEN else {}))
+    assert written.exists()
+
+
+@pytest.mark.notebook
+@pytest.mark.shared
+@pytest.mark.slow
+def test_tasos_rules_are_judged_in_the_notebook(shared_data, tmp_path):
+    rules = shared_data / "taso" / "graph_subst.pb"
+    output = run(ROOT / "notebooks" / "04-verify-rules.ipynb", tmp_path, {"rules_file": str(rules)})
+    printed = "".join(t for c in cells(output) for o in c["outputs"] for t in o.get("text", ""))
+    assert "133 rules in" in printed
+    assert "136 of 138 rules are sound" in printed

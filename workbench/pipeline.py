@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
 from workbench.extraction import EGraph, Solution
 from workbench.graph import Graph
+from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
 from workbench.summary import running_operators
 from workbench.trace import StopReason, Trace
@@ -19,7 +20,6 @@ from workbench.trace import StopReason, Trace
 if TYPE_CHECKING:
     import numpy as np
 
-    from workbench.rules import RuleSet
     from workbench.verification import Certificate
 
 #: Up to this size the trace also gets the best cost after every step.
@@ -122,7 +122,7 @@ def _load(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
     return imported.graph, imported.coverage
 
 
-def _rules(rules: str | RuleSet | Sequence[Rule]) -> tuple[str, tuple[Rule, ...]]:
+def _rules(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
     if isinstance(rules, str):
         from workbench.rules import rule_set
 
@@ -130,10 +130,9 @@ def _rules(rules: str | RuleSet | Sequence[Rule]) -> tuple[str, tuple[Rule, ...]
             # Another system's rules are used as far as they are sound with us.
             from workbench.verification.sound import sound_rules
 
-            return rules, tuple(sound_rules(rules).rules)
-        found = rule_set(rules)
-        return rules, tuple(found)
-    return getattr(rules, "name", "given"), tuple(rules)
+            return replace(sound_rules(rules).rules, name=rules)
+        return replace(rule_set(rules), name=rules)
+    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules))
 
 
 def _cost_model(cost: str | os.PathLike[str] | CostModel) -> CostModel:
@@ -202,7 +201,8 @@ def optimize(
 
     limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
     clock = _Clock()
-    set_name, chosen_rules = _rules(rules)
+    chosen = _rules(rules)
+    set_name, chosen_rules = chosen.name, chosen.rules
     cost_model = _cost_model(cost)
     tell("import")
     with clock("import"):
@@ -255,7 +255,7 @@ def optimize(
         tell("certificate")
         with clock("certificate"):
             certificate = replace(
-                _certify(graph, result, seed), rules=_verdicts(saturation.trace, chosen_rules, made_by)
+                _certify(graph, result, seed), rules=_verdicts(saturation.trace, chosen, made_by)
             )
         if not certificate.passed:
             tell("blame")
@@ -334,12 +334,10 @@ def _certify(original: Graph, optimised: Graph, seed: int) -> Certificate:
     return certify(original, optimised, seed=seed, opaque=runner)
 
 
-def _verdicts(trace: Trace, rules: Sequence[Rule], made_by: Sequence[str]) -> dict[str, str]:
+def _verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:
     """Return the verdict on every rule that fired, those that made the result first."""
-    from workbench.rules.ruleset import verdict_of
-
     fired = {r.rule for step in trace for r in step.rules if r.matches}
-    known = {rule.name: verdict_of(rule) for rule in rules if rule.name in fired}
+    known = {rule.name: rules.verdict(rule) for rule in rules if rule.name in fired}
     return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}
 
 

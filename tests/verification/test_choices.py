@@ -3,6 +3,7 @@ import random
 import pytest
 
 from workbench.verification.choices import Enumeration, RandomChoices
+from workbench.verification.linear import Inconsistent
 
 
 def walk(decide):
@@ -67,3 +68,14 @@ def test_a_decision_with_one_option_draws_nothing():
     before = rng.getstate()
     assert RandomChoices(rng).pick(("only",)) == "only"
     assert rng.getstate() == before
+
+
+def test_no_options_are_inconsistent():
+    with pytest.raises(Inconsistent):
+        RandomChoices(random.Random(0)).pick(())
+    walk = Enumeration()
+    walk.pick("ab")
+    with pytest.raises(Inconsistent):
+        walk.pick(())
+    assert walk.advance()
+    assert walk.pick("ab") == "b"

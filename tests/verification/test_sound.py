@@ -31,3 +31,10 @@ def test_tensats_rules_made_sound(shared_data):
     assert sound.dropped == ()
     merged = sound.rules["tensat-multi-12"]
     assert len(merged.conditions) > len(published["tensat-multi-12"].conditions)
+
+
+def test_a_sound_set_brings_its_verdicts_along():
+    sound = sound_rules(parse_rules(RULES)).rules
+    assert [sound.verdict(r) for r in sound] == ["proved", "proved"]
+    assert list(sound.without("good").frame()["status"]) == ["proved"]
+    assert (sound.select("good") + parse_rules("other: tanh(x) => tanh(x)")).verdicts == sound.verdicts

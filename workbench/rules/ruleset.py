@@ -7,8 +7,8 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,10 +34,15 @@ class UnknownRuleSet(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Hold rules in order, by distinct names."""
+    """Hold rules in order, by distinct names.
+
+    ``verdicts`` names what is known of them beyond the record of the library: they were judged when they
+    were read.
+    """
 
     name: str
     rules: tuple[Rule, ...]
+    verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         names = [r.name for r in self.rules]
@@ -62,29 +67,36 @@ class RuleSet:
     def __add__(self, other: Iterable[Rule]) -> RuleSet:
         known = {r.name for r in self.rules}
         more = tuple(r for r in other if r.name not in known)
-        return RuleSet(f"{self.name}+{getattr(other, 'name', 'more')}", self.rules + more)
+        name = f"{self.name}+{getattr(other, 'name', 'more')}"
+        return RuleSet(name, self.rules + more, {**getattr(other, "verdicts", {}), **self.verdicts})
+
+    def verdict(self, rule: Rule) -> str:
+        """Return the verdict on a rule of this set, ``unknown`` where there is none."""
+        return self.verdicts.get(rule.name) or verdict_of(rule)
 
     def select(self, *patterns: str) -> RuleSet:
         """Return the rules whose names match one of the patterns (``conv-*``)."""
         kept = tuple(r for r in self.rules if _matches(r.name, patterns))
         if not kept:
             raise LookupError(f"no rule of {self.name} matches {', '.join(patterns)}")
-        return RuleSet(f"{self.name}[{', '.join(patterns)}]", kept)
+        return replace(self, name=f"{self.name}[{', '.join(patterns)}]", rules=kept)
 
     def without(self, *patterns: str) -> RuleSet:
         """Return the rules whose names match none of the patterns."""
         kept = tuple(r for r in self.rules if not _matches(r.name, patterns))
-        return RuleSet(f"{self.name} without {', '.join(patterns)}", kept)
+        return replace(self, name=f"{self.name} without {', '.join(patterns)}", rules=kept)
 
     @property
     def single(self) -> RuleSet:
         """Return the rules that rewrite one root."""
-        return RuleSet(f"{self.name}, single", tuple(r for r in self.rules if not r.multi))
+        kept = tuple(r for r in self.rules if not r.multi)
+        return replace(self, name=f"{self.name}, single", rules=kept)
 
     @property
     def multi(self) -> RuleSet:
         """Return the rules that rewrite several roots at once."""
-        return RuleSet(f"{self.name}, multi", tuple(r for r in self.rules if r.multi))
+        kept = tuple(r for r in self.rules if r.multi)
+        return replace(self, name=f"{self.name}, multi", rules=kept)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per rule: name, law, kind, provenance, status and how that is known."""
@@ -101,7 +113,7 @@ class RuleSet:
                     law,
                     "multi" if rule.multi else "single",
                     ", ".join(rule.provenance),
-                    record.get("status", "unknown"),
+                    self.verdict(rule),
                     record.get("draws", 0),
                 )
             )

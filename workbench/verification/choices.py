@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from workbench.verification.linear import Inconsistent
+
 T = TypeVar("T")
 
 
@@ -14,7 +16,7 @@ class Choices(Protocol):
     """Pick one of several options."""
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
+        """Return one of the options; raise :class:`Inconsistent` where there is none."""
         ...
 
 
@@ -25,7 +27,9 @@ class RandomChoices:
     rng: random.Random
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
+        """Return one of the options; raise :class:`Inconsistent` where there is none."""
+        if not options:
+            raise Inconsistent("nothing to choose from")
         return options[0] if len(options) == 1 else self.rng.choice(options)
 
 
@@ -50,7 +54,9 @@ class Enumeration:
     at: int = 0
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return the option of the current sequence."""
+        """Return the option of the current sequence; raise :class:`Inconsistent` where there is none."""
+        if not options:
+            raise Inconsistent("nothing to choose from")
         if self.at == len(self.path):
             self.path.append(0)
             self.sizes.append(len(options))

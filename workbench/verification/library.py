@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import platform
 import random
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -192,7 +195,8 @@ def main() -> None:
             print(f"{name}: follows from the others in round {index}")
     else:
         verification = judge_library()
-        tests = [exhaust(a) for a in axioms()]
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            tests = list(pool.map(exhaust, axioms()))
         write_status(verification, tests, library())
         for verdict in verification.verdicts:
             if verdict.verdict != "proved":

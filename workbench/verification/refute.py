@@ -218,7 +218,7 @@ def search(
             found.passed.append(case.instance)
             continue
         if found.counterexample is None:
-            shown = _shrunk(case, space, values, rng, menu)
+            shown = _flat(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
             if shown is None:  # whole numbers of this size do not show it: try another instance
                 found.arithmetics[case.kind] -= 1
                 continue
@@ -282,6 +282,30 @@ def _witness(
             continue
         if outcome is not None:
             return values, *outcome
+    return None
+
+
+def _flat(rule: Rule, case: _Case, rng: random.Random, menu: Menu) -> Counterexample | None:
+    """Return a counterexample of smaller rank than a case that is one, None where none is found."""
+    most = max((case.nodes[i].tensor.rank for i in case.leaves.values()), default=0)
+    for rank in range(most):
+        lower = replace(menu, ranks=(rank,))
+        for _ in range(12):
+            try:
+                space = open_space(rule, RandomChoices(rng), lower)
+                values = sample(space, rng, lower)
+                if values is None:
+                    continue
+                found = case_of(instance_of(space, values))
+                if found.differs(found.kind, draw_values(found.kind, found.nodes, found.live, rng)) is None:
+                    continue
+            except (Inexact, Inconsistent, NotLinear, TypeMismatch):
+                continue
+            ranks = [found.nodes[i].tensor.rank for i in found.leaves.values()]
+            if max(ranks, default=0) < most:
+                shown = _shrunk(found, space, values, rng, lower)
+                if shown is not None:
+                    return shown
     return None
 
 

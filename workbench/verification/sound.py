@@ -41,39 +41,49 @@ def sound_rules(
     source: str | os.PathLike[str] | Sequence[Rule],
     *,
     seed: int = 0,
+    jobs: int = 1,
     progress: Callable[[Step], None] | None = None,
 ) -> Sound:
     """Return the sound rules of a file or a set, judged as they are used: operands broadcast.
 
-    A refuted rule that holds in a region is kept with the region as its guard, where that passes the
-    same search.
+    A refuted rule that holds in a region is kept with the region as its guard, where that rule is
+    proved or tested. ``jobs`` processes share the work, as in
+    :class:`~workbench.verification.verify.Verification`.
     """
     effort = Effort(chain=0)
     if isinstance(source, str | os.PathLike):
         contents = read_rules(source)
-        verification = Verification.of(replace(contents, form="rules"), effort=effort, seed=seed)
+        verification = Verification.of(replace(contents, form="rules"), effort=effort, seed=seed, jobs=jobs)
     else:
         name = getattr(source, "name", "rules")
-        verification = Verification(list(source), effort=effort, seed=seed, name=name)
+        verification = Verification(list(source), effort=effort, seed=seed, jobs=jobs, name=name)
     verification.run(progress)
-    kept: list[Rule] = []
-    guarded: list[str] = []
-    dropped: list[str] = []
-    for verdict in verification.verdicts:
-        if verdict.verdict in ("proved", "tested") and verdict.rule is not None:
-            kept.append(verdict.rule)
-        elif verdict.rule is not None and "region" in verdict.evidence:
-            conditions = _conditions(verdict.evidence["region"]["condition"], verdict.rule)
-            kept.append(replace(verdict.rule, conditions=verdict.rule.conditions + conditions))
-            guarded.append(verdict.name)
-        else:
-            dropped.append(verdict.name)
+    verdicts = verification.verdicts
+    narrowed = [_guarded(v.rule, v.evidence["region"]["condition"]) for v in verdicts if _regional(v)]
+    again = Verification(narrowed, effort=effort, seed=seed, jobs=jobs)
+    if narrowed:
+        again.run(progress)
+    sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in ("proved", "tested")}
+    kept = [sound[v.name] for v in verdicts if v.name in sound]
     return Sound(
-        RuleSet(f"{verification.name}, sound", tuple(kept)),
-        tuple(verification.verdicts),
-        tuple(guarded),
-        tuple(dropped),
+        RuleSet(
+            f"{verification.name}, sound",
+            tuple(v.rule for v in kept if v.rule is not None),
+            {v.name: v.verdict for v in kept},
+        ),
+        tuple(verdicts),
+        tuple(r.name for r in narrowed if r.name in sound),
+        tuple(v.name for v in verdicts if v.name not in sound),
     )
+
+
+def _regional(verdict: Verdict) -> bool:
+    return verdict.rule is not None and verdict.verdict == "refuted" and "region" in verdict.evidence
+
+
+def _guarded(rule: Rule | None, condition: str) -> Rule:
+    assert rule is not None
+    return replace(rule, conditions=rule.conditions + _conditions(condition, rule))
 
 
 def _conditions(text: str, rule: Rule) -> tuple[Compare, ...]:

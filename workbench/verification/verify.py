@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -199,7 +201,13 @@ class Verification:
             # A process of one's own each: what forks here would inherit the engine's pipes.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.jobs, context, _ignore_interrupts)
-        return list(self._pool.map(work, items))
+        try:
+            return list(self._pool.map(work, items))
+        except BrokenProcessPool:
+            # A script without a guard around its main part, or one read from standard input.
+            warnings.warn("no further processes can start here: going on with one", stacklevel=4)
+            self.jobs, self._pool = 1, None
+            return [work(item) for item in items]
 
     def _screen(self) -> tuple[str, tuple[RuleStep, ...]]:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
@@ -230,10 +238,12 @@ class Verification:
                 prover.cases |= dict(zip(wanted, found, strict=True))
             again = prover.passes == 0 or (prover.productive and prover.passes < self.settings.effort.passes)
             self._idle = 0
-            if not again or not prover.begin():
+            note = f"{len(prover.open_goals())} cases stay unproved"
+            if again and prover.begin():
+                note = f"pass {prover.passes}: {len(prover.open_goals())} cases to prove"
+            else:
                 self._phase = "settling"
                 self._queue = list(self._distinct)
-            note = f"pass {prover.passes}: {len(prover.open_goals())} cases to prove"
         else:
             met = prover.step()
             self._idle = 0 if met else self._idle + 1

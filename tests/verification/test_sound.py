@@ -24,6 +24,7 @@ def test_what_holds_in_a_region_is_guarded():
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_tensats_rules_made_sound(shared_data):
     published = tensat_rules(shared_data / "tensat")
     sound = sound_rules(published)

@@ -180,7 +180,9 @@ def search(
     curved = 0
     while left > 0 and found.tries < 60 * (draws + go_on) and time.perf_counter() - began < seconds:
         found.tries += 1
-        menu = tiny if found.draws < draws // 3 else full
+        # Small instances first, unless hardly any is typed.
+        rare = found.tries > 20 * (found.draws + 10)
+        menu = full if rare or found.draws >= draws // 3 else tiny
         space: Space | None = None
         values: dict[int, int] | None = None
         try:
@@ -201,7 +203,7 @@ def search(
             continue
         except (Inconsistent, TypeMismatch) as error:
             found.reason = str(error)
-            if found.tries == 200 and not found.draws and not curved and never_typed(rule, menu):
+            if found.tries == 200 and not found.draws and not curved and never_typed(rule, full):
                 found.empty = True
                 break
             continue

@@ -159,7 +159,7 @@ def _digits(value: Any) -> Any:
     mpmath.mp.dps = DIGITS
     if isinstance(value, Fraction):
         return mpmath.mpf(value.numerator) / value.denominator
-    return mpmath.mpf(value)
+    return mpmath.mpf(int(value) if isinstance(value, np.integer) else value)
 
 
 # -- operators --------------------------------------------------------------------------------------
@@ -280,7 +280,14 @@ class _Functions:
         return self.mp.exp(x)
 
     def log(self, x: Any) -> Any:
+        if x == 0:
+            return -self.mp.inf
         return self.mp.log(x) if x > 0 else self.mp.nan
+
+    def power(self, x: Any, y: Any) -> Any:
+        if x == 0 and y < 0:
+            return self.mp.inf
+        return self.mp.nan if x < 0 and y != int(y) else self.mp.power(x, y)
 
     def sqrt(self, x: Any) -> Any:
         return self.mp.sqrt(x) if x >= 0 else self.mp.nan
@@ -375,7 +382,7 @@ def _mean_kernel(kind: str, xs: list[np.ndarray], attrs: Any) -> np.ndarray:
 
 
 def _power(kind: str, xs: list[np.ndarray], attrs: Any) -> np.ndarray:
-    return np.asarray(np.frompyfunc(_functions().mp.power, 2, 1)(xs[0], xs[1]))
+    return np.asarray(np.frompyfunc(_functions().power, 2, 1)(xs[0], xs[1]))
 
 
 def _quotient(kind: str, xs: list[np.ndarray], attrs: Any) -> np.ndarray:
@@ -419,6 +426,10 @@ def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] |
             if (a != a) != (b != b):
                 return index
             continue
-        if abs(a - b) > _digits(CLOSE) * max(1, abs(a), abs(b)):
+        if a == b:
+            continue
+        if not (abs(a) < math.inf and abs(b) < math.inf) or abs(a - b) > _digits(CLOSE) * max(
+            1, abs(a), abs(b)
+        ):
             return index
     return None

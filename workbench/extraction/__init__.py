@@ -1,6 +1,6 @@
 """Extraction: choose one e-node per e-class, acyclic and cheap."""
 
-from workbench.extraction.egraph import EGraph
+from workbench.extraction.egraph import EGraph, validate
 from workbench.extraction.extract import Extraction, extract
 from workbench.extraction.problem import NoExtraction
 from workbench.extraction.rebuild import rebuild
@@ -18,4 +18,5 @@ __all__ = [
     "load_json",
     "rebuild",
     "save_json",
+    "validate",
 ]

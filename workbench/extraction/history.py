@@ -31,6 +31,7 @@ def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
         birth_rule=egraph.birth_rule[kept],
         birth_step=egraph.birth_step[kept],
         original=position[egraph.original].astype(egraph.original.dtype),
+        node_names=tuple(egraph.node_names[i] for i in kept) if egraph.node_names else (),
     )
     return smaller, kept
 

@@ -131,7 +131,10 @@ def check_costs(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
         raise NoExtraction(f"{len(egraph)} e-nodes need as many costs, not an array {values.shape}")
     if np.isnan(values).any() or (values < 0).any():
         bad = int(np.flatnonzero(np.isnan(values) | (values < 0))[0])
-        raise NoExtraction(f"e-node {bad} ({egraph.ops[bad]}) costs {values[bad]}: costs are 0 or more")
+        raise NoExtraction(
+            f"e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) costs {values[bad]}: costs are 0 or more; "
+            "give it such a cost, or an infinite one to keep it out of every term"
+        )
     if not egraph.roots:
         raise NoExtraction("the e-graph has no root")
     return values

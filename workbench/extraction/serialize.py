@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
+import sys
+import zlib
+from collections import defaultdict
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 import numpy as np
 
-from workbench.extraction.egraph import EGraph
+from workbench.extraction.collector import collector_paused
+from workbench.extraction.egraph import EGraph, validate
+
+#: What JSON calls the values that Python reads.
+_KINDS: Final = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+_GZIP: Final = b"\x1f\x8b"  # how every gzip file begins
+_CHUNK: Final = 10_000  # lines written at a time
 
 
 class EGraphFormatError(ValueError):
@@ -17,101 +37,245 @@ class EGraphFormatError(ValueError):
 
 
 def load_json(path: str | os.PathLike[str]) -> tuple[EGraph, np.ndarray]:
-    """Read an e-graph and its e-nodes' costs.
+    """Read an e-graph and its e-nodes' costs from a JSON file, gzipped or not.
 
-    Raise :class:`EGraphFormatError` for a file that is no such e-graph: not JSON, no root, a child or
-    root that does not exist, a missing field, a cost that is no number.
+    E-nodes and e-classes are numbered in the file's order; ``node_names`` and ``class_names`` keep
+    their ids. A child counts for its whole e-class. A cost left out is 1; ``Infinity``, or ``null`` as
+    egglog writes it, forbids the e-node, and so does ``"subsumed": true``. E-classes that no root
+    leads to are kept; ``class_data`` and fields that the format does not have are ignored.
+
+    Raise :class:`EGraphFormatError` for a file that is no such e-graph: not JSON, an id defined twice,
+    a field missing or of the wrong type, a child or root that does not exist, no root, a cost that is
+    NaN.
     """
     file = Path(path)
+    with collector_paused():
+        return _columns(file.name, _parse(file.name, _read(file)))
+
+
+def _read(file: Path) -> str:
+    raw = file.read_bytes()
+    if raw.startswith(_GZIP):
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise EGraphFormatError(f"{file.name} is a broken gzip file: {error}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise EGraphFormatError(f"{file.name} is not JSON, which is UTF-8: {error}") from None
+
+
+def _parse(name: str, text: str) -> dict[str, Any]:
+    """Return the top-level object, in which no object has two entries of the same name."""
     double: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
         if len(record) < len(pairs):
-            keys = [k for k, _ in pairs]
-            double.extend(k for k in record if keys.count(k) > 1)
+            double.append(_first_double([key for key, _ in pairs]))
         return record
 
     try:
-        data = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=unique)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise EGraphFormatError(f"{file.name} is not JSON: {error}") from None
-    if not isinstance(data, dict) or not isinstance(data.get("nodes"), dict):
-        raise EGraphFormatError(f"{file.name}: expected an object with 'nodes' and 'root_eclasses'")
+        data = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise EGraphFormatError(f"{name} is not JSON that can be read: {error}") from None
+    if not isinstance(data, dict):
+        expected = "an object with 'nodes' and 'root_eclasses'"
+        raise EGraphFormatError(f"{name}: expected {expected}, found {_said(data)}")
     if double:
-        raise EGraphFormatError(f"{file.name}: {double[0]!r} is defined twice")
-    return _columns(file.name, data)
+        raise EGraphFormatError(f"{name}: {double[0]!r} is defined twice in the same object")
+    return data
+
+
+def _first_double(keys: list[str]) -> str:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise ValueError("no key stands twice")
 
 
 def _columns(name: str, data: dict[str, Any]) -> tuple[EGraph, np.ndarray]:
-    classes: dict[str, int] = {}
-    keys = list(data["nodes"])
+    nodes = data.get("nodes")
+    if not isinstance(nodes, dict):
+        found = f"'nodes' is {_said(nodes)}" if "nodes" in data else "there is no 'nodes'"
+        raise EGraphFormatError(f"{name}: {found}; expected an object of e-nodes by id")
+    if not {dict}.issuperset(map(type, nodes.values())):
+        key, record = next((key, record) for key, record in nodes.items() if type(record) is not dict)
+        raise EGraphFormatError(f"{name}: e-node {key!r} is {_said(record)}, not an object")
+    n = len(nodes)
+    ops = _field(name, nodes, "op", {str})
+    classes: defaultdict[str, int] = defaultdict(count().__next__)  # a new id takes the next number
+    eclass = list(map(classes.__getitem__, _field(name, nodes, "eclass", {str})))
+    of_node = dict(zip(nodes, eclass, strict=True))
+    rows = _field(name, nodes, "children", {list}, [])
+    start = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, rows), np.int64, n), out=start[1:])
     try:
-        records = [data["nodes"][k] for k in keys]
-        of_node = {
-            k: classes.setdefault(str(r["eclass"]), len(classes)) for k, r in zip(keys, records, strict=True)
-        }
-    except (KeyError, TypeError) as error:
-        raise EGraphFormatError(f"{name}: an e-node lacks {error}") from None
-    children: list[int] = []
-    start = [0]
-    costs = []
-    for key, record in zip(keys, records, strict=True):
-        for child in record.get("children", ()):
-            if child not in of_node:
-                raise EGraphFormatError(f"{name}: e-node {key} reads {child!r}, which does not exist")
-            children.append(of_node[child])
-        start.append(len(children))
-        try:
-            costs.append(float(record.get("cost", 1.0)))
-        except (TypeError, ValueError):
-            raise EGraphFormatError(f"{name}: the cost of {key} is {record['cost']!r}") from None
-    roots = data.get("root_eclasses") or []
-    missing = [r for r in roots if str(r) not in classes]
-    if not roots or missing:
-        what = f"root {missing[0]!r} does not exist" if missing else "there is no root"
-        raise EGraphFormatError(f"{name}: {what}")
-    n = len(keys)
+        children = np.fromiter(map(of_node.__getitem__, chain.from_iterable(rows)), np.int64, start[-1])
+    except (KeyError, TypeError):
+        raise _bad_child(name, nodes, classes) from None
+    belongs = np.array(eclass, dtype=np.int64)
+    costs = _costs(name, nodes)
+    same: dict[str, str] = {}
     egraph = EGraph(
-        ops=tuple(str(r.get("op", "")) for r in records),
+        ops=tuple([same.setdefault(op, op) for op in ops]),  # one string per distinct operator
         attrs=((),) * n,
-        child_start=np.array(start, dtype=np.int64),
-        children=np.array(children, dtype=np.int64),
-        eclass=np.array([of_node[k] for k in keys], dtype=np.int64),
+        child_start=start,
+        children=children,
+        eclass=belongs,
         n_classes=len(classes),
-        roots=tuple(classes[str(r)] for r in roots),
+        roots=_roots(name, data, classes),
         types=(None,) * len(classes),
         birth_rule=np.full(n, -1, dtype=np.int32),
-        birth_step=_ages(list(classes))[[of_node[k] for k in keys]],
+        birth_step=_ages(list(classes))[belongs],
+        node_names=tuple(nodes),
+        class_names=tuple(classes),
     )
-    return egraph, np.array(costs)
+    return egraph, costs
+
+
+def _field(name: str, nodes: dict[str, Any], field: str, kinds: set[type], default: Any = None) -> list[Any]:
+    """Return a field of every e-node; without a default it must be there."""
+    if default is None:
+        try:
+            column = [record[field] for record in nodes.values()]
+        except KeyError:
+            key = next(key for key, record in nodes.items() if field not in record)
+            raise EGraphFormatError(f"{name}: e-node {key!r} has no {field!r}") from None
+    else:
+        column = [record.get(field, default) for record in nodes.values()]
+    if not kinds.issuperset(map(type, column)):
+        key, value = next((k, v) for k, v in zip(nodes, column, strict=True) if type(v) not in kinds)
+        expected = " or ".join(dict.fromkeys(_KINDS[kind] for kind in _KINDS if kind in kinds))
+        raise EGraphFormatError(f"{name}: {field!r} of e-node {key!r} is {_said(value)}, not {expected}")
+    return column
+
+
+def _said(value: Any) -> str:
+    """Return a JSON value's kind, and the value where it is short."""
+    text = json.dumps(value)
+    return _KINDS[type(value)] + (f" ({text})" if value is not None and len(text) <= 40 else "")
+
+
+def _bad_child(name: str, nodes: dict[str, Any], classes: dict[str, int]) -> EGraphFormatError:
+    """Return what to say of the first child that is no e-node."""
+    for key, record in nodes.items():
+        for child in record.get("children", ()):
+            if not isinstance(child, str):
+                what = f"has {_said(child)} among its children, which are ids of e-nodes"
+                return EGraphFormatError(f"{name}: e-node {key!r} {what}")
+            if child not in nodes:
+                why = "which does not exist"
+                if child in classes:
+                    why = "which is an e-class: children are ids of e-nodes"
+                return EGraphFormatError(f"{name}: e-node {key!r} reads {child!r}, {why}")
+    raise AssertionError("every child exists")
+
+
+def _costs(name: str, nodes: dict[str, Any]) -> np.ndarray:
+    column = _field(name, nodes, "cost", {int, float, type(None)}, 1.0)
+    try:
+        # NumPy reads null as NaN, which would hide a real one.
+        costs = np.array([math.inf if cost is None else cost for cost in column], dtype=float)
+    except OverflowError:
+        huge = (isinstance(cost, int) and abs(cost) > sys.float_info.max for cost in column)
+        key = next(key for key, is_huge in zip(nodes, huge, strict=True) if is_huge)
+        raise EGraphFormatError(f"{name}: the cost of e-node {key!r} is too large a number") from None
+    if np.isnan(costs).any():
+        key = list(nodes)[int(np.flatnonzero(np.isnan(costs))[0])]
+        raise EGraphFormatError(f"{name}: the cost of e-node {key!r} is NaN")
+    subsumed = _field(name, nodes, "subsumed", {bool}, False)
+    costs[np.array(subsumed, dtype=bool)] = math.inf
+    return costs
+
+
+def _roots(name: str, data: dict[str, Any], classes: dict[str, int]) -> tuple[int, ...]:
+    roots = data.get("root_eclasses", [])
+    if not isinstance(roots, list):
+        raise EGraphFormatError(f"{name}: 'root_eclasses' is {_said(roots)}, not a list of ids of e-classes")
+    if not roots:
+        raise EGraphFormatError(f"{name}: there is no root: list the e-classes to extract in 'root_eclasses'")
+    for root in roots:
+        if not isinstance(root, str):
+            what = f"'root_eclasses' has {_said(root)}, not the id of an e-class"
+            raise EGraphFormatError(f"{name}: {what}")
+        if root not in classes:
+            why = "does not exist"
+            if root in data["nodes"]:
+                why = f"is an e-node: its e-class is {data['nodes'][root]['eclass']!r}"
+            raise EGraphFormatError(f"{name}: root {root!r} {why}")
+    return tuple(classes[root] for root in roots)
 
 
 def _ages(names: list[str]) -> np.ndarray:
     """Return an age for every e-class: e-graph libraries number them in order of their making."""
-    if all(name.isdigit() for name in names):
-        return np.argsort(np.argsort([int(name) for name in names])).astype(np.int32)
+    if all(name.isascii() and name.isdigit() and len(name) <= 18 for name in names):
+        return np.argsort(np.argsort(np.array(list(map(int, names)), dtype=np.int64))).astype(np.int32)
     return np.zeros(len(names), dtype=np.int32)
 
 
 def save_json(egraph: EGraph, costs: np.ndarray, path: str | os.PathLike[str]) -> None:
-    """Write an e-graph; a child is named by the first e-node of its e-class."""
-    first: dict[int, int] = {}
-    for i, c in enumerate(egraph.eclass.tolist()):
-        first.setdefault(c, i)
-    nodes = {
-        str(i): {
-            "op": egraph.ops[i] + "".join(f" {a}" for a in egraph.attrs[i]),
-            "children": [str(first[c]) for c in egraph.operands(i).tolist()],
-            "eclass": str(int(egraph.eclass[i])),
-            "cost": float(costs[i]),
-        }
-        for i in range(len(egraph))
-    }
+    """Write an e-graph and its costs, gzipped where the path ends in ``.gz``.
+
+    Ids are the e-graph's own where it has them, else numbers. A child is named by the first e-node of
+    its e-class, attributes stand in the operator's name, and an infinite cost is ``null``, as egglog
+    writes it, for JSON has no infinity. Types, rules and births have no place in the format.
+
+    Raise ValueError for columns that do not fit together and costs that do not fit the format, and
+    where an e-node reads an e-class without e-nodes: the format has no name for it.
+    """
+    validate(egraph)
+    values = np.asarray(costs, dtype=float)
+    if values.shape != (len(egraph),):
+        raise ValueError(f"{len(egraph)} e-nodes need as many costs, not an array {values.shape}")
+    wrong = np.flatnonzero(np.isnan(values) | (values == -math.inf))
+    if wrong.size:
+        i = int(wrong[0])
+        raise ValueError(f"e-node {egraph.node_name(i)} ({egraph.ops[i]}) costs {values[i]}")
+    first = np.full(egraph.n_classes, -1, dtype=np.int64)
+    first[egraph.eclass[::-1]] = np.arange(len(egraph))[::-1]
+    nameless = np.flatnonzero(first[egraph.children] < 0)
+    if nameless.size:
+        c = egraph.class_name(int(egraph.children[nameless[0]]))
+        raise ValueError(f"e-class {c} is read and has no e-node: the format has no name for it")
     target = Path(path)
     temporary = target.with_name(target.name + ".part")
-    temporary.write_text(
-        json.dumps({"nodes": nodes, "root_eclasses": [str(r) for r in egraph.roots]}),
-        encoding="utf-8",
-    )
-    temporary.replace(target)
+    try:
+        with collector_paused(), temporary.open("wb") as file:
+            if target.suffix == ".gz":
+                # Neither a name nor a time inside: equal e-graphs make equal files.
+                with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                    _write(packed, egraph, values, first)
+            else:
+                _write(file, egraph, values, first)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write(file: IO[bytes] | gzip.GzipFile, egraph: EGraph, values: np.ndarray, first: np.ndarray) -> None:
+    """Write the text of an e-graph, one e-node a line."""
+    quote = json.JSONEncoder().encode
+    ids = list(map(quote, egraph.node_names or map(str, range(len(egraph)))))
+    classes = list(map(quote, egraph.class_names or map(str, range(egraph.n_classes))))
+    representative = [ids[i] if i >= 0 else "" for i in first.tolist()]
+    children = [representative[c] for c in egraph.children.tolist()]
+    start, eclass = egraph.child_start.tolist(), egraph.eclass.tolist()
+    costs = [repr(cost) if cost < math.inf else "null" for cost in values.tolist()]
+
+    def line(i: int) -> str:
+        op, attrs = egraph.ops[i], egraph.attrs[i]
+        named = quote(" ".join(map(str, (op, *attrs))) if attrs else op)
+        reads = ", ".join(children[start[i] : start[i + 1]])
+        of = classes[eclass[i]]
+        return f'{ids[i]}: {{"op": {named}, "children": [{reads}], "eclass": {of}, "cost": {costs[i]}}}'
+
+    file.write(b'{"nodes": {')
+    for begin in range(0, len(ids), _CHUNK):
+        lines = map(line, range(begin, min(begin + _CHUNK, len(ids))))
+        file.write((("," if begin else "") + "\n" + ",\n".join(lines)).encode("ascii"))
+    roots = ", ".join(classes[c] for c in egraph.roots)
+    file.write(f'\n}},\n"root_eclasses": [{roots}]}}\n'.encode("ascii"))

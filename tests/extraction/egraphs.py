@@ -1,11 +1,14 @@
 """Small e-graphs for tests, and the slow but sure way to solve them."""
 
 import itertools
+import math
 import random
 
 import numpy as np
 
-from workbench.extraction import EGraph
+from workbench.extraction import EGraph, solving
+from workbench.extraction.loops import unfounded
+from workbench.extraction.problem import make_problem, tree_costs
 
 
 def egraph_of(nodes, roots=(0,)):
@@ -76,3 +79,44 @@ def selection_cost(egraph, costs, picked):
     if not all(visit(r) for r in egraph.roots):
         return None
     return sum(costs[picked[c]] for c in state)
+
+
+def problem_of(egraph, costs):
+    """Return the combinatorial core of an e-graph, cycles and all."""
+    best, choice = tree_costs(egraph, costs)
+    return make_problem(egraph, costs, best, choice)
+
+
+def least(problem):
+    """Return the least cost of an acyclic selection from a problem, by trying all."""
+    members = problem.members()
+    classes = list(members)
+    best = math.inf
+    for picked in itertools.product(*members.values()):
+        of_class = dict(zip(classes, picked, strict=True))
+        if not unfounded(problem, of_class):
+            best = min(best, solving.selection_cost(problem, of_class))
+    return best
+
+
+def random_problem(seed, classes=60, arity=3, members=4, back=0.1, roots=(0,)):
+    """Return a larger problem with sharing and cycles that takes a solver, not brute force."""
+    rng = random.Random(seed)
+    nodes, costs = [], []
+    for c in range(classes):
+        for _ in range(rng.randint(2, members)):
+            row = {
+                rng.randrange(classes) if rng.random() < back else rng.randrange(c, min(classes, c + 12))
+                for _ in range(rng.randint(1, arity))
+            }
+            nodes.append((c, sorted(row)))
+            costs.append(rng.randint(1, 9))
+        if rng.random() < 0.3 or c + 1 == classes:
+            nodes.append((c, []))
+            costs.append(rng.randint(10, 40))
+    return problem_of(egraph_of(nodes, roots), np.array(costs, dtype=float))
+
+
+def hard():
+    """Return a problem that no solver proves in seconds."""
+    return random_problem(1, classes=1500, arity=4, members=6, back=1.0, roots=range(1, 1500, 10))

@@ -1,95 +1,149 @@
+import math
+
 import numpy as np
 import pytest
 
-from workbench.extraction.cycles import break_cycles, components
-from workbench.extraction.exact import solve
 from workbench.extraction.presolve import (
+    REDUCTIONS,
+    Knowledge,
+    drop_circular,
     drop_dominated,
     drop_expensive,
-    lower_bound,
-    must_sets,
+    drop_repeated,
+    drop_useless,
     presolve,
+    pull_up,
+    pull_up_costs,
+    root_needed,
+    take_free,
 )
-from workbench.extraction.problem import make_problem, tree_costs
+from workbench.extraction.problem import NoExtraction, complete, dag_cost, is_acyclic
 
-from .egraphs import brute_force, egraph_of, random_egraph
-
-
-def problem_of(egraph, costs):
-    best, choice = tree_costs(egraph, costs)
-    problem = make_problem(egraph, costs, best, choice)
-    return break_cycles(problem, frozenset(), [0] * len(egraph)).problem
+from .egraphs import brute_force, egraph_of, least, problem_of, random_egraph
 
 
-def acyclic_instances():
-    for seed in range(200):
-        egraph, costs = random_egraph(seed, acyclic=True)
-        if brute_force(egraph, costs) is not None:
-            yield egraph, costs
+def reduced(nodes, costs, reduction, incumbent=math.inf):
+    problem = problem_of(egraph_of(nodes), np.array(costs, dtype=float))
+    return reduction(problem, Knowledge(incumbent))
 
 
-def optimum(problem):
-    found = solve(problem, None, 30.0)
-    assert found.proved
-    return sum(problem.cost[problem.nodes.index(i)] for i in reachable(problem, found.taken))
-
-
-def reachable(problem, taken):
-    seen, stack = {}, list(problem.roots)
-    while stack:
-        c = stack.pop()
-        if c in seen:
-            continue
-        seen[c] = taken[c]
-        stack += problem.children[problem.nodes.index(taken[c])]
-    return seen.values()
-
-
-def test_must_sets_hold_what_every_term_contains():
-    egraph = egraph_of([(0, [1]), (0, [2]), (1, [3]), (2, [3]), (3, [])])
-    must = must_sets(problem_of(egraph, np.ones(5)))
-    inside = {c for c, k in must.position.items() if must.of_roots >> k & 1}
-    assert inside == {0, 3}
-
-
-@pytest.mark.parametrize("reduction", ["dominated", "expensive", "both"])
-def test_reductions_keep_an_optimum(reduction):
-    count = 0
-    for egraph, costs in acyclic_instances():
-        problem = problem_of(egraph, costs)
-        best = brute_force(egraph, costs)
-        must = must_sets(problem)
-        assert lower_bound(problem, must) <= best + 1e-9
-        if reduction == "dominated":
-            reduced = problem.keep(drop_dominated(problem, must))
-        elif reduction == "expensive":
-            reduced = problem.keep(drop_expensive(problem, must, best))
-        else:
-            reduced = presolve(problem, best)
-        if problem.roots:
-            assert optimum(reduced) == pytest.approx(best)
-            count += 1
-    assert count >= 20
-
-
-def test_a_dearer_sibling_that_needs_more_is_dominated():
-    egraph = egraph_of([(0, [1]), (0, [1, 2]), (1, []), (2, [])])
-    problem = problem_of(egraph, np.array([2.0, 2, 1, 1]))
-    assert drop_dominated(problem, must_sets(problem)) == [True, False, True, True]
-
-
-def test_cycles_are_broken_completely_and_the_kept_stays():
-    for seed in range(200):
+def instances(count):
+    for seed in range(count):
         egraph, costs = random_egraph(seed)
-        costs = costs + 1
-        if brute_force(egraph, costs) is None:
+        best = brute_force(egraph, costs)
+        if best is not None:
+            yield egraph, costs, best
+
+
+@pytest.mark.parametrize("reduction", [*REDUCTIONS, presolve], ids=lambda r: r.__name__)
+def test_every_reduction_keeps_an_optimum(reduction):
+    shrunk = 0
+    for egraph, costs, best in instances(500):
+        problem = problem_of(egraph, costs)
+        if reduction is presolve:
+            after, _ = presolve(problem, best)
+        elif reduction is take_free:
+            # What is free from the start was taken when the problem was made.
+            problem = pull_up_costs(problem, Knowledge())
+            after = take_free(problem, Knowledge())
+        else:
+            after = reduction(problem, Knowledge(best))
+        assert least(after) == pytest.approx(best)
+        shrunk += after is not problem
+    assert shrunk >= 5 or reduction is drop_useless
+
+
+def test_what_is_left_gives_a_selection_of_the_whole():
+    """Whatever the reductions fixed, any solution of the rest is completed to one of its cost."""
+    for egraph, costs, best in instances(300):
+        problem, _ = presolve(problem_of(egraph, costs), best)
+        members = problem.members()
+        if math.prod(map(len, members.values())) != 1:
             continue
-        best, choice = tree_costs(egraph, costs)
-        problem = make_problem(egraph, costs, best, choice)
-        keep = frozenset(i for c, i in enumerate(choice) if i >= 0)
-        free = break_cycles(problem, keep, [0] * len(egraph)).problem
-        component = components(free)
-        for c, row in zip(free.eclass, free.children, strict=True):
-            assert all(component[d] != component[c] for d in row)
-        needed = {choice[c] for c in set(free.eclass)}
-        assert needed <= set(free.nodes)
+        choice = complete(egraph, problem, {c: problem.nodes[m[0]] for c, m in members.items()})
+        assert is_acyclic(egraph, choice)
+        assert dag_cost(choice, costs) == pytest.approx(best)
+
+
+def test_a_candidate_that_reads_nothing_possible_is_useless():
+    nodes = [(0, [1]), (0, [2]), (1, []), (2, [2])]
+    assert reduced(nodes, [1, 1, 1, 1], drop_useless).nodes == [0, 2]
+
+
+def test_siblings_are_compared_by_their_children():
+    nodes = [(0, [1]), (0, [1, 2]), (1, []), (2, [])]
+    assert reduced(nodes, [2, 2, 1, 1], drop_repeated).nodes == [0, 2]
+    assert reduced(nodes, [3, 2, 1, 1], drop_repeated).nodes == [0, 1, 2, 3]
+
+
+def test_free_leaves_are_taken():
+    egraph = egraph_of([(0, [1, 2]), (1, []), (2, [])])
+    problem = problem_of(egraph, np.array([1.0, 1, 1]))
+    free = take_free(problem, Knowledge())
+    assert free is problem
+    problem.cost[1] = 0.0
+    free = take_free(problem, Knowledge())
+    assert free.fixed == {1: 1}
+    assert free.children[0] == (2,)
+
+
+def test_an_only_candidate_moves_into_its_only_reader():
+    problem = reduced([(0, [1]), (0, [2]), (1, [2]), (2, []), (2, [])], [1, 9, 2, 4, 3], pull_up)
+    assert problem.nodes == [0, 1, 3, 4]
+    assert problem.cost == [3, 9, 4, 3]
+    assert problem.children[0] == (2,)
+    assert problem.fixed == {1: 2}
+
+
+def test_what_a_part_costs_at_least_moves_to_its_readers():
+    problem = reduced([(0, [1]), (1, []), (1, [2]), (2, [])], [1, 5, 2, 1], pull_up_costs)
+    assert least(problem) == pytest.approx(4)
+
+
+def test_a_candidate_below_which_it_stands_itself_goes():
+    nodes = [(0, [1]), (1, [2]), (1, []), (2, [1])]
+    assert reduced(nodes, [1, 0.5, 3, 0.5], drop_circular).nodes == [0, 2]
+
+
+def test_a_sibling_with_nothing_new_below_it_dominates():
+    # Candidate 1 reads 2, below which 3 always stands: candidate 0, which reads 3 alone, is as good.
+    nodes = [(0, [3]), (0, [2]), (2, [3]), (3, []), (3, [])]
+    assert reduced(nodes, [1, 1, 1, 1, 2], drop_dominated).nodes == [0, 3]
+
+
+def test_what_only_makes_dearer_solutions_goes():
+    nodes = [(0, [1]), (0, []), (1, [])]
+    assert reduced(nodes, [1, 4, 5], drop_expensive, incumbent=4).nodes == [1]
+    assert reduced(nodes, [1, 4, 3], drop_expensive, incumbent=4).nodes == [0, 1, 2]
+
+
+def test_needed_e_classes_become_roots():
+    problem = reduced([(0, [1]), (0, [1, 2]), (1, []), (2, [])], [2, 1, 1, 1], root_needed)
+    assert set(problem.roots) == {0, 1}
+
+
+def test_effects_are_told():
+    egraph = egraph_of([(0, [1]), (0, [1, 2]), (1, []), (2, [])])
+    problem, effects = presolve(problem_of(egraph, np.array([2.0, 2, 1, 1])), 3.0)
+    assert {e.name for e in effects} == {r.__name__ for r in REDUCTIONS}
+    assert sum(e.before - e.after for e in effects) == 4 - len(problem.nodes)
+
+
+def test_no_time_changes_nothing():
+    egraph = egraph_of([(0, [1]), (1, [])])
+    problem = problem_of(egraph, np.ones(2))
+    assert presolve(problem, 2.0, until=0.0) == (problem, [])
+
+
+def test_the_random_instances_have_cycles_and_dead_ends():
+    dead = cyclic = 0
+    for seed in range(100):
+        egraph, costs = random_egraph(seed)
+        try:
+            problem = problem_of(egraph, costs + 1)
+        except NoExtraction:
+            dead += 1
+            continue
+        cyclic += drop_circular(problem, Knowledge()) is not problem
+    assert dead >= 10
+    assert cyclic >= 10

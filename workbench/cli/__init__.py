@@ -1,4 +1,4 @@
-"""The command line: ``workbench optimize | rules | verify | cost | bench | demo``.
+"""The command line: ``workbench optimize | rules | verify | extract | cost | bench | demo``.
 
 Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, or another
 failure; 2 usage or bad input; 3 a result cannot be written; 130 interrupted before there was a result.
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, cost, optimize, rules, verify
+from workbench.cli import benchmarks, cost, extract, optimize, rules, verify
 from workbench.console import OK
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ for _command in (
     optimize.optimize,
     rules.rules,
     verify.verify,
+    extract.extract,
     cost.cost,
     benchmarks.bench,
     benchmarks.demo,

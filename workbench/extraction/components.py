@@ -2,21 +2,26 @@
 
 An e-class that every solution contains is built anyway, so it ties nothing together: once the needed
 e-classes are cut out of the candidates' children, the connected parts that remain are independent.
+Within a strongly connected component nothing is cut, as a cycle may run through a needed e-class.
 """
 
 from __future__ import annotations
 
-from workbench.extraction.presolve import must_sets
+import math
+
+from workbench.extraction.cycles import components
+from workbench.extraction.must import must_sets
 from workbench.extraction.problem import Problem
 
 
-def split(problem: Problem) -> list[Problem]:
-    """Return the independent parts of a problem without cycles; an optimum is one of each together.
+def split(problem: Problem, until: float = math.inf) -> list[Problem]:
+    """Return the independent parts of a problem; an optimum is one of each together.
 
     The roots of a part are its needed e-classes.
     """
-    must = must_sets(problem)
-    needed = {c for c, k in must.position.items() if must.of_roots >> k & 1}
+    must = must_sets(problem, until)
+    needed = set(problem.roots) if must is None else must.needed()
+    component = components(problem)
     parent = {c: c for c in problem.eclass}
 
     def find(c: int) -> int:
@@ -25,7 +30,10 @@ def split(problem: Problem) -> list[Problem]:
             c = parent[c]
         return c
 
-    children = [tuple(d for d in row if d not in needed) for row in problem.children]
+    children = [
+        tuple(d for d in row if d not in needed or component[d] == component[c])
+        for c, row in zip(problem.eclass, problem.children, strict=True)
+    ]
     for c, row in zip(problem.eclass, children, strict=True):
         for d in row:
             parent[find(d)] = find(c)

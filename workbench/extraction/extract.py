@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
+from workbench.extraction.collector import collector_paused
 from workbench.extraction.cycles import break_cycles
 from workbench.extraction.egraph import EGraph
-from workbench.extraction.exact import Solved, solve
+from workbench.extraction.exact import Exact, solve
 from workbench.extraction.greedy import greedy_dag
+from workbench.extraction.must import chain_bound, lower_bound, must_sets
 from workbench.extraction.presolve import presolve
 from workbench.extraction.problem import (
     NoExtraction,
@@ -25,17 +28,37 @@ from workbench.extraction.problem import (
     tree_costs,
 )
 from workbench.extraction.solution import Solution, Status
-from workbench.trace import Step, StopReason, Trace
+from workbench.extraction.solving import met
+from workbench.trace import RuleStep, Step, StopReason, Trace
 
-METHODS = ("exact", "dag", "tree")
+#: What a method does, in a line.
+METHODS: Final = {
+    "exact": "greedy, then HiGHS and CP-SAT at once until an optimum is proved",
+    "auto": "as exact, but the solvers stop when they make no progress worth waiting for",
+    "dag": "the least cost of each term with shared parts counted once, greedily",
+    "tree": "the least cost of each term with shared parts counted every time",
+    "highs": "as exact, with HiGHS alone",
+    "cp-sat": "as exact, with CP-SAT alone",
+    "filtered": "as exact on what is left when cycles are broken first, as Tensat does",
+    "tensat": "Tensat's formulation with real order variables in HiGHS",
+    "tensat-integer": "Tensat's formulation with integer order variables",
+    "tensat-filtered": "Tensat's formulation without order variables, cycles broken first",
+}
+_PORTFOLIO: Final = ("exact", "auto", "filtered")
+
+#: Shares of the time that greedy search and presolve may take at most.
+GREEDY, PRESOLVE = 0.3, 0.3
+#: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds.
+MOVED, IDLE = 1e-3, 5.0
 
 
 class Extraction:
     """Search an e-graph for its cheapest term, one improvement a step.
 
     The steps: the start graph's own selection, where it is known; the least tree cost; the least cost
-    with sharing; then the exact method. Each is kept only if it is better, so the result is never
-    worse than the start graph. ``solution`` is the best so far at any time.
+    with sharing; reductions; then an exact method. Each selection is kept only if it is
+    better, so the result is never worse than the start graph. ``solution`` is the best so far at any
+    time, and stays when a solver is killed, runs out of time or memory, or is interrupted.
     """
 
     def __init__(
@@ -43,7 +66,7 @@ class Extraction:
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"the extraction method is one of {', '.join(METHODS)}, not {method!r}")
-        if seconds <= 0:
+        if not seconds > 0:
             raise ValueError(f"the time limit is positive, not {seconds}")
         self.egraph = egraph
         self.costs = check_costs(egraph, costs)
@@ -52,14 +75,23 @@ class Extraction:
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self.stop_reason: StopReason | None = None
         self.solution: Solution | None = None
-        self._stages = self._plan()
+        self._stages: Generator[str] = self._plan()
         self._spent = 0.0
+        self._until = math.inf
+        self._bound = 0.0
 
-    def _plan(self) -> Iterator[str]:
+    def _share(self, share: float, most: float = math.inf) -> float:
+        """Return the moment until which a stage may take a share of the time left."""
+        now = time.perf_counter()
+        return now + min(most, share * max(0.0, self._until - now))
+
+    def _plan(self) -> Generator[str]:
+        self._until = time.perf_counter() + self.seconds
         best, choice = tree_costs(self.egraph, self.costs)
         problem = make_problem(self.egraph, self.costs, best, choice)
         # Tree-greedy asked for by itself is reported as it is, even where it loses to the original.
         tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
+        self._bound = chain_bound(problem)
         if self.method == "tree":
             yield self._offer(tree, "tree")
             return
@@ -67,12 +99,30 @@ class Extraction:
         if original is not None:
             yield self._offer(original, "original")
         yield self._offer(tree, "tree")
-        taken = greedy_dag(problem)
-        if taken or not problem.roots:
+        if not problem.roots:
+            yield self._prove(0.0, "e-graph", proved=True)
+            return
+        taken = greedy_dag(problem, self._share(GREEDY))
+        if taken:
             yield self._offer(complete(self.egraph, problem, taken), "dag")
         if self.method == "dag":
             return
-        yield self._exact(problem)
+        if self._done():
+            yield self._prove(self._bound, "e-graph", proved=True)
+            return
+        if "filtered" in self.method:
+            keep = frozenset(self._incumbent(problem).values())
+            broken = break_cycles(problem, keep, ages(self.egraph))
+            problem = broken.problem
+            scope = "cycle-free part" if broken.dropped else "e-graph"
+        else:
+            scope = "e-graph"
+        yield from self._exact(problem, scope)
+
+    def _done(self) -> bool:
+        """Say whether the best selection meets its bound before any solver was asked."""
+        compared = self.method.startswith("tensat") or self.method in ("highs", "cp-sat")
+        return not compared and self.solution is not None and met(self.solution.cost, self.solution.bound)
 
     def _original(self) -> np.ndarray | None:
         """Return the start graph's selection where it is an acyclic one."""
@@ -83,60 +133,50 @@ class Extraction:
         needed = _below(self.egraph, choice)
         return needed if needed is not None and is_acyclic(self.egraph, needed) else None
 
-    def _exact(self, problem: Problem) -> str:
+    def _incumbent(self, problem: Problem) -> dict[int, int]:
+        """Return the best selection within a problem, e-class → e-node."""
         assert self.solution is not None
-        if not problem.roots:
-            return self._prove(0.0, "e-graph", proved=True)
-        # Incumbents live on e-classes that are left to decide; the rest is free anyway.
-        incumbent = {
-            c: int(self.solution.choice[c]) for c in set(problem.eclass) if self.solution.choice[c] >= 0
-        }
-        # Cycles are broken in two ways: without the youngest e-nodes, as Tensat does, and without the
-        # dearest. What one of them loses the other usually keeps.
-        keep = frozenset(incumbent.values())
-        first = break_cycles(problem, keep, ages(self.egraph))
-        if not first.dropped:
-            found = self._solve(first.problem, incumbent)
-            return self._prove(found.bound, "e-graph", proved=found.proved)
-        ways = [first]
-        other = break_cycles(problem, keep, self.costs.tolist())
-        if other.problem.nodes != first.problem.nodes:
-            ways.append(other)
-        results = []
-        for way in ways:
-            results.append(self._solve(way.problem, incumbent))
-            if self.stop_reason is StopReason.INTERRUPTED:
-                break
-        bound = min(found.bound for found in results)
-        proved = all(found.proved for found in results) and len(results) == len(ways)
-        return self._prove(bound, "cycle-free part", proved=proved)
+        choice = self.solution.choice
+        return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
 
-    def _solve(self, problem: Problem, incumbent: dict[int, int]) -> Solved:
-        """Solve a problem without cycles and offer what it finds."""
+    def _exact(self, problem: Problem, scope: str) -> Iterator[str]:
         assert self.solution is not None
-        reduced = presolve(problem, self.solution.cost)
+        if self.method.startswith("tensat"):
+            reduced, bound = problem, 0.0
+        else:
+            reduced, effects = presolve(problem, self.solution.cost, until=self._share(PRESOLVE))
+            bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
+            rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in effects)
+            self._note(f"presolve: {len(problem.nodes)} → {len(reduced.nodes)} candidates", bound, rules)
+            yield "presolve"
+        if not reduced.roots:
+            # What is left to decide was decided by the reductions.
+            yield self._offer(complete(self.egraph, reduced, {}), self.method)
+            yield self._prove(self.solution.cost, scope, proved=True)
+            return
 
-        def improved(cost: float, bound: float) -> None:
-            self._note("exact", min(cost, self.solution.cost if self.solution else cost), bound)
+        left = max(0.01, self._until - time.perf_counter())
+        solver = "portfolio" if self.method in _PORTFOLIO else self.method
+        patience = _Patience() if self.method == "auto" else None
+        found = Exact(None, bound)
+        steps = solve(reduced, self._incumbent(reduced), left, solver=solver, patience=patience)
+        for found in steps:
+            bound = min(max(bound, found.bound), self.solution.cost)
+            self.solution = replace(self.solution, bound=bound)
+            if found.taken is not None:
+                self._offer(complete(self.egraph, reduced, found.taken), "exact")
+            yield "exact"
+        yield self._prove(bound, scope, proved=found.proved, notes=found.notes)
 
-        left = max(0.01, self.seconds - self._spent)
-        found = solve(reduced, incumbent, left, improved)
-        if found.taken is not None:
-            choice = complete(self.egraph, reduced, found.taken)
-            if is_acyclic(self.egraph, choice):
-                self._offer(choice, "exact")
-        if found.interrupted:
-            self.stop_reason = StopReason.INTERRUPTED
-        return found
-
-    def _prove(self, bound: float, scope: str, *, proved: bool) -> str:
+    def _prove(self, bound: float, scope: str, *, proved: bool, notes: tuple[str, ...] = ()) -> str:
         assert self.solution is not None
         bound = min(bound, self.solution.cost)
         # Optimal only where cost and bound really meet.
-        closed = self.solution.cost - bound <= 1e-6 * max(1.0, self.solution.cost)
-        status = Status.OPTIMAL if proved and closed else Status.FEASIBLE
-        self.solution = replace(self.solution, bound=bound, status=status, method="exact", scope=scope)
-        self._note("exact", self.solution.cost, bound)
+        closed = self.solution.cost - bound <= 1e-6 * self.solution.cost
+        status = Status.OPTIMAL if proved and closed else self.solution.status
+        notes = self.solution.notes + notes
+        self.solution = replace(self.solution, bound=bound, status=status, scope=scope, notes=notes)
+        self._note("; ".join([status.value, *notes]), bound)
         return "exact"
 
     def _offer(self, choice: np.ndarray, method: str) -> str:
@@ -144,15 +184,27 @@ class Extraction:
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
         cost = dag_cost(choice, self.costs)
-        if self.solution is None or cost < self.solution.cost - 1e-12:
-            self.solution = Solution(choice, cost, 0.0, Status.GREEDY, method)
-        self._note(method, self.solution.cost, self.solution.bound)
+        if self.solution is None or cost < self.solution.cost - 1e-12 * abs(self.solution.cost):
+            bound = min(self._bound if self.solution is None else self.solution.bound, cost)
+            status = Status.FEASIBLE if method == "exact" else Status.GREEDY
+            self.solution = Solution(choice, cost, bound, status, method)
+        self._note(method, self.solution.bound)
         return method
 
-    def _note(self, stage: str, cost: float, bound: float) -> None:
+    def _note(self, stage: str, bound: float, rules: tuple[RuleStep, ...] = ()) -> None:
+        assert self.solution is not None
         size = (len(self.egraph), self.egraph.n_classes)
-        known = bound if math.isfinite(bound) else None
-        self.trace.add(Step(len(self.trace), 0.0, *size, cost=cost, bound=known, note=stage))
+        self.trace.add(
+            Step(
+                len(self.trace),
+                0.0,
+                *size,
+                rules=rules,
+                cost=self.solution.cost,
+                bound=bound if math.isfinite(bound) else None,
+                note=stage,
+            )
+        )
 
     def step(self) -> Step:
         """Take the next stage; raise StopIteration where none is left."""
@@ -160,7 +212,8 @@ class Extraction:
             raise StopIteration("the extraction has finished")
         began, known = time.perf_counter(), len(self.trace)
         try:
-            next(self._stages)
+            with collector_paused():
+                next(self._stages)
         except StopIteration:
             self._finish()
             raise
@@ -176,7 +229,7 @@ class Extraction:
         proved = self.solution.status is Status.OPTIMAL
         if self.stop_reason is None:
             self.stop_reason = StopReason.OPTIMAL if proved else StopReason.FEASIBLE
-        method = self.method if self.method != "exact" else self.solution.method
+        method = self.method if self.method in ("tree", "dag") else self.solution.method
         self.solution = replace(self.solution, method=method, seconds=self._spent)
 
     def run(self) -> Solution:
@@ -187,10 +240,20 @@ class Extraction:
         except StopIteration:
             pass
         except KeyboardInterrupt:
-            self.stop_reason = StopReason.INTERRUPTED
             if self.solution is None:
                 raise
+            return self.interrupt()
         assert self.solution is not None
+        return self.solution
+
+    def interrupt(self) -> Solution:
+        """End the solvers and return the best selection so far."""
+        self._stages.close()
+        self.stop_reason = StopReason.INTERRUPTED
+        assert self.solution is not None
+        if "interrupted" not in self.solution.notes:
+            self.solution = replace(self.solution, notes=(*self.solution.notes, "interrupted"))
+        self.solution = replace(self.solution, seconds=self._spent)
         return self.solution
 
     def __iter__(self) -> Iterator[Step]:
@@ -209,6 +272,19 @@ class Extraction:
             )
         lines += [f"  {step.note}: {step.cost:.6g}" for step in self.trace.steps[-6:]]
         return "\n".join(lines)
+
+
+class _Patience:
+    """Go on while cost or bound move."""
+
+    def __init__(self) -> None:
+        self._cost, self._bound, self._since = math.inf, 0.0, 0.0
+
+    def __call__(self, seconds: float, cost: float, bound: float) -> bool:
+        moved = cost < self._cost * (1 - MOVED) or bound > self._bound + MOVED * cost
+        if moved:
+            self._cost, self._bound, self._since = cost, bound, seconds
+        return seconds - self._since < max(IDLE, self._since)
 
 
 def ages(egraph: EGraph) -> list[int]:
@@ -235,8 +311,8 @@ def _below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
 def extract(egraph: EGraph, costs: np.ndarray, method: str = "exact", *, seconds: float = 60.0) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 
-    ``costs`` has one entry per e-node. ``method`` is ``"tree"`` (least tree cost), ``"dag"`` (greedy
-    with sharing) or ``"exact"`` (cycles broken, then an integer program solved to a proven optimum of
-    the cycle-free part, or to the best found in ``seconds``).
+    ``costs`` has one entry per e-node, none negative. ``method`` is a name of
+    :data:`METHODS`: ``"tree"`` (least tree cost), ``"dag"`` (greedy with sharing), ``"exact"`` (an
+    optimum, proved where ``seconds`` suffice), ``"auto"`` (exact while it pays).
     """
     return Extraction(egraph, costs, method, seconds=seconds).run()

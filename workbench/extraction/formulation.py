@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.extraction.cycles import break_cycles
 from workbench.extraction.egraph import EGraph
-from workbench.extraction.exact import program
 from workbench.extraction.extract import ages, extract
 from workbench.extraction.problem import Problem, check_costs, make_problem, tree_costs
+from workbench.extraction.program import program
 
 
 def pulp_problem(egraph: EGraph, costs: np.ndarray) -> Any:

@@ -1,76 +1,211 @@
-"""Greedy extraction that counts sharing."""
+"""Greedy extraction that counts sharing, within a time and a memory limit."""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import deque
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from workbench.extraction.problem import Problem
+from workbench.extraction.problem import NoExtraction, Problem
+
+#: How many pairs of an e-class and one below it are kept at most; a pair takes about 50 bytes.
+ENTRIES: Final = 20_000_000
+#: No sum of costs passes this: tree costs double with every level of sharing and would overflow.
+CEILING: Final = 1e300
+#: Less than this part of a cost is rounding, not an improvement.
+TOLERANCE: Final = 1e-12
+#: Set entries handled between two looks at the clock, about a tenth of a second.
+_STRIDE: Final = 1_000_000
 
 
-def greedy_dag(problem: Problem) -> dict[int, int]:
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """Hold a complete acyclic selection, e-class → e-node, and whether the search came to its end."""
+
+    taken: dict[int, int]
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Hold an acyclic choice for every e-class with a finite term: costs, candidates and their order.
+
+    Indexed by e-class: ``best`` is the least cost (infinite without a term), ``choice`` the position
+    of the candidate (-1 without), ``rank`` a number above those of the choice's children.
+    """
+
+    best: list[float]
+    choice: list[int]
+    rank: list[int]
+
+
+def settle(problem: Problem, price: Sequence[float]) -> Settled:
+    """Return the choice of least tree cost where candidate ``i`` costs ``price[i]`` (0 or more).
+
+    Knuth's generalisation of Dijkstra's algorithm, as in ``tree_costs``; an infinite price excludes a
+    candidate. Sums stop growing at ``CEILING``, which leaves the choice acyclic.
+    """
+    eclass, children = problem.eclass, problem.children
+    readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
+    total = list(price)
+    waiting = [len(row) for row in children]
+    for i, row in enumerate(children):
+        for d in row:
+            readers[d].append(i)
+    best = [math.inf] * problem.n_classes
+    choice = [-1] * problem.n_classes
+    rank = [-1] * problem.n_classes
+    heap = [(total[i], i) for i in range(len(eclass)) if not waiting[i] and total[i] < math.inf]
+    heapq.heapify(heap)
+    settled = 0
+    while heap:
+        cost, i = heapq.heappop(heap)
+        c = eclass[i]
+        if choice[c] >= 0:
+            continue
+        best[c], choice[c], rank[c] = cost, i, settled
+        settled += 1
+        for j in readers[c]:
+            if total[j] < math.inf:
+                total[j] = min(CEILING, total[j] + cost)
+            waiting[j] -= 1
+            if not waiting[j] and choice[eclass[j]] < 0 and total[j] < math.inf:
+                heapq.heappush(heap, (total[j], j))
+    return Settled(best, choice, rank)
+
+
+def greedy_dag(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> dict[int, int]:
     """Return e-class → e-node by the least cost of the whole term, shared parts once.
 
-    Every e-class keeps the set of e-classes below its best candidate with their costs; candidates are
-    tried again when a child improves (the worklist method of the extraction gym). A candidate whose
-    own e-class stands below it is refused, so the result is acyclic.
+    See :func:`greedy`, which also says whether the search came to its end.
     """
-    eclass, cost, children = problem.eclass, problem.cost, problem.children
-    readers: dict[int, list[int]] = {}
-    for i, row in enumerate(children):
-        for c in row:
-            readers.setdefault(c, []).append(i)
-    below: dict[int, dict[int, float]] = {}
-    total: dict[int, float] = {}
-    choice: dict[int, int] = {}
-    queue = deque(i for i, row in enumerate(children) if not row)
-    queued = set(queue)
-    while queue:
-        i = queue.popleft()
-        queued.discard(i)
-        c, row = eclass[i], children[i]
-        if any(d not in below for d in row):
-            continue
-        known = total.get(c, math.inf)
-        if cost[i] + max((total[d] for d in row), default=0.0) >= known:
-            continue
-        if any(c in below[d] for d in row):
-            continue
-        united: dict[int, float] = {}
-        for d in sorted(row, key=lambda d: -len(below[d])):
-            united = dict(below[d]) if not united else united | below[d]
-        united[c] = cost[i]
-        sum_ = math.fsum(united.values())
-        if sum_ < known - 1e-12:
-            below[c], total[c], choice[c] = united, sum_, i
-            for reader in readers.get(c, ()):
-                if reader not in queued:
-                    queue.append(reader)
-                    queued.add(reader)
-    return _consistent(problem, choice)
+    return greedy(problem, until, entries).taken
 
 
-def _consistent(problem: Problem, choice: dict[int, int]) -> dict[int, int]:
-    """Return the part below the roots; later improvements may have closed a cycle: break it."""
-    taken: dict[int, int] = {}
-    state: dict[int, int] = {}
+def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> Greedy:
+    """Choose by the least cost of the whole term, shared parts once, until ``until`` or memory ends it.
+
+    Every e-class keeps the e-classes below its best candidate with their costs; candidates are tried
+    again when a child improves (the worklist method of the extraction gym), those first whose e-class
+    tree costs settle first. ``until`` is a time of ``time.perf_counter``; ``entries`` bounds the pairs
+    kept. What is not decided by then is chosen by tree cost. The selection is always complete and
+    acyclic and never dearer than that of tree cost. Raise :class:`NoExtraction` where a root has no
+    finite term.
+    """
+    tree = settle(problem, problem.cost)
     for root in problem.roots:
-        stack = [root]
-        while stack:
-            c = stack[-1]
-            if state.get(c) == 2:
-                stack.pop()
-                continue
-            if c not in choice:
-                return {}
-            waiting = [d for d in problem.children[choice[c]] if state.get(d) != 2]
-            if any(state.get(d) == 1 for d in waiting):
-                return {}
-            if waiting:
-                state[c] = 1
-                stack += waiting
+        if tree.choice[root] < 0:
+            raise NoExtraction(f"root e-class {root} has no finite term of finite cost")
+    choice, total, finished = _search(problem, tree, until, entries)
+    picked = acyclic(problem, choice, total, tree)
+    if not finished or any(i != tree.choice[c] for c, i in picked.items()):
+        plain = acyclic(problem, tree.choice, tree.best, tree)
+        if _cost(problem, plain) < _cost(problem, picked):
+            picked = plain
+    return Greedy({c: problem.nodes[i] for c, i in picked.items()}, finished)
+
+
+def _search(
+    problem: Problem, tree: Settled, until: float | None, entries: int
+) -> tuple[list[int], list[float], bool]:
+    """Return choice and cost of every e-class, and whether the worklist was emptied."""
+    eclass, cost, children = problem.eclass, problem.cost, problem.children
+    readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
+    for i, row in enumerate(children):
+        for d in row:
+            readers[d].append(i)
+    below: list[dict[int, float] | None] = [None] * problem.n_classes
+    total = [math.inf] * problem.n_classes
+    choice = [-1] * problem.n_classes
+    # In this order a deep e-graph is done in about one pass; first in, first out takes hundreds.
+    rank = tree.rank
+    queue = [(rank[eclass[i]], i) for i, row in enumerate(children) if not row and cost[i] < math.inf]
+    heapq.heapify(queue)
+    queued = bytearray(len(children))
+    for _, i in queue:
+        queued[i] = 1
+    kept = work = 0
+    while queue:
+        if work > _STRIDE:
+            work = 0
+            if until is not None and time.perf_counter() > until:
+                return choice, total, False
+        work += 20
+        i = heapq.heappop(queue)[1]
+        queued[i] = 0
+        c, known = eclass[i], total[eclass[i]]
+        parts = [part for part in (below[d] for d in children[i]) if part is not None]
+        if len(parts) < len(children[i]) or any(c in part for part in parts):
+            continue
+        # The dearest child alone is a lower bound.
+        if cost[i] + max((total[d] for d in children[i]), default=0.0) >= known:
+            continue
+        parts.sort(key=len, reverse=True)
+        united = dict(parts[0]) if parts else {}
+        for part in parts[1:]:
+            united |= part
+        united[c] = cost[i]
+        work += 2 * len(united)
+        sum_ = math.fsum(united.values())
+        if sum_ >= known * (1 - TOLERANCE):
+            continue
+        old = below[c]
+        kept += len(united) - (len(old) if old is not None else 0)
+        below[c], total[c], choice[c] = united, sum_, i
+        if kept > entries:
+            return choice, total, False
+        for j in readers[c]:
+            if not queued[j] and cost[j] < math.inf:
+                heapq.heappush(queue, (rank[eclass[j]], j))
+                queued[j] = 1
+    return choice, total, True
+
+
+def acyclic(problem: Problem, choice: Sequence[int], total: Sequence[float], tree: Settled) -> dict[int, int]:
+    """Return e-class → position below the roots: ``choice`` where it closes no cycle, else the tree's.
+
+    A cycle is broken at the e-class whose tree choice costs least more than ``total`` says; there is
+    always one to break it at, as the tree choice is acyclic. An e-class without a choice (-1) takes
+    the tree's as well.
+    """
+    picked = [i if i >= 0 else j for i, j in zip(choice, tree.choice, strict=True)]
+    done: dict[int, int] = {}
+    depth: dict[int, int] = {}  # of the e-classes on the path
+    for root in problem.roots:
+        if root in done:
+            continue
+        path, rest = [root], [iter(problem.children[picked[root]])]
+        depth[root] = 0
+        while path:
+            c = path[-1]
+            for d in rest[-1]:
+                if d in done:
+                    continue
+                if d not in depth:
+                    depth[d] = len(path)
+                    path.append(d)
+                    rest.append(iter(problem.children[picked[d]]))
+                    break
+                cycle = [e for e in path[depth[d] :] if picked[e] != tree.choice[e]]
+                at = min(cycle, key=lambda e: (tree.best[e] - total[e], e))
+                picked[at] = tree.choice[at]
+                # What lies below it on the path is open again, it itself begins anew.
+                cut = depth[at]
+                for e in path[cut + 1 :]:
+                    del depth[e]
+                del path[cut + 1 :], rest[cut:]
+                rest.append(iter(problem.children[picked[at]]))
+                break
             else:
-                state[c] = 2
-                taken[c] = problem.nodes[choice[c]]
-                stack.pop()
-    return taken
+                done[c] = picked[c]
+                del depth[c]
+                path.pop()
+                rest.pop()
+    return done
+
+
+def _cost(problem: Problem, picked: dict[int, int]) -> float:
+    return math.fsum(problem.cost[i] for i in picked.values())

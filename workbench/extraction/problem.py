@@ -40,10 +40,11 @@ class Problem:
             result.setdefault(c, []).append(i)
         return result
 
-    def keep(self, alive: Sequence[bool]) -> Problem:
+    def keep(self, alive: Sequence[bool], *, always: bool = True) -> Problem:
         """Return the problem without the candidates that are not alive, useless or unreachable.
 
-        A candidate is useless when a child of it has no candidate left.
+        A candidate is useless when a child of it has no candidate left. Unless ``always``, a problem
+        that stays the same is returned itself.
         """
         alive = list(alive)
         left: dict[int, int] = {}
@@ -75,6 +76,8 @@ class Problem:
                     if c not in seen:
                         seen.add(c)
                         stack.append(c)
+        if len(kept) == len(self.nodes) and not always:
+            return self
         kept.sort()
         return Problem(
             [self.nodes[i] for i in kept],

@@ -7,19 +7,16 @@ all of that costs a replay of the iterations done, never the process that uses t
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import workbench
 from workbench.extraction.egraph import EGraph
+from workbench.frames import environment, receive, send
 from workbench.saturation.engine import EngineError, Outcome, Plan, Program
-from workbench.saturation.frames import receive, send
 
 
 class OutOfTime(TimeoutError):
@@ -50,15 +47,11 @@ class RemoteEngine:
         if self._process is not None:
             return
         began = time.perf_counter()
-        environment = dict(os.environ)
-        root = Path(workbench.__file__).resolve().parent.parent
-        paths = [str(root), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "workbench.saturation.worker", str(self.memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=environment(),
             start_new_session=True,
         )
         try:

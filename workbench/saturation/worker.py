@@ -5,7 +5,6 @@ Run as ``python -m workbench.saturation.worker MEMORY_BYTES``.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
@@ -15,16 +14,7 @@ from typing import IO
 # One thread, set before the engine is imported: with more, results differ from run to run.
 os.environ["RAYON_NUM_THREADS"] = "1"
 
-from workbench.saturation.frames import receive, send
-
-
-def limit_memory(limit: int | None) -> None:
-    """Let allocations beyond ``limit`` bytes fail instead of taking the machine along."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (hard if limit is None else limit, hard))
+from workbench.frames import limit_memory, receive, send
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], memory: int | None = None) -> None:

@@ -1,0 +1,84 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from workbench.extraction import Status, extract
+from workbench.extraction.alternatives import alternatives, k_best
+from workbench.extraction.problem import is_acyclic
+
+from .egraphs import brute_force, egraph_of, random_egraph, selection_cost
+
+
+def every(egraph, costs):
+    """Return the costs of all distinct acyclic selections, by what they take below the roots."""
+    found = {}
+    for picked in itertools.product(*(m or [-1] for m in egraph.members())):
+        cost = selection_cost(egraph, costs, picked)
+        if cost is not None:
+            found[below(egraph, picked)] = cost
+    return sorted(found.values())
+
+
+def below(egraph, picked):
+    seen, stack = {}, list(egraph.roots)
+    while stack:
+        c = stack.pop()
+        if c not in seen:
+            seen[c] = int(picked[c])
+            stack += egraph.operands(picked[c]).tolist()
+    return frozenset(seen.items())
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_the_k_best_against_all(block):
+    compared = 0
+    for seed in range(block * 60, block * 60 + 60):
+        egraph, costs = random_egraph(seed)
+        costs = costs + 1  # nothing is free, so that every choice counts
+        if brute_force(egraph, costs) is None:
+            continue
+        expected = every(egraph, costs)[:5]
+        found = k_best(egraph, costs, 5)
+        assert [s.cost for s in found] == pytest.approx(expected)
+        assert len({below(egraph, s.choice) for s in found}) == len(found)
+        assert all(is_acyclic(egraph, s.choice) for s in found)
+        assert all(s.status is Status.OPTIMAL and s.bound == pytest.approx(s.cost) for s in found)
+        compared += len(found) > 1
+    assert compared > 10
+
+
+def test_k_is_at_least_1():
+    egraph, costs = random_egraph(0)
+    with pytest.raises(ValueError, match="at least 1"):
+        k_best(egraph, costs, 0)
+
+
+def test_what_a_class_costs_otherwise():
+    nodes = [(0, [1]), (1, []), (1, [2]), (1, [1]), (2, [])]
+    egraph, costs = egraph_of(nodes), np.array([1.0, 5, 1, 0.5, 2])
+    first, second, third = alternatives(egraph, costs, 1)
+    assert (first.node, first.cost, first.more, first.taken) == (2, 4, 0, True)
+    assert (second.node, second.cost, second.more, second.taken) == (1, 6, 2, False)
+    assert (third.node, third.cost) == (3, math.inf)
+    with pytest.raises(IndexError, match="0 to 2"):
+        alternatives(egraph, costs, 3)
+
+
+def test_alternatives_against_brute_force():
+    compared = 0
+    for seed in range(80):
+        egraph, costs = random_egraph(seed)
+        if brute_force(egraph, costs) is None:
+            continue
+        eclass = egraph.roots[0]
+        best = extract(egraph, costs)
+        found = alternatives(egraph, costs, eclass, best=best)
+        assert min(a.cost for a in found) == pytest.approx(best.cost)
+        for a in found:
+            only = np.where((egraph.eclass == eclass) & (np.arange(len(egraph)) != a.node), math.inf, costs)
+            expected = brute_force(egraph, only)
+            assert a.cost == pytest.approx(math.inf if expected is None else expected)
+            compared += math.isfinite(a.cost)
+    assert compared > 60

@@ -1,0 +1,124 @@
+"""``workbench extract``: the cheapest term of an e-graph from a file."""
+
+from __future__ import annotations
+
+import enum
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.cli.options import QuietOption, check_input, to_json, writing
+from workbench.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
+from workbench.files import check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from workbench.extraction import EGraph, Extraction, Solution
+
+
+class Method(enum.StrEnum):
+    """Name the methods; :data:`workbench.extraction.METHODS` says what they do."""
+
+    tree = "tree"
+    dag = "dag"
+    exact = "exact"
+    auto = "auto"
+    highs = "highs"
+    cp_sat = "cp-sat"
+    filtered = "filtered"
+    tensat = "tensat"
+    tensat_integer = "tensat-integer"
+    tensat_filtered = "tensat-filtered"
+
+
+@reporting_errors
+def extract(
+    file: Annotated[
+        Path, typer.Argument(metavar="EGRAPH", help="E-graph as egraph-serialize JSON.", show_default=False)
+    ],
+    method: Annotated[
+        Method,
+        typer.Option(
+            metavar="tree|dag|exact|auto",
+            help="How to extract; also highs, cp-sat, filtered, tensat, tensat-integer and tensat-filtered.",
+        ),
+    ] = Method.auto,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 60.0,
+    json: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the figures and the chosen e-nodes as JSON.")
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show the steps.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Extract the cheapest term of an e-graph, with bound, gap and status."""
+    check_input(file)
+    if json is not None:
+        check_writable(json)
+    from workbench.extraction import Extraction, load_json
+
+    began = time.perf_counter()
+    egraph, costs = load_json(file)
+    left = max(0.05 * seconds, seconds - (time.perf_counter() - began))
+    run = Extraction(egraph, costs, method.value, seconds=left)
+    with Progress(file.name, quiet=quiet) as progress:
+        try:
+            for step in run:
+                progress("extraction", f"{step.note}: cost {step.cost:.6g}, bound {step.bound or 0.0:.6g}")
+        except KeyboardInterrupt:
+            if run.solution is None:
+                raise
+            run.interrupt()
+    solution = run.solution
+    assert solution is not None
+    if json is not None:
+        text = to_json(figures(egraph, run, solution))
+        writing(lambda: write_atomic(json, text))
+    if trace:
+        rows = [(f"{s.seconds:.3f}", f"{s.cost:.6f}", f"{s.bound or 0.0:.6f}", s.note) for s in run.trace]
+        show_table(("seconds", "cost", "bound", "step"), rows, right=[0, 1, 2])
+    show_table(
+        ("cost", "bound", "gap", "status", "seconds", "method"),
+        [
+            (
+                f"{solution.cost:.6f}",
+                f"{solution.bound:.6f}",
+                f"{solution.gap:.4%}",
+                solution.status.value,
+                f"{solution.seconds:.2f}",
+                solution.method,
+            )
+        ],
+        right=[0, 1, 2, 4],
+    )
+    for note in solution.notes:
+        typer.echo(f"note: {note}")
+    if "interrupted" in solution.notes:
+        stop(INTERRUPTED, "interrupted: the best so far is given")
+
+
+def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, Any]:
+    """Return what is written: the figures, and the chosen e-node of every e-class by the file's names."""
+    return {
+        "cost": solution.cost,
+        "bound": solution.bound,
+        "gap": solution.gap,
+        "status": solution.status.value,
+        "seconds": round(solution.seconds, 6),
+        "method": run.method,
+        "found_by": solution.method,
+        "scope": solution.scope,
+        "notes": list(solution.notes),
+        "e_nodes": len(egraph),
+        "e_classes": egraph.n_classes,
+        "roots": [egraph.class_name(r) for r in egraph.roots],
+        "choice": {
+            egraph.class_name(c): egraph.node_name(i)
+            for c, i in enumerate(solution.choice.tolist())
+            if i >= 0
+        },
+        "trace": [
+            {"seconds": round(s.seconds, 6), "cost": s.cost, "bound": s.bound, "step": s.note}
+            for s in run.trace
+        ],
+    }

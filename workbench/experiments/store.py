@@ -1,0 +1,109 @@
+"""Records of runs: a folder each, named by its settings, that appears whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import workbench
+from workbench.files import UnwritableOutput
+from workbench.trace import Trace
+
+#: The file that says, where it is there, that a run is done.
+RECORD: Final = "run.json"
+
+
+def digest(config: Mapping[str, Any]) -> str:
+    """Return twelve hexadecimal digits that stand for settings, whatever the order of their keys."""
+    text = json.dumps(config, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def load_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a run, None where it is not done; raise ValueError where it cannot be read."""
+    file = folder / RECORD
+    if not file.exists():
+        return None
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is no record of a run ({error}); delete it to run it again") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{file} is no record of a run; delete it to run it again")
+    return record
+
+
+def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = None) -> None:
+    """Write a run's record, and its trace as JSON lines, in place of one that may be there.
+
+    Raise :class:`~workbench.files.UnwritableOutput` where that cannot be done.
+    """
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as temporary:
+            whole = Path(temporary) / "new"
+            whole.mkdir()
+            if trace is not None:
+                trace.save(whole / "trace.jsonl")
+            (whole / RECORD).write_text(text, encoding="utf-8")
+            if folder.exists():
+                folder.rename(Path(temporary) / "old")
+            whole.rename(folder)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror or error}") from error
+
+
+def provenance() -> dict[str, Any]:
+    """Return what a figure depends on beside its settings: versions, commit, machine and its load."""
+    from workbench.pipeline import versions
+
+    return {
+        "versions": {**versions(), **{name: version(name) for name in ("ortools", "numpy")}},
+        "commit": commit(),
+        "machine": {
+            "cpus": os.cpu_count(),
+            "processor": _processor(),
+            "platform": platform.platform(),
+        },
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
+
+
+def commit() -> str | None:
+    """Return the git commit of the package, with ``+`` where files differ from it; None outside of git."""
+    root = Path(workbench.__file__).resolve().parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+            )
+        except OSError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    # A package installed somewhere below another repository is not that repository's.
+    if git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    head = git("rev-parse", "--short=12", "HEAD")
+    changed = git("status", "--porcelain", "--", ".", "../rules")
+    return head and head + ("+" if changed else "")
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()

@@ -1,0 +1,182 @@
+"""What every term of an e-class contains: the dominators of an AND/OR graph, and what they bound.
+
+``Must(c)`` is ``c`` itself and what stands in the must-sets of the children of every candidate of ``c``:
+the greatest solution of ``Must(c) = {c} ∪ ⋂ᵢ ⋃ Must(d)``, over candidates ``i`` and their children ``d``.
+Greatest, because a term is finite: an e-class outside it can be avoided by some finite term, one inside
+it by none, however the e-graph's cycles run. Sets are the bits of one integer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from workbench.extraction.problem import Problem
+
+#: E-classes beyond which the sets, which grow with their square, are not computed.
+MOST_CLASSES: Final = 30_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Must:
+    """Hold the must-sets: of e-classes, of candidates (what stands below them), of the roots together.
+
+    ``position`` gives the bit of an e-class.
+    """
+
+    of_class: dict[int, int]
+    of_node: list[int]
+    of_roots: int
+    position: dict[int, int]
+    classes: list[int] = field(default_factory=list)
+
+    def needed(self) -> set[int]:
+        """Return the e-classes that every solution contains."""
+        return set(self.members(self.of_roots))
+
+    def members(self, bits: int) -> list[int]:
+        """Return the e-classes of a set."""
+        found = []
+        while bits:
+            low = bits & -bits
+            found.append(self.classes[low.bit_length() - 1])
+            bits ^= low
+        return found
+
+
+def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
+    """Return the must-sets; None where there are too many e-classes, or no time is left."""
+    members = problem.members()
+    if len(members) > MOST_CLASSES:
+        return None
+    classes = _bottom_up(problem, members)
+    position = {c: k for k, c in enumerate(classes)}
+    everything = (1 << len(position)) - 1
+    of_class = dict.fromkeys(classes, everything)
+    readers: dict[int, set[int]] = {c: set() for c in classes}
+    for c, row in zip(problem.eclass, problem.children, strict=True):
+        for d in row:
+            readers[d].add(c)
+    queue = deque(classes)
+    waiting = set(classes)
+    steps = 0
+    while queue:
+        c = queue.popleft()
+        waiting.discard(c)
+        steps += 1
+        if not steps & 255 and time.perf_counter() > until:
+            return None
+        own = 1 << position[c]
+        common = everything
+        for i in members[c]:
+            union = 0
+            for d in problem.children[i]:
+                union |= of_class[d]
+            if not union & own:  # else it stands below itself, or nothing is known of what it reads
+                common &= union | own
+        if common != of_class[c]:
+            of_class[c] = common
+            fresh = readers[c] - waiting
+            queue.extend(sorted(fresh))
+            waiting |= fresh
+    of_node = []
+    for row in problem.children:
+        union = 0
+        for d in row:
+            union |= of_class[d]
+        of_node.append(union)
+    roots = 0
+    for r in problem.roots:
+        roots |= of_class[r]
+    return Must(of_class, of_node, roots, position, classes)
+
+
+def _bottom_up(problem: Problem, members: dict[int, list[int]]) -> list[int]:
+    """Return the e-classes, children first as far as cycles allow: few rounds settle the sets."""
+    seen: set[int] = set()
+    order: list[int] = []
+    for root in problem.roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        stack = [(root, iter([d for i in members[root] for d in problem.children[i]]))]
+        while stack:
+            c, rest = stack[-1]
+            for d in rest:
+                if d not in seen:
+                    seen.add(d)
+                    stack.append((d, iter([e for i in members[d] for e in problem.children[i]])))
+                    break
+            else:
+                order.append(c)
+                stack.pop()
+    return order
+
+
+@dataclass(slots=True, eq=False)
+class Weights:
+    """Sum the least costs of the e-classes in a must-set."""
+
+    must: Must
+    least: np.ndarray
+    memo: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, problem: Problem, must: Must) -> Weights:
+        """Return the weights of a problem: each e-class at its cheapest candidate."""
+        least = np.full(len(must.position), math.inf)
+        for c, cost in zip(problem.eclass, problem.cost, strict=True):
+            k = must.position[c]
+            least[k] = min(least[k], cost)
+        return cls(must, least)
+
+    def __call__(self, bits: int) -> float:
+        """Return the sum over a set."""
+        known = self.memo.get(bits)
+        if known is None:
+            raw = np.frombuffer(bits.to_bytes((len(self.least) + 7) // 8, "little"), dtype=np.uint8)
+            known = float(self.least @ np.unpackbits(raw, bitorder="little")[: len(self.least)])
+            self.memo[bits] = known
+        return known
+
+
+def lower_bound(problem: Problem, must: Must | None) -> float:
+    """Return a cost that no solution undercuts.
+
+    The larger of two: the dearest path of children that no choice avoids, and the e-classes that every
+    solution contains, each at its cheapest, where the must-sets are known.
+    """
+    path = chain_bound(problem)
+    return path if must is None else max(path, Weights.of(problem, must)(must.of_roots))
+
+
+def chain_bound(problem: Problem) -> float:
+    """Return the least cost of the dearest path below the roots, whatever is chosen."""
+    import heapq
+
+    waiting = [len(row) for row in problem.children]
+    readers: dict[int, list[int]] = {}
+    for i, row in enumerate(problem.children):
+        for d in row:
+            readers.setdefault(d, []).append(i)
+    height = list(problem.cost)
+    done: dict[int, float] = {}
+    heap = [(height[i], i) for i, count in enumerate(waiting) if not count]
+    heapq.heapify(heap)
+    while heap:
+        cost, i = heapq.heappop(heap)
+        c = problem.eclass[i]
+        if c in done:
+            continue
+        done[c] = cost
+        for reader in readers.get(c, ()):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                # E-classes settle in order of height, so the last child is the highest.
+                heapq.heappush(heap, (problem.cost[reader] + cost, reader))
+    return max((done.get(r, 0.0) for r in problem.roots), default=0.0)

@@ -62,6 +62,9 @@ def solve(
     until = time.perf_counter() + seconds
     parts = split(problem, until)
     musts = [must_sets(p, until) for p in parts]
+    if time.perf_counter() > until:
+        yield Exact(None, 0.0, notes=("time limit",))
+        return
     starts = [_start(p, incumbent, until) for p in parts]
     bounds = [lower_bound(p, m) for p, m in zip(parts, musts, strict=True)]
     picks = list(starts)

@@ -48,8 +48,12 @@ _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
 #: Shares of the time that greedy search and presolve may take at most.
 GREEDY, PRESOLVE = 0.3, 0.3
+#: Seconds a candidate that it takes to hand a problem over to a solver.
+LEAST: Final = 1e-5
 #: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds.
 MOVED, IDLE = 1e-3, 5.0
+#: Further seconds for every candidate: the first relaxation takes its time.
+PER_CANDIDATE: Final = 5e-5
 
 
 class Extraction:
@@ -155,9 +159,12 @@ class Extraction:
             yield self._prove(self.solution.cost, scope, proved=True)
             return
 
-        left = max(0.01, self._until - time.perf_counter())
+        left = self._until - time.perf_counter()
+        if left < LEAST * len(reduced.nodes):
+            yield self._prove(bound, scope, proved=False, notes=("time limit",))
+            return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
-        patience = _Patience() if self.method == "auto" else None
+        patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
         found = Exact(None, bound)
         steps = solve(reduced, self._incumbent(reduced), left, solver=solver, patience=patience)
         for found in steps:
@@ -275,16 +282,17 @@ class Extraction:
 
 
 class _Patience:
-    """Go on while cost or bound move."""
+    """Go on while cost or bound move; the larger the problem, the longer they may rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, candidates: int) -> None:
+        self._idle = max(IDLE, PER_CANDIDATE * candidates)
         self._cost, self._bound, self._since = math.inf, 0.0, 0.0
 
     def __call__(self, seconds: float, cost: float, bound: float) -> bool:
         moved = cost < self._cost * (1 - MOVED) or bound > self._bound + MOVED * cost
         if moved:
             self._cost, self._bound, self._since = cost, bound, seconds
-        return seconds - self._since < max(IDLE, self._since)
+        return seconds - self._since < max(self._idle, self._since)
 
 
 def ages(egraph: EGraph) -> list[int]:

@@ -18,6 +18,8 @@ import numpy as np
 
 from workbench.extraction.problem import Problem
 
+#: Sets of at most so many e-classes are summed one by one.
+FEW: Final = 40
 #: E-classes beyond which the sets, which grow with their square, are not computed.
 MOST_CLASSES: Final = 30_000
 
@@ -138,10 +140,17 @@ class Weights:
     def __call__(self, bits: int) -> float:
         """Return the sum over a set."""
         known = self.memo.get(bits)
-        if known is None:
+        if known is None and bits.bit_count() <= FEW:
+            known = 0.0
+            rest = bits
+            while rest:
+                low = rest & -rest
+                known += float(self.least[low.bit_length() - 1])
+                rest ^= low
+        elif known is None:
             raw = np.frombuffer(bits.to_bytes((len(self.least) + 7) // 8, "little"), dtype=np.uint8)
             known = float(self.least @ np.unpackbits(raw, bitorder="little")[: len(self.least)])
-            self.memo[bits] = known
+        self.memo[bits] = known
         return known
 
 

@@ -16,6 +16,9 @@ from typing import Final
 from workbench.extraction.must import Must, Weights, must_sets
 from workbench.extraction.problem import Problem
 
+#: A round that removes no larger share of the candidates is the last.
+WORTH: Final = 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -191,7 +194,7 @@ def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
             bits |= 1 << must.position[d]
         own.append(bits)
     for c, siblings in problem.members().items():
-        if len(siblings) < 2:
+        if len(siblings) < 2 or time.perf_counter() > known.until:
             continue
         # A circular candidate justifies nothing.
         finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
@@ -208,12 +211,16 @@ def drop_expensive(problem: Problem, known: Knowledge) -> Problem:
     if must is None or known.incumbent == math.inf:
         return problem
     weight = Weights.of(problem, must)
-    slack = 1e-9 * max(1.0, known.incumbent)
-    alive = []
+    slack = 1e-9 * known.incumbent
+    needed = weight(must.of_roots)
+    alive = [True] * len(problem.nodes)
     for i, c in enumerate(problem.eclass):
+        if not i & 255 and time.perf_counter() > known.until:
+            break
         k = must.position[c]
-        bound = weight(must.of_roots | must.of_node[i] | 1 << k) - weight.least[k] + problem.cost[i]
-        alive.append(bool(bound <= known.incumbent + slack))
+        more = weight((must.of_node[i] | 1 << k) & ~must.of_roots)
+        bound = needed + more - float(weight.least[k]) + problem.cost[i]
+        alive[i] = bound <= known.incumbent + slack
     return problem.keep(alive, always=False)
 
 
@@ -268,6 +275,6 @@ def presolve(
                 old.after + len(problem.nodes),
                 old.seconds + time.perf_counter() - began,
             )
-        if len(problem.nodes) == before:
+        if before - len(problem.nodes) <= WORTH * before:
             break
     return problem, list(effects.values())

@@ -29,7 +29,7 @@ def solve_cpsat(
     start: Mapping[int, int] | None,
     seconds: float,
     *,
-    tell: Tell = lambda picked, bound: None,
+    tell: Tell = lambda picked, bound, cuts: None,
     hear: Hear = lambda: None,
     threads: int = 2,
 ) -> Solved:
@@ -58,7 +58,7 @@ def solve_cpsat(
             price = selection_cost(problem, picked)
             if price < cost:
                 best, cost = picked, price
-                tell(best, bound)
+                tell(best, bound, 0)
 
     class Watcher(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
         def on_solution_callback(self) -> None:
@@ -70,7 +70,7 @@ def solve_cpsat(
         if value / scale > bound:
             with lock:
                 bound = value / scale
-                tell(None, bound)
+                tell(None, bound, 0)
 
     wait = AFTER
     while True:

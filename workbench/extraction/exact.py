@@ -32,12 +32,16 @@ SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-s
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Hold what is known: e-class → e-node (None where nothing complete), bound, proof, notes."""
+    """Hold what is known: e-class → e-node (None where nothing complete), bound, proof, notes, cuts.
+
+    ``cuts`` counts the loop formulas that solvers in processes of their own work with.
+    """
 
     taken: dict[int, int] | None
     bound: float
     proved: bool = False
     notes: tuple[str, ...] = ()
+    cuts: int = 0
 
 
 def load_solver() -> None:
@@ -70,6 +74,7 @@ def solve(
     picks = list(starts)
     notes: list[str] = []
     proved = True
+    cuts = 0
     solved: dict[Shape, Solved] = {}  # a network repeats its blocks
     # The easy parts first: when time runs out, as much as possible is settled.
     for k in sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k)):
@@ -88,7 +93,8 @@ def solve(
             )
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
-                yield Exact(_taken(parts, picks), math.fsum(bounds))
+                yield Exact(_taken(parts, picks), math.fsum(bounds), cuts=cuts + race.cuts)
+            cuts += race.cuts
             found = race.solved
         if found.proved:
             solved[shape] = found
@@ -97,7 +103,8 @@ def solve(
         proved &= found.proved
         picks[k] = found.picked if found.picked is not None else picks[k]
     taken = _taken(parts, picks)
-    yield Exact(taken, math.fsum(bounds), proved and taken is not None, tuple(dict.fromkeys(notes)))
+    told = tuple(dict.fromkeys(notes))
+    yield Exact(taken, math.fsum(bounds), proved and taken is not None, told, cuts)
 
 
 def _taken(parts: Sequence[Problem], picks: Sequence[dict[int, int] | None]) -> dict[int, int] | None:

@@ -165,13 +165,15 @@ class Extraction:
             return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
         patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
-        found = Exact(None, bound)
+        found, cuts = Exact(None, bound), 0
         steps = solve(reduced, self._incumbent(reduced), left, solver=solver, patience=patience)
         for found in steps:
             bound = min(max(bound, found.bound), self.solution.cost)
             self.solution = replace(self.solution, bound=bound)
+            added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
+            cuts = max(cuts, found.cuts)
             if found.taken is not None:
-                self._offer(complete(self.egraph, reduced, found.taken), "exact")
+                self._offer(complete(self.egraph, reduced, found.taken), "exact", added)
             yield "exact"
         yield self._prove(bound, scope, proved=found.proved, notes=found.notes)
 
@@ -186,7 +188,7 @@ class Extraction:
         self._note("; ".join([status.value, *notes]), bound)
         return "exact"
 
-    def _offer(self, choice: np.ndarray, method: str) -> str:
+    def _offer(self, choice: np.ndarray, method: str, rules: tuple[RuleStep, ...] = ()) -> str:
         """Keep a selection if it is the best so far."""
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
@@ -195,7 +197,7 @@ class Extraction:
             bound = min(self._bound if self.solution is None else self.solution.bound, cost)
             status = Status.FEASIBLE if method == "exact" else Status.GREEDY
             self.solution = Solution(choice, cost, bound, status, method)
-        self._note(method, self.solution.bound)
+        self._note(method, self.solution.bound, rules)
         return method
 
     def _note(self, stage: str, bound: float, rules: tuple[RuleStep, ...] = ()) -> None:

@@ -49,7 +49,7 @@ class _Search:
         cost = selection_cost(self.problem, picked)
         if cost < self.cost:
             self.cost, self.best = cost, dict(picked)
-            self.tell(self.best, self.bound)
+            self.tell(self.best, self.bound, self.rows.formulas)
         return True
 
     def raise_bound(self, value: float) -> None:
@@ -57,7 +57,7 @@ class _Search:
         bound = value / self.scale
         if math.isfinite(bound) and bound > self.bound:
             self.bound = bound
-            self.tell(None, bound)
+            self.tell(None, bound, self.rows.formulas)
 
 
 def solve_highs(
@@ -66,7 +66,7 @@ def solve_highs(
     start: Mapping[int, int] | None,
     seconds: float,
     *,
-    tell: Tell = lambda picked, bound: None,
+    tell: Tell = lambda picked, bound, cuts: None,
     hear: Hear = lambda: None,
     forbidden: Sequence[Sequence[int]] = (),
 ) -> Solved:

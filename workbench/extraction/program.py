@@ -36,6 +36,7 @@ class Program:
     row_lower: list[float] = field(default_factory=list)
     row_upper: list[float] = field(default_factory=list)
     order: dict[int, int] = field(default_factory=dict)
+    formulas: int = 0
 
     @property
     def classes(self) -> list[int]:
@@ -58,6 +59,7 @@ class Program:
                 columns = list(left) if left is formula.taken else [self.column[left[0]]]
                 both = [*columns, *formula.by]
                 self.add(both, [1.0] * len(columns) + [-1.0] * len(formula.by), -math.inf, 0.0)
+        self.formulas += len(self.row_lower) - before
         return len(self.row_lower) - before
 
     def add_order(self) -> None:

@@ -119,6 +119,7 @@ class Race:
     cost: float = float("inf")
     bound: float = 0.0
     proved: bool = False
+    cuts: int = 0
     notes: list[str] = field(default_factory=list)
     runners: list[Runner] = field(default_factory=list)
 
@@ -188,6 +189,8 @@ class Race:
         if kind == "done":
             runner.done = True
             self.proved |= message[3]
+        else:
+            self.cuts = max(self.cuts, message[3])
         self.proved |= met(self.cost, self.bound)
 
     def _offer(self, runner: Runner, picked: dict[int, int]) -> None:

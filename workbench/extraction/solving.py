@@ -13,8 +13,9 @@ from workbench.extraction.problem import Problem
 #: A bound meets a cost when they differ by less than this share.
 MET: Final = 1e-9
 
-#: What a solver tells while it runs: a selection (e-class → candidate) or None, and a bound.
-Tell = Callable[[Mapping[int, int] | None, float], None]
+#: What a solver tells while it runs: a selection (e-class → candidate) or None, a bound, and how many
+#: loop formulas it works with.
+Tell = Callable[[Mapping[int, int] | None, float, int], None]
 #: What it is told: a better selection that another solver found, or None.
 Hear = Callable[[], Mapping[int, int] | None]
 

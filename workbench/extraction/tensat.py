@@ -61,7 +61,7 @@ def solve_tensat(
     start: Mapping[int, int] | None,
     seconds: float,
     *,
-    tell: Tell = lambda picked, bound: None,
+    tell: Tell = lambda picked, bound, cuts: None,
     hear: Hear = lambda: None,
 ) -> Solved:
     """Solve Tensat's program as it was: no start, no reductions; ``start`` only scales the costs."""
@@ -92,13 +92,13 @@ def solve_tensat(
         picked = rows.picked(values)
         if not unfounded(problem, picked):
             best = picked
-            tell(best, bound)
+            tell(best, bound, 0)
 
     def bounding(event: Any) -> None:
         nonlocal bound
         if math.isfinite(event.data_out.mip_dual_bound) and event.data_out.mip_dual_bound / scale > bound:
             bound = event.data_out.mip_dual_bound / scale
-            tell(None, bound)
+            tell(None, bound, 0)
 
     solver.cbMipImprovingSolution += lambda event: offer(event.data_out.mip_solution)
     solver.cbMipInterrupt += bounding

@@ -1,8 +1,8 @@
 """A solver's process: reads one problem from a pipe, tells what it finds on another.
 
 Run as ``python -m workbench.extraction.worker SOLVER MEMORY_BYTES``. Frames in: the job, then better
-selections of others. Frames out: ``("better", picked, bound)``, ``("bound", None, bound)`` and at the end
-``("done", picked, bound, proved)``, ``("memory", …)`` or ``("error", message)``.
+selections of others. Frames out: ``("better", picked, bound, cuts)`` and ``("bound", None, bound, cuts)``,
+at the end ``("done", picked, bound, proved)``, ``("memory", …)`` or ``("error", message)``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Solve a job with the solver named; tell of better selections and bounds meanwhile."""
     lock = threading.Lock()
 
-    def tell(picked: Mapping[int, int] | None, bound: float) -> None:
+    def tell(picked: Mapping[int, int] | None, bound: float, cuts: int) -> None:
         with lock:
-            send(answers, ("bound" if picked is None else "better", picked and dict(picked), bound))
+            send(answers, ("bound" if picked is None else "better", picked and dict(picked), bound, cuts))
 
     def hear() -> dict[int, int] | None:
         heard: dict[int, int] | None = None

@@ -64,8 +64,8 @@ class ExtractionStudy:
     """Ask for every e-graph to be extracted by every method.
 
     ``seconds`` bounds a run, ``seconds_for`` the runs of the methods it names; a run that is not over
-    ``grace`` seconds later is killed. ``seed`` sets the order in which Python's sets and dictionaries
-    hash text, of which no result should depend; every repeat takes the next seed.
+    ``grace`` seconds later is killed. ``seed`` is that of Python's hashes, and so of the order in which
+    sets are walked, on which no result should depend; every repeat takes the next one.
     """
 
     instances: Instances
@@ -117,7 +117,9 @@ def read_study(path: str | Path) -> ExtractionStudy:
         node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise StudyError(f"{file.name} is not YAML that can be read: {' '.join(str(error).split())}") from None
+        raise StudyError(
+            f"{file.name} is not YAML that can be read: {' '.join(str(error).split())}"
+        ) from None
     try:
         _check_keys(node)
         if not isinstance(data, dict):
@@ -164,8 +166,8 @@ def _object(cls: type[T], data: Mapping[Any, Any], prefix: str) -> T:
     except StudyError as error:
         raise StudyError(f"{prefix}{error}") from None
     except (ValueError, LookupError, OSError) as error:
-        where = prefix.rstrip(".")
-        raise StudyError(f"{where}: {error.args[0] if error.args else error}") from None
+        where = prefix.rstrip(".") + ": " if prefix else ""
+        raise StudyError(f"{where}{error.args[0] if error.args else error}") from None
 
 
 def _value(hint: Any, data: Any, key: str) -> Any:
@@ -205,8 +207,8 @@ def _check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]
     known = list(known)
     for name in names:
         if name not in known:
-            there = f" There are: {', '.join(known)}"
-            raise StudyError(f"{key}: no {noun} is called {name!r}{_nearest(name, known)}{there}")
+            hint = _nearest(name, known) or "."
+            raise StudyError(f"{key}: no {noun} is called {name!r}{hint} There are: {', '.join(known)}")
     _check_double(key, names)
 
 

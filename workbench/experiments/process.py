@@ -88,6 +88,8 @@ class _Child:
         """Read how the job ended; wait for it."""
         try:
             status, value, note = receive(self.outlet)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(PATIENCE)
         except EOFError:
             code = self.process.wait()
             how = f"ended with code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
@@ -145,6 +147,8 @@ def _end_with_parent() -> None:
         while os.read(0, 1):
             pass
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(PATIENCE)
+    os._exit(1)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.experiments.studies import write_study
 from workbench import cli
 
 
@@ -447,6 +448,153 @@ def test_optimize_takes_the_sound_part_of_another_systems_rules(run, tmp_path, m
     code, out, _ = run("optimize", model, "-o", tmp_path / "o.onnx", "--rules", rules)
     assert code == 0
     assert "unsound" not in out
+
+
+# -- extract ------------------------------------------------------------------------------------------
+@pytest.fixture
+def egraph(tmp_path):
+    """Two parts of one merged operator: dear once, cheap where it is shared; and a way in a circle."""
+    nodes = {
+        "root": ("0", ["a", "b"], 1.0), "a": ("1", [], 6.0), "b": ("2", [], 6.0),
+        "a-part": ("1", ["both"], 0.5), "b-part": ("2", ["both"], 0.5), "both": ("3", [], 9.0),
+        "both-again": ("3", ["a"], 0.1),
+    }  # fmt: skip
+    data = {
+        "nodes": {n: {"op": n, "eclass": c, "children": k, "cost": p} for n, (c, k, p) in nodes.items()},
+        "root_eclasses": ["0"],
+    }
+    path = tmp_path / "egraph.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("method", "cost", "status"),
+    [("tree", 13, "greedy"), ("exact", 7.6, "optimal"), ("auto", 7.6, "optimal"), ("tensat", 7.6, "optimal")],
+)
+def test_extract_prints_and_writes_what_it_found(run, egraph, tmp_path, method, cost, status):
+    code, out, _ = run("extract", egraph, "--method", method, "--json", tmp_path / "o.json", "-q")
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert code == 0
+    assert status in out
+    assert found["status"] == status
+    assert found["bound"] <= found["cost"] + 1e-9
+    taken = {"root": 1.0, "a": 6.0, "b": 6.0, "a-part": 0.5, "b-part": 0.5, "both": 9.0, "both-again": 0.1}
+    assert sum(taken[n] for n in found["choice"].values()) == pytest.approx(found["cost"])
+    assert found["choice"]["0"] == "root"
+    assert {"gap", "seconds", "method", "trace"} <= set(found)
+
+
+def test_extract_never_goes_round_in_a_circle(run, egraph, tmp_path):
+    code, _, _ = run("extract", egraph, "--method", "exact", "--json", tmp_path / "o.json", "--trace", "-q")
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert code == 0
+    assert found["cost"] == pytest.approx(7.6)
+    assert found["choice"] == {"0": "root", "1": "a", "2": "b-part", "3": "both-again"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["nodes"]["root"].update(children=["nothing"]), "nothing"),
+        (lambda d: d.update(root_eclasses=["7"]), "7"),
+        (lambda d: d.update(root_eclasses=[]), "root"),
+        (lambda d: d["nodes"]["a"].update(cost=-1), "costs are 0 or more"),
+        (lambda d: d["nodes"]["a"].update(cost="dear"), "cost"),
+        (lambda d: d["nodes"]["root"].update(children=["root"]), "no finite term"),
+    ],
+)
+def test_extract_of_a_broken_file_says_what_is_wrong(run, egraph, change, message):
+    data = json.loads(egraph.read_text())
+    change(data)
+    egraph.write_text(json.dumps(data))
+    code, out, err = run("extract", egraph, "-q")
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+# -- run ----------------------------------------------------------------------------------------------
+def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
+    study = write_study(tmp_path, methods="tree, exact")
+    code, out, err = run("run", study, "--results", tmp_path / "results")
+    assert code == 0, err
+    assert "4 of 4 runs done now" in out
+    assert "[4/4] graphs/shared:exact: cost 4.5, bound 4.5, optimal" in err
+    folder = tmp_path / "results" / "tiny"
+    assert sorted(p.name for p in folder.iterdir()) == ["runs", "table.csv", "table.md"]
+    assert len(list((folder / "runs").iterdir())) == 4
+    assert str(folder / "table.md") in out
+    code, out, err = run("run", study, "--results", tmp_path / "results")
+    assert (code, err) == (0, "")
+    assert out.startswith("nothing to do: 4 runs are done")
+    code, out, _ = run("run", study, "--results", tmp_path / "results", "--only", "*:tree", "--force", "-q")
+    assert code == 0
+    assert "2 of 2 runs done now" in out
+
+
+def test_a_dry_run_lists_the_runs_and_does_none(run, tmp_path):
+    study, results = write_study(tmp_path), tmp_path / "results"
+    assert run("run", study, "--results", results, "--only", "graphs/cycle:dag", "-q")[0] == 0
+    before = sorted(results.rglob("*"))
+    code, out, _ = run("run", study, "--results", results, "--dry-run")
+    assert code == 0
+    lines = [line.split()[:4] for line in out.splitlines()]
+    assert lines[0] == ["run", "seconds", "state", "folder"]
+    assert lines[2][:3] == ["graphs/cycle:dag", "20", "done"]
+    assert sum(line[2:4] == ["to", "do"] for line in lines) == 5
+    assert sorted(results.rglob("*")) == before
+
+
+def test_a_run_that_fails_is_1_and_named(run, tmp_path):
+    study = write_study(tmp_path, methods="tree")
+    (tmp_path / "graphs" / "cycle.json").write_text("{}")
+    for line in ("1 of 2", "nothing to do"):
+        code, out, err = run("run", study, "--results", tmp_path / "results", "-j", 2)
+        assert code == 1
+        assert line.replace("1 of 2", "2 of 2") in out
+        assert "1 failed: graphs/cycle:tree; --force does them again" in err
+
+
+def test_a_wrong_study_is_2(run, tmp_path):
+    study = write_study(tmp_path, more="secnds: 3\n")
+    code, _, err = run("run", study, "--results", tmp_path / "results")
+    assert (code, err) == (2, "workbench: tiny.yaml: unknown key 'secnds'; did you mean seconds?\n")
+    assert run("run", tmp_path / "none.yaml")[0] == 2
+    write_study(tmp_path)
+    code, _, err = run("run", study, "--results", tmp_path / "results", "--only", "exakt")
+    assert code == 2
+    assert "no run fits 'exakt'" in err
+
+
+def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
+    study = write_study(tmp_path)
+    (tmp_path / "results").write_text("a file")
+    code, _, err = run("run", study, "--results", tmp_path / "results")
+    assert code == 3
+    assert err.startswith("workbench: cannot write: ")
+
+
+def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
+    from workbench.experiments import extraction_study
+
+    save, kept = extraction_study.save_record, []
+
+    def interrupted(folder, record, trace=None):
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        kept.append(record["name"])
+        save(folder, record, trace)
+
+    monkeypatch.setattr(extraction_study, "save_record", interrupted)
+    study, results = write_study(tmp_path), tmp_path / "results"
+    code, _, err = run("run", study, "--results", results)
+    assert code == 130
+    assert "interrupted: 2 runs are kept, 4 are left; run it again to go on" in err
+    assert "- graphs/shared: tree, dag, exact" in (results / "tiny" / "table.md").read_text()
+    monkeypatch.undo()
+    code, out, _ = run("run", study, "--results", results, "-q")
+    assert code == 0
+    assert "4 of 6 runs done now" in out
 
 
 # -- bench and demo -----------------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""``workbench run``: a study from a YAML file, run by run."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.cli.options import QuietOption, check_input
+from workbench.console import FAILED, INTERRUPTED, complain, reporting_errors, show_table, stop
+from workbench.files import UnwritableOutput, check_writable
+
+if TYPE_CHECKING:
+    from workbench.experiments.extraction_study import Plan, Run
+
+
+@reporting_errors
+def run(
+    file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="What to run.", show_default=False)],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN", help="Runs that a pattern fits: INSTANCE:METHOD, an instance or a method."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and do none.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at a time.")] = 1,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records go.")] = Path("results"),
+    force: Annotated[bool, typer.Option("--force", help="Also do runs that have a record.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
+    check_input(file)
+    from workbench.experiments.config import read_study
+    from workbench.experiments.extraction_study import make_plan, sweep
+    from workbench.experiments.tables import write_tables
+
+    plan = make_plan(read_study(file), file.parent, results / file.stem)
+    for reason in plan.skipped:
+        complain(f"skipped: {reason}")
+    chosen = plan.only(only)
+    missing = {r.name for r in plan.missing()}
+    if dry_run:
+        _list(plan, chosen, missing)
+        return
+    todo = len(chosen) if force else sum(r.name in missing for r in chosen)
+    _check_folder(plan.folder)
+    done = 0
+
+    def tell(text: str) -> None:
+        if not quiet:
+            print(f"[{done}/{todo}] {text}", file=sys.stderr, flush=True)
+
+    try:
+        with contextlib.closing(sweep(plan, chosen, at_once=jobs, force=force, tell=tell)) as records:
+            for record in records:
+                done += 1
+                tell(_line(record))
+    except KeyboardInterrupt:
+        if done:
+            write_tables(plan)
+        stop(INTERRUPTED, f"interrupted: {done} runs are kept, {todo - done} are left; run it again to go on")
+    write_tables(plan)
+    failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
+    what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
+    typer.echo(f"{what}; {plan.folder / 'table.md'}")
+    if failed:
+        stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
+    check_writable(folder / "table.md")
+
+
+def _list(plan: Plan, runs: list[Run], missing: set[str]) -> None:
+    rows = [
+        (r.name, f"{r.seconds:g}", "to do" if r.name in missing else "done", plan.place(r).name) for r in runs
+    ]
+    show_table(("run", "seconds", "state", "folder"), rows, right=[1])
+
+
+def _line(record: dict[str, Any]) -> str:
+    row = record["row"]
+    if record["failed"]:
+        return f"{record['name']}: {row['status']}: {row['notes']}"
+    cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))
+    return f"{record['name']}: cost {cost}, bound {bound}, {row['status']}, {row['seconds']:.2f} s"

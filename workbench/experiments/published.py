@@ -1,0 +1,45 @@
+"""What others report for the e-graphs of Tensat that the extraction gym keeps, to stand beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRun:
+    """Hold one reported extraction; a gap is that of the solver's own definition."""
+
+    source: str
+    cost: float
+    status: str
+    seconds: float | None = None
+    notes: str = ""
+
+
+SOURCE: Final = "logs that come with SmoothE's artifact (ASPLOS 2025): 900 s and 36 000 s are time limits"
+
+#: By instance. "Optimal" is said only where the solver ended before its limit.
+PUBLISHED: Final[dict[str, tuple[PublishedRun, ...]]] = {
+    "extraction-gym/bert": (
+        PublishedRun("CPLEX 900 s", 0.704720, "feasible", notes="gap 9.65 %"),
+        PublishedRun("CPLEX 36 000 s", 0.704720, "optimal", 4243.0),
+        PublishedRun("SCIP 900 s", 0.766555, "feasible", notes="gap 28 %"),
+        PublishedRun("CBC 900 s", 4.138542, "feasible"),
+        PublishedRun("SmoothE (A100)", 0.824704, "feasible", notes="reached after 1.2 s"),
+    ),
+    "extraction-gym/resnet50": (
+        PublishedRun("CPLEX 900 s", 4.385795, "feasible", notes="gap 0.04 %"),
+        PublishedRun("CPLEX 36 000 s", 4.385795, "optimal", 23.3),
+        PublishedRun("SCIP 900 s", 4.385795, "feasible", notes="gap 0.21 %"),
+        PublishedRun("CBC 900 s", 4.485784, "feasible"),
+        PublishedRun("SmoothE (A100)", 4.385795, "feasible", notes="worst of 3 seeds 4.386291; 3 to 10 s"),
+    ),
+    "extraction-gym/vgg": (
+        PublishedRun("CPLEX 900 s", 4.850757, "feasible", notes="gap 68 %"),
+        PublishedRun("CPLEX 36 000 s", 4.850757, "feasible", 36_027.0, "not proven"),
+        PublishedRun("SCIP 900 s", 4.893893, "feasible", notes="gap 243 %"),
+        PublishedRun("CBC 900 s", 8.262464, "feasible"),
+        PublishedRun("SmoothE (A100)", 4.850757, "feasible"),
+    ),
+}

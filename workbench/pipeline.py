@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
 from workbench.extraction import EGraph, Solution
+from workbench.face import Face
 from workbench.graph import Graph
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
@@ -30,7 +31,7 @@ Progress = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optimized:
+class Optimized(Face):
     """Hold what :func:`optimize` found.
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over

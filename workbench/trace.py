@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.face import Face
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -57,7 +59,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Trace:
+class Trace(Face):
     """Collect steps. ``meta`` says what the run was: limits, rules, seed, versions, cost source."""
 
     meta: dict[str, Any] = field(default_factory=dict)

@@ -29,6 +29,7 @@ from workbench.extraction.problem import (
 )
 from workbench.extraction.solution import Solution, Status
 from workbench.extraction.solving import met
+from workbench.face import Face
 from workbench.trace import RuleStep, Step, StopReason, Trace
 
 #: What a method does, in a line.
@@ -56,7 +57,7 @@ MOVED, IDLE = 1e-3, 5.0
 PER_CANDIDATE: Final = 5e-5
 
 
-class Extraction:
+class Extraction(Face):
     """Search an e-graph for its cheapest term, one improvement a step.
 
     The steps: the start graph's own selection, where it is known; the least tree cost; the least cost

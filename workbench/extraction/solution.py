@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from workbench.face import Face
+
 
 class Status(enum.Enum):
     """Say how much is known about a solution."""
@@ -17,7 +19,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+class Solution(Face):
     """Hold an acyclic selection.
 
     ``choice[c]`` is the e-node taken for e-class ``c`` (-1 where the class is not needed); ``cost``

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from workbench.face import Face
 from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 
@@ -73,7 +74,7 @@ def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graph:
+class Graph(Face):
     """Hold a tensor program.
 
     ``nodes`` are in topological order; ``inputs`` and ``outputs`` keep the model's names and order

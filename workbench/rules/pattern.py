@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.face import Face
 from workbench.ops import AttrValue
 
 
@@ -100,7 +101,7 @@ Term = Var | App
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Face):
     """Hold one law, read from left to right.
 
     One source and one target for a plain rule; several of each, sharing variables, for a

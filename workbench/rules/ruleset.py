@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.face import Face
 from workbench.rules.language import RuleSyntaxError, format_rule, parse_rules
 from workbench.rules.pattern import Rule
 
@@ -33,7 +34,7 @@ class UnknownRuleSet(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSet:
+class RuleSet(Face):
     """Hold rules in order, by distinct names.
 
     ``verdicts`` names what is known of them beyond the record of the library: they were judged when they

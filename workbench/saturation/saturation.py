@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.extraction.egraph import EGraph
+from workbench.face import Face
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
 from workbench.saturation.compile import compile_rule
@@ -46,7 +47,7 @@ class Limits:
                 raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
 
 
-class Saturation:
+class Saturation(Face):
     """Grow an e-graph from a graph by rewrite rules, one iteration a step.
 
     ``step()`` runs one iteration and returns its :class:`~workbench.trace.Step`; ``run()`` steps until

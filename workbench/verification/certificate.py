@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from workbench.face import Face
 from workbench.graph import Graph, Opaque, evaluate, fold_constants
 from workbench.graph.evaluate import OpaqueRunner
 from workbench.ops import TensorType
@@ -40,7 +41,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Face):
     """Hold the outcome of a comparison on random inputs.
 
     ``error`` is the largest difference in float64, relative to the largest entry of its output;

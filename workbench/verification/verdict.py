@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from workbench.face import Face
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import law_of
 
@@ -12,7 +13,7 @@ VERDICTS: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejecte
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Face):
     """Hold the verdict on one rule.
 
     ``proved``: both sides meet in the e-graph in every case of the rule's typing, and no instance

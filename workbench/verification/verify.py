@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.face import Face
 from workbench.rules.pattern import Rule
 from workbench.rules.symmetry import canonical
 from workbench.saturation import Limits
@@ -35,7 +36,7 @@ CROWDED: Final = 6000
 BATCH: Final = 24
 
 
-class Verification:
+class Verification(Face):
     """Decide rules: proved, refuted with a counterexample, tested, or unknown, each with evidence.
 
     A step screens a number of rules for counterexamples, or applies one round of axioms to everything

@@ -1,0 +1,220 @@
+"""The static face of every public object: a summary, tables, pictures within the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from workbench.units import thousands
+from workbench.views.drawing import graph_svg, shown_nodes
+from workbench.views.markup import details, heading, pairs, picture, preformatted, table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from workbench.extraction.extract import Extraction
+    from workbench.extraction.solution import Solution
+    from workbench.graph import Graph
+    from workbench.pipeline import Optimized
+    from workbench.rules import Rule, RuleSet
+    from workbench.saturation import Saturation
+    from workbench.trace import Trace
+    from workbench.verification import Certificate, Verdict, Verification
+
+_PAGE = (
+    '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>'
+    ":root {{ color-scheme: light dark; }} body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; "
+    "margin: 2rem auto; padding: 0 1rem; }} table {{ border-collapse: collapse; }} th, td {{ text-align: "
+    "left; vertical-align: top; padding: 0.15rem 1rem 0.15rem 0; border-bottom: 1px solid #8884; }} "
+    "img {{ max-width: 100%; background: white; }} pre {{ overflow-x: auto; }}"
+    "</style></head><body>\n{body}\n</body></html>\n"
+)
+
+
+def static_html(thing: Any) -> str:
+    """Return the static face of an object; raise TypeError for one that has none."""
+    for kind in type(thing).__mro__:
+        face = _FACES.get(kind.__name__)
+        if face is not None:
+            return face(thing)
+    raise TypeError(f"{type(thing).__name__} has no face")
+
+
+def page(thing: Any) -> str:
+    """Return the static face as a page of its own."""
+    title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
+    return _PAGE.format(title=title.replace("<", ""), body=static_html(thing))
+
+
+# -- graphs -----------------------------------------------------------------------------------------
+def _graph(graph: Graph) -> str:
+    counts = sorted(graph.operators().items(), key=lambda item: (-item[1], item[0]))
+    ends = [(graph.nodes[i].attr("name"), graph.nodes[i].type, "input") for i in graph.inputs]
+    ends += [(name, graph.nodes[i].type, "output") for name, i in graph.outputs]
+    drawn = graph_svg(graph)
+    if drawn is not None:
+        shown = picture(drawn, f"{graph.name}: {len(graph.nodes)} nodes", kind="svg")
+    else:
+        shown = f"<p>Not drawn: {len(shown_nodes(graph))} nodes are too many to be read.</p>"
+    return (
+        heading(f"Graph {graph.name}", f"{len(graph.nodes)} nodes, {len(graph.weights)} weights")
+        + shown
+        + details("operators", table(("operator", "count"), counts))
+        + details("inputs and outputs", table(("name", "type", ""), ends))
+    )
+
+
+# -- rules ------------------------------------------------------------------------------------------
+def _rule(rule: Rule) -> str:
+    from workbench.rules.language import format_rule
+    from workbench.rules.ruleset import law_of, statuses, verdict_of
+
+    known = statuses().get(rule.name, {})
+    rows = [("law", law_of(rule)), ("provenance", ", ".join(rule.provenance)), ("verdict", verdict_of(rule))]
+    if known.get("axioms"):
+        rows.append(("by", ", ".join(known["axioms"])))
+    if known.get("draws"):
+        rows.append(("instances tested", known["draws"]))
+    return heading(f"Rule {rule.name}") + preformatted(format_rule(rule)) + pairs(rows)
+
+
+def _rule_set(rules: RuleSet) -> str:
+    frame = rules.frame()
+    counts = frame["status"].value_counts().to_dict()
+    said = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+    rows = frame[["name", "kind", "status", "provenance", "law"]].itertuples(index=False)
+    return heading(f"Rules {rules.name}", f"{len(rules)} rules: {said}") + details(
+        "rules", table(("rule", "kind", "status", "provenance", "law"), rows, most=200)
+    )
+
+
+# -- traces -----------------------------------------------------------------------------------------
+def _figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
+    from workbench.plots import figure_png
+
+    return picture(figure_png(draw, size), text)
+
+
+def _trace(trace: Trace) -> str:
+    from workbench.plots import plot_cost_curve, plot_firing, plot_gap, plot_growth
+    from workbench.plots.firing import firing_data, firing_size
+
+    kind = str(trace.meta.get("kind", "saturation"))
+    parts = [heading(f"Trace of {kind}", f"{len(trace)} steps")]
+    if kind == "extraction":
+        parts.append(_figure(lambda ax: plot_gap(trace, ax), (7.0, 3.4), "cost and bound over time"))
+    else:
+        parts.append(_figure(lambda ax: plot_growth(trace, ax), (7.0, 3.4), "growth of the e-graph"))
+        if any(step.rules for step in trace):
+            size = firing_size(firing_data(trace))
+            parts.append(_figure(lambda ax: plot_firing(trace, ax), size, "e-nodes made by rule and step"))
+        if any(step.cost is not None for step in trace):
+            parts.append(_figure(lambda ax: plot_cost_curve(trace, ax), (7.0, 3.2), "best cost by step"))
+    parts += [_steps(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
+    return "".join(parts)
+
+
+def _steps(trace: Trace) -> str:
+    rows = [
+        (
+            s.index,
+            f"{s.seconds:.3f}",
+            thousands(s.e_nodes),
+            thousands(s.e_classes),
+            "" if s.cost is None else f"{s.cost:.6g}",
+            "" if s.bound is None else f"{s.bound:.6g}",
+            s.note,
+        )
+        for s in trace
+    ]
+    headings = ("step", "seconds", "e-nodes", "e-classes", "cost", "bound", "")
+    return details("steps", table(headings, rows, most=100))
+
+
+def _saturation(saturation: Saturation) -> str:
+    return heading("Saturation", _state(saturation)) + _trace(saturation.trace)
+
+
+def _state(stepwise: Any) -> str:
+    reason = stepwise.stop_reason
+    return "not finished" if reason is None else str(reason.value)
+
+
+# -- extraction -------------------------------------------------------------------------------------
+def _solution(solution: Solution) -> str:
+    return heading("Solution", solution.status.value) + pairs(_solution_pairs(solution))
+
+
+def _solution_pairs(solution: Solution) -> Iterable[tuple[str, object]]:
+    yield "cost", f"{solution.cost:.6g}"
+    yield "bound", f"{solution.bound:.6g}"
+    yield "gap", f"{solution.gap:.2%}"
+    yield "status", f"{solution.status.value}, on the {solution.scope}"
+    yield "found by", solution.method
+    yield "e-classes built", int((solution.choice >= 0).sum())
+    if solution.notes:
+        yield "notes", "; ".join(solution.notes)
+
+
+def _extraction(extraction: Extraction) -> str:
+    known = "" if extraction.solution is None else pairs(_solution_pairs(extraction.solution))
+    note = f"{extraction.method}, {thousands(len(extraction.egraph))} e-nodes: {_state(extraction)}"
+    return heading("Extraction", note) + known + _trace(extraction.trace)
+
+
+# -- verification -----------------------------------------------------------------------------------
+def _verification(verification: Verification) -> str:
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in verification.counts.items())
+    rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
+    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5}
+    rows.sort(key=lambda row: (order[row[2]], row[0]))
+    note = f"{counts}; {_state(verification)}, {verification.seconds:.1f} s"
+    return heading(f"Verification of {verification.name}", note) + table(
+        ("rule", "name", "verdict", "seconds", "evidence"), rows
+    )
+
+
+def _verdict(verdict: Verdict) -> str:
+    shown = preformatted(f"{verdict.law}\n\n{verdict.details()}")
+    return heading(f"{verdict.name}: {verdict.verdict}") + shown
+
+
+def _certificate(certificate: Certificate) -> str:
+    rows = [(name, f"{error:.1e}") for name, error in certificate.errors.items()]
+    verdicts = list(certificate.rules.items())
+    return (
+        heading("Certificate", certificate.verdict())
+        + f"<p>{certificate.rules_line()}</p>"
+        + details("relative error by output", table(("output", "error"), rows))
+        + details("rules that fired", table(("rule", "verdict"), verdicts))
+    )
+
+
+def _optimized(result: Optimized) -> str:
+    from workbench.summary import summary_rows
+
+    rows = [
+        (r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in summary_rows(result)
+    ]
+    return (
+        heading(f"{result.original.name}, optimised")
+        + table(("stage", "seconds", "figures"), rows)
+        + details("the optimised graph", _graph(result.graph))
+        + details("how it was found", _trace(result.trace))
+    )
+
+
+#: By the name of the class: a face is looked up without importing what is not there.
+_FACES: dict[str, Callable[[Any], str]] = {
+    "Graph": _graph,
+    "Rule": _rule,
+    "RuleSet": _rule_set,
+    "Trace": _trace,
+    "Saturation": _saturation,
+    "Solution": _solution,
+    "Extraction": _extraction,
+    "Verification": _verification,
+    "Verdict": _verdict,
+    "Certificate": _certificate,
+    "Optimized": _optimized,
+}

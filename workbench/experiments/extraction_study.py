@@ -14,11 +14,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.config import ExtractionStudy, Instances, StudyError
 from workbench.experiments.process import Job, Outcome, run_jobs
 from workbench.experiments.store import digest, load_record, provenance, save_record
+
+if TYPE_CHECKING:
+    from workbench.extraction import Solution
+    from workbench.trace import Trace
 
 #: Seconds beyond the saturation's own limit in which an e-graph is read or grown, and priced.
 PREPARATION: Final = 600.0
@@ -239,10 +243,15 @@ def _record(run: Run, prepared: Outcome, outcome: Outcome, where: Mapping[str, A
         "row": row,
         "failed": outcome.status != "done",
         "wall_seconds": round(outcome.seconds, 3),
-        "stop_reason": found.get("stop_reason"),
+        "stop_reason": _stop_reason(row),
         "e_graph": e_graph,
         "provenance": dict(where),
     }
+
+
+def _stop_reason(row: Mapping[str, Any]) -> str:
+    """Return why a run ended: what was proved or noted, else that its method had nothing left to do."""
+    return row["status"] if row["status"] == "optimal" else row["notes"] or "finished"
 
 
 # -- in a process of their own ------------------------------------------------------------------------
@@ -290,12 +299,27 @@ def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
 
 def extract_one(argument: tuple[Path, str, float]) -> dict[str, Any]:
     """Extract once from the e-graph in a file and return the figures with the trace."""
+    from workbench.experiments.tensat_alone import extract_alone
     from workbench.extraction import Extraction
 
     file, method, seconds = argument
     egraph, costs = pickle.loads(file.read_bytes())
+    if method.startswith("tensat"):
+        alone, trace, notes = extract_alone(egraph, costs, method, seconds)
+        if alone is None:
+            return {
+                "status": "nothing found",
+                "bound": _finite(trace.steps[-1].bound or 0.0),
+                "seconds": round(sum(step.seconds for step in trace), 4),
+                "notes": notes,
+                "trace": trace,
+            }
+        return _figures(alone, trace)
     run = Extraction(egraph, costs, method, seconds=seconds)
-    solution = run.run()
+    return _figures(run.run(), run.trace)
+
+
+def _figures(solution: Solution, trace: Trace) -> dict[str, Any]:
     return {
         "cost": _finite(solution.cost),
         "bound": _finite(solution.bound),
@@ -305,8 +329,7 @@ def extract_one(argument: tuple[Path, str, float]) -> dict[str, Any]:
         "seconds": round(solution.seconds, 4),
         "found_by": solution.method,
         "notes": solution.notes,
-        "stop_reason": run.stop_reason.value if run.stop_reason else None,
-        "trace": run.trace,
+        "trace": trace,
     }
 
 

@@ -116,7 +116,9 @@ def _about(records: Sequence[Record]) -> str:
     lines = [
         "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures. "
         "Costs are DAG costs; a bound is proven for every term of the "
-        "e-graph, or of what is left of it when cycles are broken first (`filtered`, `tensat-filtered`).",
+        "e-graph, or of what is left of it when cycles are broken first (`filtered`, `tensat-filtered`). "
+        "`tensat`, `tensat-integer` and `tensat-filtered` are Tensat's integer programs by themselves in "
+        "HiGHS; all others begin with the greedy selections, and *found by* says whose the best one is.",
         f"Machine: {'; '.join(machines) or 'none yet'}.",
         f"Versions: {'; '.join(versions) or 'none yet'}. Commits: {', '.join(commits) or 'none yet'} "
         "(+ with changes not committed).",

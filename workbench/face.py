@@ -23,6 +23,14 @@ class Face:
     ) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _views().static_html(self)}
 
+    def view(self) -> Any:
+        """Return the object as a widget: a stepper where there are steps.
+
+        Raise ImportError, with what to install, where widgets are not installed, and TypeError for an
+        object that has no steps.
+        """
+        return _views().view(self)
+
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the static face as a file of its own that opens without a network."""
         from workbench.files import write_atomic

@@ -1,5 +1,25 @@
-"""Static faces of the workbench's objects: tables, embedded pictures, details."""
+"""How the workbench's objects are seen: static faces, and widgets where a kernel or a browser helps."""
+
+from typing import Any
 
 from workbench.views.faces import page, static_html
+from workbench.views.steps import stepper_data
 
-__all__ = ["page", "static_html"]
+__all__ = ["page", "static_html", "stepper_data", "view"]
+
+
+def view(thing: Any) -> Any:
+    """Return a widget for an object with steps.
+
+    Raise ImportError, with what to install, where widgets are not installed, and TypeError for an
+    object that has no steps.
+    """
+    from workbench.trace import Trace
+
+    if not isinstance(getattr(thing, "trace", thing), Trace):
+        raise TypeError(f"{type(thing).__name__} has no steps; it shows itself as it is")
+    try:
+        from workbench.views.stepper import Stepper
+    except ImportError as error:
+        raise ImportError(f"{error}; widgets come with pip install 'tamago-workbench[notebook]'") from None
+    return Stepper(thing)

@@ -1,0 +1,87 @@
+"""The stepper's Python half: what is synchronised, running in a thread, the face that survives."""
+
+import time
+
+import pytest
+
+pytest.importorskip("anywidget")
+
+import workbench
+from tests.extraction.egraphs import random_egraph
+from workbench.extraction import Extraction
+from workbench.rules import parse_rules
+from workbench.saturation import Limits, Saturation
+from workbench.trace import Step, StopReason, Trace
+from workbench.verification import Verification
+from workbench.views.stepper import Stepper
+
+
+def finished(stepper):
+    until = time.monotonic() + 60
+    while stepper.running and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not stepper.running
+
+
+def test_the_state_is_all_that_the_module_needs():
+    trace = Trace({"kind": "saturation"}, [Step(k, 0.1, k + 1, 1) for k in range(4)])
+    stepper = trace.view()
+    state = stepper.get_state()
+    assert len(state["data"]["steps"]) == 4
+    assert (state["step"], state["running"], state["live"]) == (0, False, False)
+    stepper.set_state({"step": 2})
+    assert stepper.step == 2
+    assert len(repr(stepper).splitlines()) <= 12
+
+
+def test_where_no_widget_is_shown_the_static_face_stands():
+    data, _ = Trace({}, [Step(0, 0.1, 1, 1)]).view()._repr_mimebundle_()
+    assert "<img" in data["text/html"]
+    assert "Stepper at step 0" in data["text/plain"]
+
+
+def test_an_extraction_runs_from_the_widget():
+    egraph, costs = random_egraph(3)
+    extraction = Extraction(egraph, costs)
+    stepper = extraction.view()
+    assert stepper.live
+    stepper._told(stepper, {"command": "start"}, [])
+    finished(stepper)
+    assert extraction.stop_reason is StopReason.OPTIMAL
+    assert len(stepper.data["steps"]) == len(extraction.trace)
+    assert stepper.step == len(extraction.trace) - 1
+    assert not stepper.live
+
+
+def test_a_saturation_is_paused_and_goes_on():
+    b = workbench.GraphBuilder("sums")
+    xs = [b.input(f"x{k}", (4,)) for k in range(9)]
+    while len(xs) > 1:
+        xs = [b.op("add", xs[0], xs[1]), *xs[2:]]
+    rules = tuple(workbench.rule_set("ac"))
+    with Saturation(b.graph({"y": xs[0]}), rules, Limits(e_nodes=3000, iterations=40)) as saturation:
+        stepper = Stepper(saturation)
+        stepper.pause()
+        stepper.start()
+        stepper.pause(wait=60)
+        finished(stepper)
+        known = len(saturation.trace)
+        assert len(stepper.data["steps"]) == known
+        if saturation.stop_reason is None:
+            assert stepper.live
+            stepper.start()
+            finished(stepper)
+            assert len(saturation.trace) > known
+        assert saturation.stop_reason is not None
+
+
+def test_a_verification_has_steps():
+    stepper = Verification(parse_rules("wrong: relu(x) => x")).view()
+    stepper.start()
+    finished(stepper)
+    assert "refuted" in stepper._repr_mimebundle_()[0]["text/html"]
+
+
+def test_what_has_no_steps_says_so():
+    with pytest.raises(TypeError, match="RuleSet has no steps"):
+        workbench.rule_set("default").view()

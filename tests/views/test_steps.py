@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from workbench.trace import RuleStep, Step, Trace
+from workbench.views import stepper_data
+
+
+def trace(kind="saturation", count=3, **meta):
+    rules = (RuleStep("grow", 8, 0.002, 5), RuleStep("idle", 0, 0.0), RuleStep("seen", 3, 0.001))
+    steps = [
+        Step(k, 0.01, 100 * (k + 1), 50, cost=9.0 - k, bound=3.0, rules=rules if k else ())
+        for k in range(count)
+    ]
+    return Trace({"kind": kind, "graph": "bert"} | meta, steps)
+
+
+def test_data_is_plain_and_has_a_label_a_step():
+    data = json.loads(json.dumps(stepper_data(trace(stop_reason="saturated"))))
+    assert data["title"] == "Saturation of bert (saturated)"
+    assert [s["label"].split(" · ")[0] for s in data["steps"]] == [f"iteration {k} of 2" for k in range(3)]
+    assert "8 matches" not in data["steps"][0]["label"]
+    assert "11 matches" in data["steps"][1]["label"]
+    assert data["steps"][1]["rows"] == [["grow", 8, 5, 2.0], ["seen", 3, 0, 1.0]]
+
+
+def test_charts_have_one_value_a_step():
+    growth, cost, firing = stepper_data(trace(e_node_limit=400))["charts"]
+    assert growth["series"][0]["values"] == [100, 200, 300]
+    assert growth["limits"] == [{"name": "limit 400", "value": 400}]
+    assert cost["series"][0]["values"] == [9, 8, 7]
+    assert firing["rows"] == ["grow"]
+    assert firing["values"] == [[0, 5, 5]]
+    assert stepper_data(trace(e_node_limit=50_000))["charts"][0]["limits"] == []
+
+
+def test_matches_are_shown_where_births_are_not_known():
+    steps = [Step(0, 0.1, 1, 1), Step(1, 0.1, 2, 1, rules=(RuleStep("r", 4, 0.0),))]
+    (_, firing) = stepper_data(Trace({}, steps))["charts"]
+    assert (firing["unit"], firing["values"]) == ("matches", [[0, 4]])
+
+
+def test_an_extraction_shows_cost_and_bound():
+    (chart,) = stepper_data(trace("extraction"))["charts"]
+    assert [s["name"] for s in chart["series"]] == ["best cost", "proven bound"]
+    assert "gap 66.67%" in stepper_data(trace("extraction"))["steps"][0]["label"]
+
+
+def test_many_rules_are_counted():
+    rules = tuple(RuleStep(f"r{k}", 1, 0.0, 1) for k in range(40))
+    data = stepper_data(Trace({}, [Step(0, 0.1, 1, 1, rules=rules)]))
+    assert len(data["steps"][0]["rows"]) == 16
+    assert data["steps"][0]["more"] == 24
+    assert data["charts"][-1]["title"].endswith("24 rules more")
+
+
+@pytest.mark.parametrize("kind", ["saturation", "extraction", "verification"])
+def test_an_empty_trace_has_data(kind):
+    assert stepper_data(Trace({"kind": kind}))["steps"] == []

@@ -1,0 +1,102 @@
+"""The stepper as a widget: it shows a trace step by step, and runs what is not finished."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from workbench.views.faces import static_html
+from workbench.views.steps import stepper_data
+
+_STATIC = Path(__file__).resolve().parent.parent / "static"
+
+
+class Stepper(anywidget.AnyWidget):  # type: ignore[misc]
+    """Show a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
+
+    ``step`` is the step shown, to be read and set. What is drawn was sent along, so that stepping needs
+    no kernel. A run goes on in a thread; the object itself must not be stepped elsewhere meanwhile.
+    Where widgets are not shown, the object's static face stands in their place.
+    """
+
+    _esm = _STATIC / "stepper.js"
+    _css = _STATIC / "stepper.css"
+
+    data = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    running = traitlets.Bool(False).tag(sync=True)
+    live = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(self, subject: Any, title: str = "") -> None:
+        self._subject = subject
+        self._trace = getattr(subject, "trace", subject)
+        self._name = title
+        self._halt = threading.Event()
+        self._thread: threading.Thread | None = None
+        live = self._unfinished()
+        super().__init__(data=stepper_data(self._trace, title), step=0, live=live)
+        self.on_msg(self._told)
+
+    def _unfinished(self) -> bool:
+        return hasattr(self._subject, "step") and getattr(self._subject, "stop_reason", None) is None
+
+    # -- running ------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Step in a thread of its own until it is finished, paused or stopped."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._halt.clear()
+        self.running = True
+        self._thread = threading.Thread(target=self._go, daemon=True)
+        self._thread.start()
+
+    def pause(self, wait: float | None = None) -> None:
+        """Stop after the current step; ``wait`` so many seconds for it."""
+        self._halt.set()
+        if self._thread is not None and wait is not None:
+            self._thread.join(wait)
+
+    def stop(self, wait: float | None = None) -> None:
+        """Stop after the current step for good: the object keeps what it has."""
+        self.pause(wait)
+        self.live = False
+
+    def _go(self) -> None:
+        try:
+            for _ in self._subject:
+                self.refresh()
+                if self._halt.is_set():
+                    break
+        finally:
+            self.refresh()
+            self.live = self.live and self._unfinished()
+            self.running = False
+
+    def refresh(self) -> None:
+        """Take up what has been added to the trace; a step at the end follows it."""
+        last = len(self.data["steps"]) - 1
+        follows = self.step >= last
+        self.data = stepper_data(self._trace, self._name)
+        if follows:
+            self.step = max(0, len(self.data["steps"]) - 1)
+
+    def _told(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
+        command = {"start": self.start, "pause": self.pause, "stop": self.stop}.get(
+            message.get("command", "")
+        )
+        if command is not None:
+            command()
+
+    # -- faces --------------------------------------------------------------------------------------
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        data = dict(data) | {"text/plain": repr(self), "text/html": static_html(self._subject)}
+        return data, metadata
+
+    def __repr__(self) -> str:
+        return f"Stepper at step {self.step} of {len(self.data['steps'])}: {self._subject!r}"

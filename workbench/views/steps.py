@@ -1,0 +1,144 @@
+"""What the stepper shows of a trace, as plain data: labels, charts, a table of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from workbench.trace import Step, Trace
+from workbench.units import thousands
+
+#: Rules in the heat map and in the table of a step; the rest is counted.
+MOST_RULES: Final = 16
+#: What a step of each kind of run is called.
+UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "iteration"}
+
+
+def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
+    """Return all that a stepper needs, ready for JSON: it then works without a kernel.
+
+    ``steps`` have a ``label`` and the ``rows`` of what the rules did, ``charts`` are drawn by the
+    browser: lines with one value a step, or a heat map of rules and steps.
+    """
+    kind = str(trace.meta.get("kind", "saturation"))
+    unit = UNITS.get(kind, "step")
+    steps = list(trace)
+    charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps)]
+    if kind != "extraction":
+        charts += [c for c in (_cost(steps, unit), _firing(steps, unit)) if c is not None]
+    return {
+        "title": title or _title(trace, kind),
+        "unit": unit,
+        "columns": ["rule", "matches", "e-nodes", "ms"],
+        "steps": [_step(step, unit, len(steps)) for step in steps],
+        "charts": charts,
+    }
+
+
+def _title(trace: Trace, kind: str) -> str:
+    name = trace.meta.get("graph") or trace.meta.get("name") or ""
+    stop = trace.meta.get("stop_reason")
+    return " ".join(
+        str(p) for p in (kind.capitalize(), f"of {name}" if name else "", f"({stop})" if stop else "") if p
+    )
+
+
+def _step(step: Step, unit: str, count: int) -> dict[str, Any]:
+    rules = sorted(
+        (r for r in step.rules if r.matches or r.e_nodes), key=lambda r: (-r.e_nodes, -r.matches, r.rule)
+    )
+    parts = [
+        f"{unit} {step.index} of {count - 1}",
+        f"{thousands(step.e_nodes)} e-nodes",
+        f"{thousands(step.e_classes)} e-classes",
+    ]
+    if step.cost is not None:
+        parts.append(f"cost {step.cost:.6g}")
+    if step.bound is not None and step.cost:
+        parts.append(f"bound {step.bound:.6g}, gap {max(0.0, (step.cost - step.bound) / step.cost):.2%}")
+    if rules:
+        parts.append(f"{thousands(sum(r.matches for r in rules))} matches")
+    parts.append(f"{1000 * step.seconds:.3g} ms")
+    if step.note:
+        parts.append(step.note)
+    rows = [[r.rule, r.matches, r.e_nodes, round(1000 * r.seconds, 1)] for r in rules[:MOST_RULES]]
+    return {"label": " · ".join(parts), "rows": rows, "more": max(0, len(rules) - MOST_RULES)}
+
+
+def _lines(title: str, x: str, series: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "lines",
+        "title": title,
+        "x": x,
+        "series": list(series),
+        "limits": [],
+        "log": False,
+    } | more
+
+
+def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
+    nodes = [s.e_nodes for s in steps]
+    limit = trace.meta.get("e_node_limit")
+    near = limit is not None and nodes and limit <= 8 * max(nodes)
+    return _lines(
+        "Growth of the e-graph",
+        unit,
+        [
+            {"name": "e-nodes", "values": nodes},
+            {"name": "e-classes", "values": [s.e_classes for s in steps], "dash": "dashed"},
+        ],
+        limits=[{"name": f"limit {thousands(int(limit))}", "value": limit}] if near and limit else [],
+        zero=True,
+    )
+
+
+def _cost(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
+    costs = [s.cost for s in steps]
+    if not any(c is not None for c in costs):
+        return None
+    first = next(c for c in costs if c is not None)
+    return _lines(
+        "Best cost known",
+        unit,
+        [
+            {"name": "best", "values": costs},
+            {"name": "first", "values": [first] * len(costs), "dash": "dotted"},
+        ],
+        steps=True,
+    )
+
+
+def _closing(steps: Sequence[Step]) -> dict[str, Any]:
+    return _lines(
+        "Cost and proven bound",
+        "step",
+        [
+            {"name": "best cost", "values": [s.cost for s in steps]},
+            {"name": "proven bound", "values": [s.bound for s in steps], "dash": "dashed"},
+        ],
+        steps=True,
+        zero=True,
+    )
+
+
+def _firing(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
+    made: dict[str, list[int]] = {}
+    counted = any(r.e_nodes for s in steps for r in s.rules)
+    for k, step in enumerate(steps):
+        for record in step.rules:
+            value = record.e_nodes if counted else record.matches
+            if value:
+                made.setdefault(record.rule, [0] * len(steps))[k] += value
+    if not made:
+        return None
+    order = sorted(made, key=lambda rule: (-sum(made[rule]), rule))
+    what = "e-nodes" if counted else "matches"
+    more = f", {len(order) - MOST_RULES} rules more" if len(order) > MOST_RULES else ""
+    return {
+        "kind": "heat",
+        "title": f"Rules: {what} by {unit}{more}",
+        "x": unit,
+        "unit": what,
+        "rows": order[:MOST_RULES],
+        "values": [made[rule] for rule in order[:MOST_RULES]],
+    }

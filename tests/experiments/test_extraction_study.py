@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,9 @@ from tests.experiments.studies import SHARED, write_egraph, write_study
 from workbench.experiments import extraction_study
 from workbench.experiments.config import StudyError, read_study
 from workbench.experiments.extraction_study import make_plan, sweep
-from workbench.experiments.tables import contradictions, table, write_tables
+from workbench.experiments.tables import contradictions, markdown, table, write_tables
 
+ROOT = Path(__file__).parents[2]
 NAMES = [f"graphs/{g}:{m}" for g in ("cycle", "shared") for m in ("tree", "dag", "exact")]
 
 
@@ -248,12 +250,32 @@ def test_tables_are_the_same_when_written_again_and_name_what_is_missing(plan_of
     assert "Missing" not in (plan.folder / "table.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("cost", "cell"), [(2.0, "=, "), (2.0 + 1e-6, "=, "), (2.5, "+25.00%, "), (9.0, "×4.5, ")]
+)
+def test_a_cell_says_how_far_a_cost_lies_above_the_least(plan_of, cost, cell):
+    plan = plan_of(methods="tree, exact")
+    records = [record_of("g", "exact", 2.0, 2.0), record_of("g", "tree", cost, 1.0, status="greedy")]
+    text = markdown(plan, table(records), [])
+    (line,) = [line for line in text.splitlines() if line.startswith("| g (3 / 3) |")]
+    assert line == f"| g (3 / 3) | 2.000000 | 2.000000 | {cell}1.0 s | =, 1.0 s ✓ |"
+
+
+def test_the_projects_table_is_what_its_records_make(monkeypatch):
+    monkeypatch.delenv("WORKBENCH_SHARED", raising=False)
+    file = ROOT / "experiments" / "extraction.yaml"
+    folder = ROOT / "results" / "extraction"
+    plan = make_plan(read_study(file), file.parent, folder)
+    assert plan.missing() == []
+    kept = (folder / "table.csv").read_text()
+    assert table(plan.records()).to_csv(index=False, lineterminator="\n") == kept
+    assert contradictions(table(plan.records())) == []
+
+
 @pytest.mark.shared
 def test_the_study_of_the_project_finds_the_shared_e_graphs(shared_data, monkeypatch, tmp_path):
-    from pathlib import Path
-
     monkeypatch.setenv("WORKBENCH_SHARED", str(shared_data.parent))
-    file = Path(__file__).parents[2] / "experiments" / "extraction.yaml"
+    file = ROOT / "experiments" / "extraction.yaml"
     plan = make_plan(read_study(file), file.parent, tmp_path)
     assert plan.skipped == ()
     assert {"extraction-gym/bert", "extraction-gym/vgg_acyclic", "bert"} <= {

@@ -92,7 +92,8 @@ class Plan:
         """
         found = [record for run in self.runs if (record := load_record(self.place(run))) is not None]
         if self.skipped:
-            found += self._elsewhere({record["name"] for record in found})
+            # Files stand before networks, as they do where they are.
+            found = self._elsewhere({record["name"] for record in found}) + found
         return found
 
     def missing(self) -> list[Run]:
@@ -133,7 +134,12 @@ class Plan:
             ):
                 found.append(record)
         order = {method: i for i, method in enumerate(study.methods)}
-        return sorted(found, key=lambda r: (r["config"]["instance"]["name"], order[r["config"]["method"]]))
+
+        def place(record: Record) -> tuple[str, int, int]:
+            config = record["config"]
+            return config["instance"]["name"], order[config["method"]], config["seed"]
+
+        return sorted(found, key=place)
 
 
 def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:

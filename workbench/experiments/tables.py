@@ -93,7 +93,9 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
         f"- {instance}: {', '.join(run.method for run in runs)}"
         for instance, runs in groupby(plan.missing(), key=lambda run: run.instance.name)
     ]
-    missing += [f"- no e-graphs from {reason}" for reason in plan.skipped]
+    missing += [
+        f"- {reason}; if there are rows of such files, they come from elsewhere" for reason in plan.skipped
+    ]
     if missing:
         parts += ["## Missing", "\n".join(missing)]
     units = {r["row"]["instance"]: r["e_graph"] for r in records if r["e_graph"]}
@@ -118,17 +120,16 @@ def _about(records: Sequence[Record]) -> str:
         "Costs are DAG costs; a bound is proven for every term of the "
         "e-graph, or of what is left of it when cycles are broken first (`filtered`, `tensat-filtered`). "
         "`tensat`, `tensat-integer` and `tensat-filtered` are Tensat's integer programs by themselves in "
-        "HiGHS; all others begin with the greedy selections, and *found by* says whose the best one is.",
+        "HiGHS; all others begin with the greedy selections, and *found by* says whose the best one is. "
+        "`highs` and `cp-sat` go on also where the greedy selection meets the bound that comes with it.",
         f"Machine: {'; '.join(machines) or 'none yet'}.",
         f"Versions: {'; '.join(versions) or 'none yet'}. Commits: {', '.join(commits) or 'none yet'} "
         "(+ with changes not committed).",
     ]
     if loads:
         lines.append(
-            f"Load of the machine when runs began: {min(loads):.1f} to {max(loads):.1f}; "
-            "seconds are those of a machine that others used."
-            if max(loads) > 1.0
-            else f"Load of the machine when runs began: at most {max(loads):.1f}."
+            f"Load of the machine when runs began: {min(loads):.1f} to {max(loads):.1f}, the study's own "
+            "solvers included; what others ran at the time makes seconds longer."
         )
     return "\n".join(lines)
 
@@ -162,7 +163,8 @@ def _cell(rows: pd.DataFrame, best: float) -> str:
     excess = float(done["cost"].median()) / best - 1 if best > 0 else 0.0
     proved = (done["status"] == "optimal").all()
     mark = "" if not proved else " ✓" if (done["scope"] == "e-graph").all() else " (✓)"
-    return f"{'=' if excess <= SAME else f'+{excess:.2%}'}, {_seconds(done['seconds'].median())}{mark}"
+    far = "=" if excess <= SAME else f"+{excess:.2%}" if excess < 1 else f"×{1 + excess:.1f}"
+    return f"{far}, {_seconds(done['seconds'].median())}{mark}"
 
 
 def _origin(e_graph: dict[str, Any], rows: pd.DataFrame) -> str:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from workbench.extraction.egraph import EGraph
 from workbench.extraction.exact import solve_whole
 from workbench.extraction.extract import extract
+from workbench.extraction.greedy import greedy_dag
+from workbench.extraction.loops import unfounded
 from workbench.extraction.must import must_sets
-from workbench.extraction.presolve import Knowledge, drop_circular
+from workbench.extraction.presolve import drop_circular, drop_expensive, drop_useless, presolve, pull_up
 from workbench.extraction.problem import (
+    Problem,
     check_costs,
     complete,
     dag_cost,
@@ -22,45 +27,91 @@ from workbench.extraction.problem import (
     tree_costs,
 )
 from workbench.extraction.solution import Solution, Status
+from workbench.extraction.solving import selection_cost
+
+#: Solutions of at most so many times the least cost are looked at first; all of them at last.
+REACH: Final = (1.02, 1.2, math.inf)
+
+#: Reductions that keep every solution up to the cost given, not only one of the best.
+_KEEPING: Final = (drop_useless, pull_up, drop_circular, drop_expensive)
 
 
 def k_best(egraph: EGraph, costs: np.ndarray, k: int, *, seconds: float = 60.0) -> list[Solution]:
     """Return the ``k`` cheapest distinct extractions, cheapest first, fewer where there are no more.
 
     Two are distinct when they take different e-nodes in an e-class that costs something; choices
-    between terms that cost nothing are not told apart. Each is found by forbidding those before it,
-    with only the reductions that keep every solution; ``seconds`` bound the whole. A solution that is
-    not ``OPTIMAL`` may have been undercut by one that was not found.
+    between terms that cost nothing are not told apart. Each is found by forbidding those before it;
+    ``seconds`` bound the whole. A solution that is not ``OPTIMAL`` may have been undercut by one that
+    was not found.
     """
     if k < 1:
         raise ValueError(f"k is at least 1, not {k}")
     values = check_costs(egraph, costs)
     until = time.perf_counter() + seconds
     best, choice = tree_costs(egraph, values)
-    problem = drop_circular(make_problem(egraph, values, best, choice), Knowledge())
+    problem = make_problem(egraph, values, best, choice)
     first = extract(egraph, costs, seconds=seconds)
     found = [first]
-    if not problem.roots:
-        return found
+    for reach in REACH if problem.roots else ():
+        most = first.cost * reach
+        reduced, _ = presolve(problem, most, until=until, reductions=_KEEPING)
+        found = _next_best(egraph, values, reduced, first, k, until)
+        if (len(found) == k and found[-1].cost <= most) or time.perf_counter() > until:
+            break
+    return found
+
+
+def _next_best(
+    egraph: EGraph, costs: np.ndarray, problem: Problem, first: Solution, k: int, until: float
+) -> list[Solution]:
+    """Return the best selections of a problem one after another, ``first`` among them."""
     must = must_sets(problem, until)
     place = {node: i for i, node in enumerate(problem.nodes)}
     picked = {c: place[i] for c in problem.members() if (i := int(first.choice[c])) in place}
+    rest = {c: place[i] for c, i in greedy_dag(problem, until).items()}
+    found = [first]
     forbidden = [_taken(problem.roots, problem.children, picked)]
-    while len(found) < k:
-        left = until - time.perf_counter()
-        if left <= 0:
-            break
-        solved = solve_whole(problem, must, left, tuple(forbidden))
+    while len(found) < k and time.perf_counter() < until:
+        start = _neighbour(problem, picked, rest, forbidden, until)
+        solved = solve_whole(problem, must, until - time.perf_counter(), tuple(forbidden), start)
         if solved.picked is None:
             break
         selection = complete(egraph, problem, {c: problem.nodes[i] for c, i in solved.picked.items()})
         assert is_acyclic(egraph, selection)
-        cost = dag_cost(selection, values)
+        cost = dag_cost(selection, costs)
         status = Status.OPTIMAL if solved.proved else Status.FEASIBLE
         bound = cost if solved.proved else min(cost, max(solved.bound, found[-1].bound))
         found.append(Solution(selection, cost, bound, status, "exact", notes=solved.notes))
-        forbidden.append(_taken(problem.roots, problem.children, solved.picked))
+        picked = solved.picked
+        forbidden.append(_taken(problem.roots, problem.children, picked))
     return found
+
+
+def _neighbour(
+    problem: Problem,
+    picked: dict[int, int],
+    rest: dict[int, int],
+    forbidden: Sequence[tuple[int, ...]],
+    until: float,
+) -> dict[int, int] | None:
+    """Return the cheapest selection that differs from another in one e-class, to begin with.
+
+    ``rest`` has a candidate for the e-classes that the other does not build.
+    """
+    members = problem.members()
+    known = set(forbidden)
+    best, least = None, math.inf
+    taken = set(_taken(problem.roots, problem.children, picked))
+    for c in [c for c, i in picked.items() if i in taken]:
+        if time.perf_counter() > until:
+            break
+        for i in members[c]:
+            swapped = rest | picked | {c: i}
+            if i == picked[c] or selection_cost(problem, swapped) >= least or unfounded(problem, swapped):
+                continue
+            if _taken(problem.roots, problem.children, swapped) not in known:
+                best, least = swapped, selection_cost(problem, swapped)
+    return best
 
 
 def _taken(

@@ -172,14 +172,18 @@ def _at_once(
 
 
 def solve_whole(
-    problem: Problem, must: Must | None, seconds: float, forbidden: tuple[tuple[int, ...], ...]
+    problem: Problem,
+    must: Must | None,
+    seconds: float,
+    forbidden: tuple[tuple[int, ...], ...],
+    start: dict[int, int] | None = None,
 ) -> Solved:
     """Solve a problem as it is with HiGHS; sets of candidates can be forbidden."""
     if len(problem.nodes) < QUICK:
-        found = solve_highs(problem, must, None, min(seconds, SOON), forbidden=forbidden)
+        found = solve_highs(problem, must, start, min(seconds, SOON), forbidden=forbidden)
         if found.proved:
             return found
-    race = Race(Job(problem, must, None, seconds, forbidden), ("highs",))
+    race = Race(Job(problem, must, start, seconds, forbidden), ("highs",))
     for _ in race.run():
         pass
     return race.solved

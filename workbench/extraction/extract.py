@@ -96,7 +96,7 @@ class Extraction(Face):
         problem = make_problem(self.egraph, self.costs, best, choice)
         # Tree-greedy asked for by itself is reported as it is, even where it loses to the original.
         tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
-        self._bound = chain_bound(problem)
+        self._bound = 0.0 if self.method.startswith("tensat") else chain_bound(problem)
         if self.method == "tree":
             yield self._offer(tree, "tree")
             return
@@ -182,8 +182,9 @@ class Extraction(Face):
         assert self.solution is not None
         bound = min(bound, self.solution.cost)
         # Optimal only where cost and bound really meet.
-        closed = self.solution.cost - bound <= 1e-6 * self.solution.cost
-        status = Status.OPTIMAL if proved and closed else self.solution.status
+        closed = met(self.solution.cost, bound)
+        closed |= proved and self.solution.cost - bound <= 1e-6 * self.solution.cost
+        status = Status.OPTIMAL if closed else self.solution.status
         notes = self.solution.notes + notes
         self.solution = replace(self.solution, bound=bound, status=status, scope=scope, notes=notes)
         self._note("; ".join([status.value, *notes]), bound)

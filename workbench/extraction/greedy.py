@@ -127,7 +127,7 @@ def _search(
     queued = bytearray(len(children))
     for _, i in queue:
         queued[i] = 1
-    kept = work = 0
+    kept, work = 0, _STRIDE + 1  # the clock is asked at once: the time may be up already
     while queue:
         if work > _STRIDE:
             work = 0

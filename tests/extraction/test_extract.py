@@ -43,12 +43,13 @@ def test_against_brute_force(block):
             with pytest.raises(NoExtraction):
                 extract(egraph, costs)
             continue
-        found = {m: extract(egraph, costs, m) for m in ("tree", "dag", "filtered", "exact")}
+        found = {m: extract(egraph, costs, m) for m in ("tree", "dag", "local", "filtered", "exact")}
         for solution in found.values():
             assert is_acyclic(egraph, solution.choice)
             assert selection_cost(egraph, costs, solution.choice.tolist()) == pytest.approx(solution.cost)
             assert solution.cost >= best - 1e-9
             assert solution.bound <= solution.cost
+        assert found["local"].cost <= found["dag"].cost
         assert found["exact"].cost == pytest.approx(best)
         assert found["exact"].status is Status.OPTIMAL
         assert found["exact"].scope == "e-graph"

@@ -22,6 +22,7 @@ class Method(enum.StrEnum):
 
     tree = "tree"
     dag = "dag"
+    local = "local"
     exact = "exact"
     auto = "auto"
     highs = "highs"
@@ -41,7 +42,8 @@ def extract(
         Method,
         typer.Option(
             metavar="tree|dag|exact|auto",
-            help="How to extract; also highs, cp-sat, filtered, tensat, tensat-integer and tensat-filtered.",
+            help="How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer and "
+            "tensat-filtered.",
         ),
     ] = Method.auto,
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 60.0,

@@ -15,6 +15,7 @@ from workbench.extraction.cycles import break_cycles
 from workbench.extraction.egraph import EGraph
 from workbench.extraction.exact import Exact, solve
 from workbench.extraction.greedy import greedy_dag
+from workbench.extraction.local import improve
 from workbench.extraction.must import chain_bound, lower_bound, must_sets
 from workbench.extraction.presolve import presolve
 from workbench.extraction.problem import (
@@ -34,9 +35,10 @@ from workbench.trace import RuleStep, Step, StopReason, Trace
 
 #: What a method does, in a line.
 METHODS: Final = {
-    "exact": "greedy, then HiGHS and CP-SAT at once until an optimum is proved",
+    "exact": "greedy, local search, then HiGHS and CP-SAT at once until an optimum is proved",
     "auto": "as exact, but the solvers stop when they make no progress worth waiting for",
     "dag": "the least cost of each term with shared parts counted once, greedily",
+    "local": "greedy, then local search: switches, and what pays when several share it",
     "tree": "the least cost of each term with shared parts counted every time",
     "highs": "as exact, with HiGHS alone",
     "cp-sat": "as exact, with CP-SAT alone",
@@ -47,8 +49,11 @@ METHODS: Final = {
 }
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
-#: Shares of the time that greedy search and presolve may take at most.
-GREEDY, PRESOLVE = 0.3, 0.3
+#: Shares of the time that greedy search, local search and presolve may take at most.
+GREEDY, LOCAL, PRESOLVE = 0.3, 0.1, 0.3
+#: Candidates from which local search pays before a solver is asked, and the seconds it may then take
+#: for every so many of them.
+LARGE, LONGEST = 2000, 1e-4
 #: Seconds a candidate that it takes to hand a problem over to a solver.
 LEAST: Final = 1e-5
 #: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds.
@@ -61,7 +66,7 @@ class Extraction(Face):
     """Search an e-graph for its cheapest term, one improvement a step.
 
     The steps: the start graph's own selection, where it is known; the least tree cost; the least cost
-    with sharing; reductions; then an exact method. Each selection is kept only if it is
+    with sharing; local search; reductions; then an exact method. Each selection is kept only if it is
     better, so the result is never worse than the start graph. ``solution`` is the best so far at any
     time, and stays when a solver is killed, runs out of time or memory, or is interrupted.
     """
@@ -115,6 +120,10 @@ class Extraction(Face):
         if self._done():
             yield self._prove(self._bound, "e-graph", proved=True)
             return
+        if self.method == "local" or (len(problem.nodes) >= LARGE and self.method in _PORTFOLIO):
+            yield self._local(problem)
+            if self.method == "local":
+                return
         if "filtered" in self.method:
             keep = frozenset(self._incumbent(problem).values())
             broken = break_cycles(problem, keep, ages(self.egraph))
@@ -143,6 +152,13 @@ class Extraction(Face):
         assert self.solution is not None
         choice = self.solution.choice
         return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
+
+    def _local(self, problem: Problem) -> str:
+        last = self._until
+        if self.method != "local":
+            last = self._share(LOCAL, LONGEST * len(problem.nodes))
+        taken = improve(problem, self._incumbent(problem), last)
+        return self._offer(complete(self.egraph, problem, taken), "local search")
 
     def _exact(self, problem: Problem, scope: str) -> Iterator[str]:
         assert self.solution is not None

@@ -15,7 +15,7 @@ from workbench.extraction.cycles import break_cycles
 from workbench.extraction.egraph import EGraph
 from workbench.extraction.exact import Exact, solve
 from workbench.extraction.greedy import greedy_dag
-from workbench.extraction.local import improve
+from workbench.extraction.local import PATIENCE, improve
 from workbench.extraction.must import chain_bound, lower_bound, must_sets
 from workbench.extraction.presolve import presolve
 from workbench.extraction.problem import (
@@ -154,10 +154,11 @@ class Extraction(Face):
         return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
 
     def _local(self, problem: Problem) -> str:
-        last = self._until
+        last, patience = self._until, PATIENCE
         if self.method != "local":
-            last = self._share(LOCAL, LONGEST * len(problem.nodes))
-        taken = improve(problem, self._incumbent(problem), last)
+            # Descend only: what stirring finds after that, a solver finds too.
+            last, patience = self._share(LOCAL, LONGEST * len(problem.nodes)), 0
+        taken = improve(problem, self._incumbent(problem), last, patience=patience)
         return self._offer(complete(self.egraph, problem, taken), "local search")
 
     def _exact(self, problem: Problem, scope: str) -> Iterator[str]:

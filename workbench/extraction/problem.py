@@ -6,10 +6,14 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from workbench.extraction.egraph import EGraph
+
+#: Tree costs end here, far below what a float holds and far above what is real.
+CEILING: Final = 1e250
 
 
 class NoExtraction(ValueError):
@@ -120,7 +124,9 @@ def tree_costs(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int
             continue
         choice[c], best[c] = i, cost
         for reader in readers[c]:
-            total[reader] += cost * operands[reader].count(c)
+            if total[reader] < math.inf:
+                # In a deep term the sums double with every level; beyond the ceiling they are all alike.
+                total[reader] = min(total[reader] + cost * operands[reader].count(c), CEILING)
             waiting[reader] -= 1
             if not waiting[reader] and choice[eclass[reader]] < 0 and total[reader] < math.inf:
                 heapq.heappush(heap, (total[reader], reader))

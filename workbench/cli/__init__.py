@@ -8,6 +8,8 @@ study keeps the runs that are done.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from typing import Annotated
 
 import typer
@@ -60,4 +62,9 @@ for _command in (
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="workbench")
+    try:
+        app(prog_name="workbench")
+    finally:
+        # All is said and written: a Ctrl-C that comes now changes neither, nor the exit code.
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, signal.SIG_IGN)

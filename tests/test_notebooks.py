@@ -11,10 +11,11 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 #: What the tests give instead of the parameters' defaults, so that a notebook runs in seconds.
 SMALL = {
     "01-optimise-a-model": {"timing_seconds": 0.1},
+    "03-extraction": {"egraph_file": "none", "network": "bert", "seconds": 20.0},
     "04-verify-rules": {"rules_file": str(ROOT / "rules" / "convolution.rules")},
 }
 #: How many figures a notebook draws.
-FIGURES = {"01-optimise-a-model": 3, "04-verify-rules": 1}
+FIGURES = {"01-optimise-a-model": 3, "03-extraction": 1, "04-verify-rules": 1}
 #: The files that the parameter ``output`` names.
 WRITTEN = {"01-optimise-a-model": "optimised.onnx"}
 

@@ -54,6 +54,8 @@ GREEDY, LOCAL, PRESOLVE = 0.3, 0.1, 0.3
 #: Candidates from which local search pays before a solver is asked, and the seconds it may then take
 #: for every so many of them.
 LARGE, LONGEST = 2000, 1e-4
+#: The share of local search grows with the candidates, of which so many leave a solver no chance.
+MOST_LOCAL, HUGE = 0.5, 400_000
 #: Seconds a candidate that it takes to hand a problem over to a solver.
 LEAST: Final = 1e-5
 #: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds.
@@ -157,7 +159,9 @@ class Extraction(Face):
         last, patience = self._until, PATIENCE
         if self.method != "local":
             # Descend only: what stirring finds after that, a solver finds too.
-            last, patience = self._share(LOCAL, LONGEST * len(problem.nodes)), 0
+            size = len(problem.nodes)
+            share = min(MOST_LOCAL, max(LOCAL, size / HUGE))
+            last, patience = self._share(share, LONGEST * size), 0
         taken = improve(problem, self._incumbent(problem), last, patience=patience)
         return self._offer(complete(self.egraph, problem, taken), "local search")
 

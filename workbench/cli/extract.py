@@ -64,15 +64,11 @@ def extract(
     left = max(0.05 * seconds, seconds - (time.perf_counter() - began))
     run = Extraction(egraph, costs, method.value, seconds=left)
     with Progress(file.name, quiet=quiet) as progress:
-        try:
-            for step in run:
-                progress("extraction", f"{step.note}: cost {step.cost:.6g}, bound {step.bound or 0.0:.6g}")
-        except KeyboardInterrupt:
-            if run.solution is None:
-                raise
-            run.interrupt()
-    solution = run.solution
-    assert solution is not None
+        solution = run.run(
+            lambda step: progress(
+                "extraction", f"{step.note}: cost {step.cost:.6g}, bound {step.bound or 0.0:.6g}"
+            )
+        )
     if json is not None:
         text = to_json(figures(egraph, run, solution))
         writing(lambda: write_atomic(json, text))

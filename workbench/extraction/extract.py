@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +31,7 @@ from workbench.extraction.problem import (
 )
 from workbench.extraction.solution import Solution, Status
 from workbench.extraction.solving import met
-from workbench.face import Face
+from workbench.stepwise import Stepwise
 from workbench.trace import RuleStep, Step, StopReason, Trace
 
 #: What a method does, in a line.
@@ -64,7 +65,7 @@ MOVED, IDLE = 1e-3, 5.0
 PER_CANDIDATE: Final = 5e-5
 
 
-class Extraction(Face):
+class Extraction(Stepwise):
     """Search an e-graph for its cheapest term, one improvement a step.
 
     The steps: the start graph's own selection, where it is known; the least tree cost; the least cost
@@ -80,12 +81,12 @@ class Extraction(Face):
             raise ValueError(f"the extraction method is one of {', '.join(METHODS)}, not {method!r}")
         if not seconds > 0:
             raise ValueError(f"the time limit is positive, not {seconds}")
+        super().__init__()
         self.egraph = egraph
         self.costs = check_costs(egraph, costs)
         self.method = method
         self.seconds = seconds
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
-        self.stop_reason: StopReason | None = None
         self.solution: Solution | None = None
         self._stages: Generator[str] = self._plan()
         self._spent = 0.0
@@ -240,8 +241,9 @@ class Extraction(Face):
 
     def step(self) -> Step:
         """Take the next stage; raise StopIteration where none is left."""
-        if self.stop_reason not in (None, StopReason.INTERRUPTED):
+        if not self.unfinished:
             raise StopIteration("the extraction has finished")
+        self.stop_reason = None
         began, known = time.perf_counter(), len(self.trace)
         try:
             with collector_paused():
@@ -264,19 +266,17 @@ class Extraction(Face):
         method = self.method if self.method in ("tree", "dag") else self.solution.method
         self.solution = replace(self.solution, method=method, seconds=self._spent)
 
-    def run(self) -> Solution:
+    @property
+    def unfinished(self) -> bool:
+        """Say whether there is a stage left to take; an interrupted stage is lost, and so is what follows."""
+        return super().unfinished and inspect.getgeneratorstate(self._stages) != inspect.GEN_CLOSED
+
+    def run(self, progress: Callable[[Step], None] | None = None) -> Solution:
         """Take all stages and return the best selection; Ctrl-C returns the best so far."""
-        try:
-            while True:
-                self.step()
-        except StopIteration:
-            pass
-        except KeyboardInterrupt:
-            if self.solution is None:
-                raise
-            return self.interrupt()
-        assert self.solution is not None
-        return self.solution
+        reason = self.drive(progress)
+        if self.solution is None:
+            raise KeyboardInterrupt
+        return self.interrupt() if reason is StopReason.INTERRUPTED else self.solution
 
     def interrupt(self) -> Solution:
         """End the solvers and return the best selection so far."""
@@ -287,13 +287,6 @@ class Extraction(Face):
             self.solution = replace(self.solution, notes=(*self.solution.notes, "interrupted"))
         self.solution = replace(self.solution, seconds=self._spent)
         return self.solution
-
-    def __iter__(self) -> Iterator[Step]:
-        while self.stop_reason is None:
-            try:
-                yield self.step()
-            except StopIteration:
-                return
 
     def __repr__(self) -> str:
         lines = [f"Extraction ({self.method}) from {len(self.egraph)} e-nodes"]

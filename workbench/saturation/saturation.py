@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.extraction.egraph import EGraph
-from workbench.face import Face
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
 from workbench.saturation.compile import compile_rule
 from workbench.saturation.encoding import encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
+from workbench.stepwise import Stepwise
 from workbench.trace import RuleStep, Step, StopReason, Trace
 
 
@@ -47,7 +46,7 @@ class Limits:
                 raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
 
 
-class Saturation(Face):
+class Saturation(Stepwise):
     """Grow an e-graph from a graph by rewrite rules, one iteration a step.
 
     ``step()`` runs one iteration and returns its :class:`~workbench.trace.Step`; ``run()`` steps until
@@ -69,6 +68,7 @@ class Saturation(Face):
         profile: bool = False,
         engine: RemoteEngine | None = None,
     ) -> None:
+        super().__init__()
         self.graph = graph
         self.limits = limits or Limits()
         self.profile = profile
@@ -82,7 +82,6 @@ class Saturation(Face):
         if engine is not None:
             engine.load(program)
         self.compile_seconds = time.perf_counter() - began
-        self.stop_reason: StopReason | None = None
         self.trace = Trace(
             {
                 "kind": "saturation",
@@ -99,8 +98,6 @@ class Saturation(Face):
         self._calm = False
         self._rests: dict[int, tuple[int, int]] = {}  # rule -> (last step of rest, times rested)
         self._egraph: EGraph | None = None
-        self._thread: threading.Thread | None = None
-        self._halt = threading.Event()
 
     # -- figures ----------------------------------------------------------------------------------
     @property
@@ -135,8 +132,8 @@ class Saturation(Face):
     def step(self) -> Step:
         """Run one iteration; raise StopIteration where the run has stopped for good."""
         self.start_engine()
-        if self.stop_reason not in (None, StopReason.INTERRUPTED):
-            raise StopIteration(f"the saturation has stopped: {self.stop_reason.value}")
+        if not self.unfinished:
+            raise StopIteration(f"the saturation has stopped: {self.stop_reason}")
         self.stop_reason = None
         index = self.trace.steps[-1].index + 1
         left = self.limits.seconds - self.seconds
@@ -199,38 +196,11 @@ class Saturation(Face):
 
     def __iter__(self) -> Iterator[Step]:
         self.start_engine()
-        while self.stop_reason in (None, StopReason.INTERRUPTED):
-            if self._halt.is_set():
-                return
-            yield self.step()
+        yield from super().__iter__()
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
         """Step until a reason to stop, and return it; Ctrl-C stops and keeps what is there."""
-        try:
-            for step in self:
-                if progress is not None:
-                    progress(step)
-        except KeyboardInterrupt:
-            self.stop_reason = StopReason.INTERRUPTED
-        if self.stop_reason is None:
-            self.stop_reason = StopReason.INTERRUPTED
-        return self.stop_reason
-
-    def start(self) -> None:
-        """Run in a thread of its own, for a widget's buttons; :meth:`stop` ends it."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        self._halt.clear()
-        self._thread = threading.Thread(target=self.run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop a run started by :meth:`start`; the object stays valid and can continue."""
-        self._halt.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self._halt.clear()
+        return self.drive(progress)
 
     # -- result -----------------------------------------------------------------------------------
     def egraph(self) -> EGraph:

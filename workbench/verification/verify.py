@@ -6,17 +6,17 @@ import multiprocessing
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.face import Face
 from workbench.rules.pattern import Rule
 from workbench.rules.symmetry import canonical
 from workbench.saturation import Limits
+from workbench.stepwise import Stepwise
 from workbench.trace import RuleStep, Step, StopReason, Trace
 from workbench.verification.evidence import Effort, Question, Settings, cases_of, decide, screen
 from workbench.verification.prove import Prover
@@ -36,7 +36,7 @@ CROWDED: Final = 6000
 BATCH: Final = 24
 
 
-class Verification(Face):
+class Verification(Stepwise):
     """Decide rules: proved, refuted with a counterexample, tested, or unknown, each with evidence.
 
     A step screens a number of rules for counterexamples, or applies one round of axioms to everything
@@ -66,6 +66,7 @@ class Verification(Face):
         seed: int = 0,
         name: str = "rules",
     ) -> None:
+        super().__init__()
         self.rules = tuple(rules)
         self.indices = tuple(range(len(self.rules)) if indices is None else indices)
         self.rejected = tuple(rejected)
@@ -74,7 +75,6 @@ class Verification(Face):
         )
         self.jobs = jobs
         self.name = name
-        self.stop_reason: StopReason | None = None
         self.seconds = 0.0
         self.prove_seconds = 0.0
         self.one_by_one = one_by_one
@@ -135,8 +135,8 @@ class Verification(Face):
     # -- stepping -----------------------------------------------------------------------------------
     def step(self) -> Step:
         """Do one step; raise StopIteration where everything is decided."""
-        if self.stop_reason not in (None, StopReason.INTERRUPTED):
-            raise StopIteration(f"the verification has stopped: {self.stop_reason.value}")
+        if not self.unfinished:
+            raise StopIteration("the verification has stopped")
         self.stop_reason = None
         began = time.perf_counter()
         try:
@@ -166,20 +166,9 @@ class Verification(Face):
             self.close()
         return step
 
-    def __iter__(self) -> Iterator[Step]:
-        while self.stop_reason in (None, StopReason.INTERRUPTED):
-            yield self.step()
-
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
         """Step until everything is decided or a limit; Ctrl-C stops and keeps what is decided."""
-        try:
-            for step in self:
-                if progress is not None:
-                    progress(step)
-        except KeyboardInterrupt:
-            self.stop_reason = StopReason.INTERRUPTED
-        assert self.stop_reason is not None
-        return self.stop_reason
+        return self.drive(progress)
 
     @property
     def egraph_seconds(self) -> float:

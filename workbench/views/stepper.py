@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
+from workbench.stepwise import Stepwise
 from workbench.views.faces import static_html
 from workbench.views.steps import stepper_data
 
@@ -35,46 +35,33 @@ class Stepper(anywidget.AnyWidget):  # type: ignore[misc]
         self._subject = subject
         self._trace = getattr(subject, "trace", subject)
         self._name = title
-        self._halt = threading.Event()
-        self._thread: threading.Thread | None = None
-        live = self._unfinished()
-        super().__init__(data=stepper_data(self._trace, title), step=0, live=live)
+        super().__init__(data=stepper_data(self._trace, title), step=0, live=self._unfinished())
         self.on_msg(self._told)
 
     def _unfinished(self) -> bool:
-        return hasattr(self._subject, "step") and getattr(self._subject, "stop_reason", None) is None
+        return isinstance(self._subject, Stepwise) and self._subject.unfinished
 
     # -- running ------------------------------------------------------------------------------------
     def start(self) -> None:
         """Step in a thread of its own until it is finished, paused or stopped."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        self._halt.clear()
-        self.running = True
-        self._thread = threading.Thread(target=self._go, daemon=True)
-        self._thread.start()
+        if self._unfinished() and not self.running:
+            self.running = True
+            self._subject.start(lambda step: self.refresh(), self._ended)
 
-    def pause(self, wait: float | None = None) -> None:
-        """Stop after the current step; ``wait`` so many seconds for it."""
-        self._halt.set()
-        if self._thread is not None and wait is not None:
-            self._thread.join(wait)
+    def pause(self, *, wait: bool = False) -> None:
+        """Stop after the current step, and ``wait`` for it."""
+        if self.running:
+            self._subject.stop(wait=wait)
 
-    def stop(self, wait: float | None = None) -> None:
+    def stop(self, *, wait: bool = False) -> None:
         """Stop after the current step for good: the object keeps what it has."""
-        self.pause(wait)
+        self.pause(wait=wait)
         self.live = False
 
-    def _go(self) -> None:
-        try:
-            for _ in self._subject:
-                self.refresh()
-                if self._halt.is_set():
-                    break
-        finally:
-            self.refresh()
-            self.live = self.live and self._unfinished()
-            self.running = False
+    def _ended(self) -> None:
+        self.refresh()
+        self.live = self.live and self._unfinished()
+        self.running = False
 
     def refresh(self) -> None:
         """Take up what has been added to the trace; a step at the end follows it."""

@@ -1,0 +1,85 @@
+"""What stepwise objects have in common: to be iterated, run to the end, run in a thread, and stopped."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+from workbench.face import Face
+from workbench.trace import Step, StopReason, Trace
+
+
+class Stepwise(Face, ABC):
+    """Drive :meth:`step` until there is a reason to stop.
+
+    A run that was interrupted, by Ctrl-C or by :meth:`stop`, goes on where it was left. While it runs in
+    a thread it must not be stepped elsewhere.
+    """
+
+    trace: Trace
+    stop_reason: StopReason | None
+
+    def __init__(self) -> None:
+        self.stop_reason = None
+        self._thread: threading.Thread | None = None
+        self._halt = threading.Event()
+
+    @abstractmethod
+    def step(self) -> Step:
+        """Take one step; raise StopIteration where none is left."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Say whether there is a step left to take."""
+        return self.stop_reason in (None, StopReason.INTERRUPTED)
+
+    def __iter__(self) -> Iterator[Step]:
+        while self.unfinished and not self._halt.is_set():
+            try:
+                step = self.step()
+            except StopIteration:
+                return
+            yield step
+
+    def drive(self, progress: Callable[[Step], None] | None = None) -> StopReason:
+        """Step until a reason to stop, and return it; Ctrl-C stops and keeps what is there."""
+        try:
+            for step in self:
+                if progress is not None:
+                    progress(step)
+        except KeyboardInterrupt:
+            self.stop_reason = StopReason.INTERRUPTED
+        finally:
+            self._halt.clear()
+        if self.stop_reason is None:
+            self.stop_reason = StopReason.INTERRUPTED
+        return self.stop_reason
+
+    def start(
+        self, progress: Callable[[Step], None] | None = None, done: Callable[[], None] | None = None
+    ) -> None:
+        """Run in a thread of its own, unless it does already; :meth:`stop` ends it."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+
+        def run() -> None:
+            try:
+                self.drive(progress)
+            finally:
+                if done is not None:
+                    done()
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """End a run in a thread after its current step; the object stays valid and can go on.
+
+        Without ``wait`` the step may still be under way on return.
+        """
+        if self._thread is None or not self._thread.is_alive():
+            return
+        self._halt.set()
+        if wait:
+            self._thread.join()

@@ -23,13 +23,13 @@ class Face:
     ) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _views().static_html(self)}
 
-    def view(self) -> Any:
-        """Return the object as a widget: a stepper where there are steps.
+    def view(self, **options: Any) -> Any:
+        """Return the object as a widget: a stepper where there are steps, a viewer where there are graphs.
 
-        Raise ImportError, with what to install, where widgets are not installed, and TypeError for an
-        object that has no steps.
+        ``options`` are those of the object's view in :mod:`workbench.views.live`. Raise ImportError,
+        with what to install, where widgets are not installed.
         """
-        return _views().view(self)
+        return _views().view(self, **options)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the static face as a file of its own that opens without a network."""

@@ -21,6 +21,7 @@ from workbench.trace import StopReason, Trace
 if TYPE_CHECKING:
     import numpy as np
 
+    from workbench.comparison import Comparison
     from workbench.verification import Certificate
 
 #: Up to this size the trace also gets the best cost after every step.
@@ -35,9 +36,9 @@ class Optimized(Face):
     """Hold what :func:`optimize` found.
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
-    operators in microseconds by ``cost_source``. ``seconds`` says where the time went: ``engine`` is
-    the compiling of rules, the start of the engine and the loading of the solver, ``pricing`` the cost
-    model.
+    operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
+    ``seconds`` says where the time went: ``engine`` is the compiling of rules, the start of the engine
+    and the loading of the solver, ``pricing`` the cost model.
     """
 
     original: Graph
@@ -49,6 +50,7 @@ class Optimized(Face):
     egraph: EGraph = field(repr=False)
     solution: Solution
     rules: tuple[str, ...]
+    ruleset: RuleSet = field(repr=False)
     certificate: Certificate | None
     stop_reason: StopReason
     e_nodes: int
@@ -56,8 +58,15 @@ class Optimized(Face):
     iterations: int
     seconds: Mapping[str, float]
     settings: Mapping[str, Any]
+    costs: np.ndarray = field(repr=False)
     coverage: Any = None
     offending: tuple[str, ...] = ()
+
+    def compare(self) -> Comparison:
+        """Return what became of every operator, and by which rules."""
+        from workbench.comparison import compare
+
+        return compare(self)
 
     @property
     def gain(self) -> float:
@@ -212,7 +221,7 @@ def optimize(
     if bind is not None:
         bind(graph)
     tell("saturation")
-    with Saturation(graph, chosen_rules, limits, profile=profile) as saturation:
+    with Saturation(graph, chosen_rules, limits, profile=profile, keep=0) as saturation:
         saturation.start_engine()
         stop = saturation.run(lambda step: tell("saturation", step))
         with clock("snapshot"):
@@ -297,6 +306,7 @@ def optimize(
         egraph=egraph,
         solution=solution,
         rules=made_by,
+        ruleset=chosen,
         certificate=certificate,
         stop_reason=stop,
         e_nodes=saturation.e_nodes,
@@ -304,6 +314,7 @@ def optimize(
         iterations=sum(step.index > 0 for step in saturation.trace),
         seconds=clock.ordered(),
         settings=settings,
+        costs=costs,
         coverage=coverage,
         offending=offending,
     )
@@ -359,7 +370,7 @@ def _blame(
 
     def reproduce(names: Sequence[str]) -> Graph:
         kept = [r for r in rules if r.name in set(names)]
-        with Saturation(graph, kept, limits) as run:
+        with Saturation(graph, kept, limits, keep=0) as run:
             run.run()
             smaller = run.egraph()
         solution = extract(smaller, price_egraph(smaller, cost_model), extractor, seconds=30.0)

@@ -2,20 +2,11 @@
 
 import pytest
 
-from tests.views.browser import chromium, needs_browser, show
+from tests.views.browser import needs_browser, show
 from workbench.trace import RuleStep, Step, Trace
 from workbench.views import stepper_data
 
 pytestmark = [pytest.mark.browser, needs_browser]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        found = p.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def state(live=False):

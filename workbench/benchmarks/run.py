@@ -96,7 +96,7 @@ def run_benchmark(
     began = time.perf_counter()
     load_solver()
     loading = time.perf_counter() - began
-    with Saturation(graph, chosen, limits) as saturation:
+    with Saturation(graph, chosen, limits, keep=0) as saturation:
         saturation.start_engine()
         stop = saturation.run(lambda step: tell("saturation", step))
         began = time.perf_counter()

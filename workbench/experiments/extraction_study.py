@@ -286,7 +286,7 @@ def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     limits = Limits(
         origin["e_nodes"], origin["seconds"], origin["iterations"], origin["k_multi"], settle=origin["settle"]
     )
-    with Saturation(graph, tuple(rule_set(origin["rules"])), limits) as saturation:
+    with Saturation(graph, tuple(rule_set(origin["rules"])), limits, keep=0) as saturation:
         stop = saturation.run()
         egraph = saturation.egraph()
     model = cost_model(origin["cost"])

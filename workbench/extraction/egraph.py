@@ -10,14 +10,15 @@ from typing import Final
 import numpy as np
 
 from workbench.extraction.collector import collector_paused
+from workbench.face import Face
 from workbench.ops import AttrValue, ValueType
 
 #: What is known only when the graph runs, however few operands it has.
 _GIVEN: Final = frozenset({"input", "opaque", "project"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EGraph:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EGraph(Face):
     """Hold an e-graph as columns.
 
     E-node ``i`` applies ``ops[i]`` with attributes ``attrs[i]`` (in the order of the operator's spec)
@@ -47,6 +48,13 @@ class EGraph:
 
     def __len__(self) -> int:
         return len(self.ops)
+
+    def __repr__(self) -> str:
+        sizes = np.bincount(self.eclass.astype(np.int64), minlength=1)
+        return (
+            f"EGraph: {len(self)} e-nodes in {self.n_classes} e-classes, the largest of {sizes.max()}; "
+            f"{len(self.roots)} roots"
+        )
 
     def operands(self, node: int) -> np.ndarray:
         """Return the e-classes an e-node reads, in order, repeats included."""

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
@@ -46,11 +47,16 @@ class Limits:
                 raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
 
 
+#: E-nodes up to which a snapshot is kept of every step.
+KEPT: Final = 1000
+
+
 class Saturation(Stepwise):
     """Grow an e-graph from a graph by rewrite rules, one iteration a step.
 
     ``step()`` runs one iteration and returns its :class:`~workbench.trace.Step`; ``run()`` steps until
     a reason to stop, and iterating yields the steps. Ctrl-C leaves a valid object that continues.
+    ``snapshots`` are the e-graphs of the first steps, as long as they have at most ``keep`` e-nodes.
 
     >>> from workbench.benchmarks import benchmark
     >>> from workbench.rules import rule_set
@@ -67,8 +73,11 @@ class Saturation(Stepwise):
         *,
         profile: bool = False,
         engine: RemoteEngine | None = None,
+        keep: int = KEPT,
     ) -> None:
         super().__init__()
+        self.keep = keep
+        self.snapshots: list[EGraph] = []
         self.graph = graph
         self.limits = limits or Limits()
         self.profile = profile
@@ -126,6 +135,7 @@ class Saturation(Stepwise):
         self._engine.start()
         if not self.trace.steps:
             self.trace.add(Step(0, 0.0, self.e_nodes, self.e_classes, note="start graph"))
+            self._remember()
             if self.e_nodes > self.limits.e_nodes:
                 self.stop_reason = StopReason.E_NODE_LIMIT
 
@@ -153,7 +163,9 @@ class Saturation(Stepwise):
             raise
         self.seconds += outcome.seconds
         self._egraph = None
-        return self._record(index, plan, outcome)
+        self._record(index, plan, outcome)
+        self._remember()
+        return self.trace.steps[-1]
 
     def _plan(self, index: int) -> Plan:
         due = index > self.limits.settle or self._calm
@@ -161,7 +173,12 @@ class Saturation(Stepwise):
         banned = frozenset(rule for rule, (until, _) in self._rests.items() if until >= index)
         return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
 
-    def _record(self, index: int, plan: Plan, outcome: Outcome) -> Step:
+    def _remember(self) -> None:
+        """Keep a snapshot of every step while the e-graph is small; the trace then has its births too."""
+        if self.e_nodes <= self.keep and len(self.snapshots) == len(self.trace) - 1:
+            self.snapshots.append(self.egraph())
+
+    def _record(self, index: int, plan: Plan, outcome: Outcome) -> None:
         names = {c.number: c.rule.name for c in self._engine.program.rules}
         for number, (matches, _) in outcome.rules.items():
             times = self._rests.get(number, (0, 0))[1]
@@ -186,7 +203,6 @@ class Saturation(Stepwise):
         elif not outcome.changed and plan.banned:
             # Nothing else is left to do: the resting rules go on.
             self._rests = {n: (index, times) for n, (_, times) in self._rests.items()}
-        return step
 
     def _cut(self, index: int, reason: StopReason, note: str) -> Step:
         step = Step(index, 0.0, self.e_nodes, self.e_classes, note=note)

@@ -266,7 +266,7 @@ class Prover:
         place = dict(zip(roots, graph.output_ids, strict=True))
         for goal in self._goals:
             goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
-        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self.engine)
+        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self.engine, keep=0)
         self.engine = self.saturation.engine
         self.passes += 1
         self.saturation.start_engine()

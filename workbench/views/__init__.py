@@ -8,18 +8,13 @@ from workbench.views.steps import stepper_data
 __all__ = ["page", "static_html", "stepper_data", "view"]
 
 
-def view(thing: Any) -> Any:
-    """Return a widget for an object with steps.
+def view(thing: Any, **options: Any) -> Any:
+    """Return a widget for an object; what ``options`` there are depends on the object.
 
-    Raise ImportError, with what to install, where widgets are not installed, and TypeError for an
-    object that has no steps.
+    Raise ImportError, with what to install, where widgets are not installed.
     """
-    from workbench.trace import Trace
-
-    if not isinstance(getattr(thing, "trace", thing), Trace):
-        raise TypeError(f"{type(thing).__name__} has no steps; it shows itself as it is")
     try:
-        from workbench.views.stepper import Stepper
+        from workbench.views.live import live
     except ImportError as error:
         raise ImportError(f"{error}; widgets come with pip install 'tamago-workbench[notebook]'") from None
-    return Stepper(thing)
+    return live(thing, **options)

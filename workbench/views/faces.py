@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.units import thousands
-from workbench.views.drawing import graph_svg, shown_nodes
+from workbench.views.compare import comparison_html
+from workbench.views.egraphs import Known, egraph_html
+from workbench.views.graphs import graph_svg
 from workbench.views.markup import details, heading, pairs, picture, preformatted, table
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from workbench.trace import Trace
     from workbench.verification import Certificate, Verdict, Verification
 
-_PAGE = (
+#: A page that needs nothing from elsewhere.
+PAGE: Final = (
     '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>'
     ":root {{ color-scheme: light dark; }} body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; "
     "margin: 2rem auto; padding: 0 1rem; }} table {{ border-collapse: collapse; }} th, td {{ text-align: "
@@ -43,7 +46,7 @@ def static_html(thing: Any) -> str:
 def page(thing: Any) -> str:
     """Return the static face as a page of its own."""
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
-    return _PAGE.format(title=title.replace("<", ""), body=static_html(thing))
+    return PAGE.format(title=title.replace("<", ""), body=static_html(thing))
 
 
 # -- graphs -----------------------------------------------------------------------------------------
@@ -51,11 +54,7 @@ def _graph(graph: Graph) -> str:
     counts = sorted(graph.operators().items(), key=lambda item: (-item[1], item[0]))
     ends = [(graph.nodes[i].attr("name"), graph.nodes[i].type, "input") for i in graph.inputs]
     ends += [(name, graph.nodes[i].type, "output") for name, i in graph.outputs]
-    drawn = graph_svg(graph)
-    if drawn is not None:
-        shown = picture(drawn, f"{graph.name}: {len(graph.nodes)} nodes", kind="svg")
-    else:
-        shown = f"<p>Not drawn: {len(shown_nodes(graph))} nodes are too many to be read.</p>"
+    shown = picture(graph_svg(graph), f"{graph.name}: {len(graph.nodes)} nodes", kind="svg")
     return (
         heading(f"Graph {graph.name}", f"{len(graph.nodes)} nodes, {len(graph.weights)} weights")
         + shown
@@ -199,7 +198,7 @@ def _optimized(result: Optimized) -> str:
     return (
         heading(f"{result.original.name}, optimised")
         + table(("stage", "seconds", "figures"), rows)
-        + details("the optimised graph", _graph(result.graph))
+        + details("original and optimised", comparison_html(result.compare()))
         + details("how it was found", _trace(result.trace))
     )
 
@@ -207,6 +206,8 @@ def _optimized(result: Optimized) -> str:
 #: By the name of the class: a face is looked up without importing what is not there.
 _FACES: dict[str, Callable[[Any], str]] = {
     "Graph": _graph,
+    "EGraph": lambda egraph: egraph_html(Known.of(egraph)),
+    "Comparison": comparison_html,
     "Rule": _rule,
     "RuleSet": _rule_set,
     "Trace": _trace,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets
 
 from workbench.stepwise import Stepwise
-from workbench.views.faces import static_html
 from workbench.views.steps import stepper_data
+from workbench.views.widget import STATIC, View
 
-_STATIC = Path(__file__).resolve().parent.parent / "static"
 
-
-class Stepper(anywidget.AnyWidget):  # type: ignore[misc]
+class Stepper(View):
     """Show a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
 
     ``step`` is the step shown, to be read and set. What is drawn was sent along, so that stepping needs
@@ -23,8 +19,9 @@ class Stepper(anywidget.AnyWidget):  # type: ignore[misc]
     Where widgets are not shown, the object's static face stands in their place.
     """
 
-    _esm = _STATIC / "stepper.js"
-    _css = _STATIC / "stepper.css"
+    module = "stepper"
+    _esm = STATIC / "stepper.js"
+    _css = STATIC / "stepper.css"
 
     data = traitlets.Dict().tag(sync=True)
     step = traitlets.Int(0).tag(sync=True)
@@ -32,10 +29,10 @@ class Stepper(anywidget.AnyWidget):  # type: ignore[misc]
     live = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, subject: Any, title: str = "") -> None:
-        self._subject = subject
         self._trace = getattr(subject, "trace", subject)
         self._name = title
-        super().__init__(data=stepper_data(self._trace, title), step=0, live=self._unfinished())
+        super().__init__(subject, data=stepper_data(self._trace, title), step=0)
+        self.live = self._unfinished()
         self.on_msg(self._told)
 
     def _unfinished(self) -> bool:
@@ -77,13 +74,6 @@ class Stepper(anywidget.AnyWidget):  # type: ignore[misc]
         )
         if command is not None:
             command()
-
-    # -- faces --------------------------------------------------------------------------------------
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        data = dict(data) | {"text/plain": repr(self), "text/html": static_html(self._subject)}
-        return data, metadata
 
     def __repr__(self) -> str:
         return f"Stepper at step {self.step} of {len(self.data['steps'])}: {self._subject!r}"

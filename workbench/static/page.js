@@ -1,0 +1,11 @@
+// What a view needs of a kernel, without one: values that are set and listened to.
+
+class Model {
+  constructor(state) { this.state = state; this.listeners = {}; }
+  get(name) { return this.state[name]; }
+  set(name, value) { this.state[name] = value; }
+  save_changes() {}
+  send() {}
+  on(names, act) { for (const name of names.split(" ")) (this.listeners[name] ||= []).push(act); }
+  off() {}
+}

@@ -1,0 +1,10 @@
+// A static face as it came: tables, pictures, parts that open.
+
+function render({ model, el }) {
+  const root = document.createElement("div");
+  root.className = "wb-static";
+  root.innerHTML = model.get("html");
+  el.append(root);
+}
+
+export default { render };

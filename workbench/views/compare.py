@@ -1,0 +1,111 @@
+"""A comparison as two scenes side by side, and its static face."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from workbench.comparison import MARKS, Comparison, Side
+from workbench.views.graphs import Notes, graph_svg
+from workbench.views.markup import details, heading, picture, table
+from workbench.views.panes import graph_pane, viewer_data
+
+#: Operators in the static table; the rest is counted.
+MOST_OPERATORS: Final = 60
+#: Applications of rules that are told of one operator.
+MOST_LINKS: Final = 12
+
+
+def side_notes(comparison: Comparison, side: Side) -> Notes:
+    """Return what the comparison knows of a side's nodes; what was kept bears no mark."""
+    source = comparison.cost_source
+    facts = {}
+    for i, (c, mark, birth) in enumerate(zip(side.classes, side.marks, side.births, strict=True)):
+        told = [("", f"{mark}: {MARKS[mark]}")]
+        if c >= 0:
+            told.append(("e-class", str(c)))
+        if birth is not None:
+            told += _chain(comparison, side.e_nodes[i])
+        facts[i] = told
+    return Notes(
+        marks={i: mark for i, mark in enumerate(side.marks) if mark != "kept"},
+        groups={i: f"e-class {c}" for i, c in enumerate(side.classes) if c >= 0},
+        facts=facts,
+        costs={i: cost for i, cost in enumerate(side.costs) if cost > 0},
+        source=source,
+    )
+
+
+def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
+    """Tell the applications of rules that led to an e-node, the last one at last."""
+    egraph = comparison.derivations.egraph
+    links = comparison.derivations.chain(e_node)
+    told = []
+    for k, link in enumerate(links[-MOST_LINKS:]):
+        ops = Counter(egraph.ops[i] for i in link.sources)
+        of = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops.items())
+        made = egraph.ops[link.node]
+        told.append(
+            (
+                "" if k else "made by",
+                f"step {link.step}: {link.rule}: {of} → {made}"
+                if of
+                else f"step {link.step}: {link.rule} → {made}",
+            )
+        )
+    if len(links) > MOST_LINKS:
+        told.insert(1, ("", f"after {len(links) - MOST_LINKS} rules more"))
+    return told
+
+
+def comparison_data(comparison: Comparison) -> dict[str, Any]:
+    """Return what the viewer shows: both graphs, marked, their e-classes as what corresponds."""
+    panes = [
+        graph_pane(side.graph, side_notes(comparison, side), title=_caption(what, side))
+        for what, side in (("original", comparison.before), ("optimised", comparison.after))
+    ]
+    rules = [[rule, len(made)] for rule, made in comparison.rules().items()]
+    return viewer_data(
+        f"{comparison.name}: original and optimised, by e-class",
+        panes,
+        legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
+        table={"columns": ["rule", "operators made"], "rows": rules},
+    )
+
+
+def _caption(what: str, side: Side) -> str:
+    counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
+    return f"{what}: {sum(side.costs):.4g} µs; {counts}"
+
+
+def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """Return a row for every operator that was rewritten or added: what it is, of what, by which rule."""
+    rows = []
+    for i, node in enumerate(comparison.after.graph.nodes):
+        mark, birth = comparison.after.marks[i], comparison.after.births[i]
+        if mark == "kept" or node.op == "weight":
+            continue
+        was = [comparison.before.graph.nodes[j].op for j in comparison.partners(i)]
+        made = "" if birth is None else f"{birth.rule}, step {birth.step}"
+        rows.append((mark, f"{node.op}: {node.type}", ", ".join(dict.fromkeys(was)), made))
+    return rows
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Return the static face: figures, both graphs, and what was made by which rule."""
+    both = [(s, side_notes(comparison, s)) for s in (comparison.before, comparison.after)]
+    pictures = [
+        details(_caption(what, side), picture(graph_svg(side.graph, notes), what, kind="svg"), open_=True)
+        for what, (side, notes) in zip(("original", "optimised"), both, strict=True)
+    ]
+    rules = [(rule, len(made)) for rule, made in comparison.rules().items()]
+    signs = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
+    return (
+        heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {signs}")
+        + "".join(pictures)
+        + details("rules", table(("rule", "operators made"), rules), open_=True)
+        + details(
+            "operators rewritten and added",
+            table(("", "operator", "was", "made by"), rows_of(comparison), most=MOST_OPERATORS),
+        )
+    )

@@ -1,0 +1,284 @@
+"""An e-graph as a scene: e-classes as frames, the extracted term bold, what is not shown stated in it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import networkx as nx
+import numpy as np
+
+from workbench.extraction.egraph import EGraph
+from workbench.extraction.witness import merges
+from workbench.units import thousands
+from workbench.views.graphs import placed_scene
+from workbench.views.markup import details, heading, picture, table
+from workbench.views.panes import level, viewer_data
+from workbench.views.scene import Box, Cluster, Edge, Scene, cut, family_of
+from workbench.views.svg import svg
+
+#: E-nodes in a picture; what is beyond is counted, and stands in the table of e-classes.
+MOST_E_NODES: Final = 200
+#: E-nodes of one e-class in a picture, and rows of the table.
+MOST_MEMBERS, MOST_ROWS = 8, 300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Hold what is known of an e-graph beside itself.
+
+    ``costs`` by e-node; ``choice`` the e-node taken by e-class, -1 for none; ``history`` snapshots of
+    the e-graph by step, the first ones, from which merges are read.
+    """
+
+    egraph: EGraph
+    costs: np.ndarray | None = None
+    choice: np.ndarray | None = None
+    history: Sequence[EGraph] = ()
+    tree: list[float] = field(default_factory=list)
+    merged: list[dict[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        egraph: EGraph,
+        costs: np.ndarray | None = None,
+        choice: np.ndarray | None = None,
+        history: Sequence[EGraph] = (),
+    ) -> Known:
+        """Take the least tree costs and the merges of every step along."""
+        from workbench.extraction.problem import tree_costs
+
+        tree = [] if costs is None else [float(x) for x in tree_costs(egraph, costs)[0]]
+        return cls(egraph, costs, choice, history, tree, merges(history, egraph) if history else [])
+
+    @property
+    def last_step(self) -> int:
+        """Return the step in which the youngest e-node was made."""
+        births = self.egraph.birth_step
+        return max(int(births.max()) if len(births) else 0, len(self.history) - 1)
+
+
+def egraph_scene(known: Known, *, focus: int | None = None, most: int = MOST_E_NODES) -> Scene:
+    """Return the part of an e-graph that is shown: whole e-classes, from the roots or ``focus`` on.
+
+    The extracted term comes first, then what lies around it. Weights stand in their readers' labels.
+    """
+    egraph = known.egraph
+    members = egraph.members()
+    shown, e_nodes = _selection(known, members, focus, most)
+    boxes: list[Box] = []
+    edges: list[Edge] = []
+    for c in shown:
+        boxes += [_box(known, i, shown) for i in shown[c]]
+        hidden = len(members[c]) - len(shown[c])
+        if hidden:
+            boxes.append(Box(f"more{c}", (f"+{hidden} e-nodes",), mark="stub", cluster=f"e-class {c}"))
+    for c, inside in shown.items():
+        for i in inside:
+            taken = known.choice is not None and int(known.choice[c]) == i
+            read = dict.fromkeys(egraph.operands(i).tolist())
+            edges += [Edge(str(shown[d][0]), str(i), "", f"e-class {d}", taken) for d in read if d in shown]
+    loops = _loops(egraph, shown)
+    clusters = tuple(_cluster(known, c, len(members[c]), c in loops) for c in shown)
+    note = ""
+    if len(shown) < egraph.n_classes or e_nodes < len(egraph):
+        centre = "the roots" if focus is None else f"e-class {focus}"
+        note = (
+            f"{thousands(e_nodes)} of {thousands(len(egraph))} e-nodes in {thousands(len(shown))} of "
+            f"{thousands(egraph.n_classes)} e-classes shown, from {centre} on"
+        )
+    return Scene("e-graph", tuple(boxes), tuple(edges), clusters, note)
+
+
+def _selection(
+    known: Known, members: list[list[int]], focus: int | None, most: int
+) -> tuple[dict[int, list[int]], int]:
+    """Return the e-nodes shown by e-class, and how many e-nodes these are with the weights in labels."""
+    egraph, choice = known.egraph, known.choice
+    shown: dict[int, list[int]] = {}
+    count, budget = 0, most
+    queue = deque([focus] if focus is not None else egraph.roots)
+    later: deque[int] = deque()
+    labels: set[int] = set()
+    while queue or later:
+        c = queue.popleft() if queue else later.popleft()
+        if c in shown or (_in_label(egraph, members[c]) and c != focus):
+            if c not in shown and c not in labels:
+                labels.add(c)
+                count += 1
+            continue
+        taken = int(choice[c]) if choice is not None else -1
+        # The e-node taken first, then those of the start graph, then by birth.
+        inside = sorted(members[c], key=lambda i: (i != taken, i))[:MOST_MEMBERS]
+        if len(inside) > budget and shown:
+            continue
+        budget -= len(inside)
+        count += len(inside)
+        shown[c] = inside
+        for i in inside:
+            # What the extracted term needs before what it does not.
+            (queue if i == taken or taken < 0 else later).extend(egraph.operands(i).tolist())
+    return shown, count
+
+
+def _in_label(egraph: EGraph, members: list[int]) -> bool:
+    return len(members) == 1 and egraph.ops[members[0]] == "weight"
+
+
+def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
+    """Return the e-classes that reach themselves."""
+    graph: Any = nx.DiGraph()
+    for c, inside in shown.items():
+        graph.add_edges_from((c, d) for i in inside for d in egraph.operands(i).tolist() if d in shown)
+    rings = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
+    return {c for part in rings for c in part} | {c for c, d in graph.edges if c == d}
+
+
+def _box(known: Known, i: int, shown: dict[int, list[int]]) -> Box:
+    egraph = known.egraph
+    c = int(egraph.eclass[i])
+    op, attrs = egraph.ops[i], [str(a) for a in egraph.attrs[i] if a not in (None, "", (), "none")]
+    operands = egraph.operands(i).tolist()
+    lines = [cut(op if op not in ("input", "weight") else f"{op} {attrs[0] if attrs else ''}", 26)]
+    if attrs and op not in ("input", "weight"):
+        lines.append(cut(" ".join(attrs), 22))
+    hidden = [d for d in operands if d not in shown]
+    if hidden:
+        lines.append(f"({len(hidden)} operands not drawn)" if len(hidden) > 1 else "(1 operand not drawn)")
+    taken = known.choice is not None and int(known.choice[c]) == i
+    return Box(
+        str(i),
+        tuple(lines),
+        family_of(op),
+        "chosen" if taken else "",
+        f"e-class {c}",
+        (f"e-class {c}",),
+        tuple(_e_node_facts(known, i)),
+        born=int(egraph.birth_step[i]) if len(egraph.birth_step) else 0,
+        bold=taken,
+    )
+
+
+def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:
+    egraph = known.egraph
+    c = int(egraph.eclass[i])
+    yield "e-node", f"{egraph.node_name(i)}: {egraph.ops[i]} {' '.join(map(str, egraph.attrs[i]))}".rstrip()
+    yield "e-class", egraph.class_name(c)
+    if egraph.types and egraph.types[c] is not None:
+        yield "type", str(egraph.types[c])
+    yield (
+        "operands",
+        ", ".join(f"e-class {egraph.class_name(d)}" for d in egraph.operands(i).tolist()) or "none",
+    )
+    if len(egraph.birth_rule):
+        rule = int(egraph.birth_rule[i])
+        made = "the start graph" if rule < 0 else f"{egraph.rules[rule]}, step {egraph.birth_step[i]}"
+        yield "made by", made
+    if known.costs is not None:
+        yield "cost", f"{known.costs[i]:.6g}"
+        below = sum(known.tree[d] for d in egraph.operands(i).tolist())
+        yield "least cost of a tree with it", f"{known.costs[i] + below:.6g}"
+    if known.choice is not None:
+        yield "extracted", "yes" if int(known.choice[c]) == i else "no"
+
+
+def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
+    egraph = known.egraph
+    steps = tuple(s for s, made in enumerate(known.merged) if c in made)
+    kind = egraph.types[c] if egraph.types else None
+    facts = [("e-nodes", str(size)), *([("type", str(kind))] if kind is not None else [])]
+    if known.tree:
+        facts.append(("least tree cost", f"{known.tree[c]:.6g}"))
+    facts += [("merged", f"{known.merged[s][c]} e-classes became this one in step {s}") for s in steps]
+    if loops:
+        facts.append(("cycle", "some term of this e-class contains one of the same e-class"))
+    label = cut(f"{egraph.class_name(c)}{f' {kind}' if kind is not None else ''}", 30)
+    return Cluster(f"e-class {c}", label, "cycle" if loops else "", steps, tuple(facts))
+
+
+# -- table ------------------------------------------------------------------------------------------
+def class_rows(known: Known, most: int = MOST_ROWS) -> list[list[Any]]:
+    """Return a row for every e-class, the largest first: id, e-nodes, operators, cost, readers, type."""
+    egraph, members = known.egraph, known.egraph.members()
+    readers = np.bincount(egraph.children, minlength=egraph.n_classes)
+    order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))
+    rows: list[list[Any]] = []
+    for c in order[:most]:
+        ops = Counter(egraph.ops[i] for i in members[c]).most_common()
+        said = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops)
+        row = [egraph.class_name(c), len(members[c]), cut(said, 60), int(readers[c])]
+        row.append(round(known.tree[c], 4) if known.tree and np.isfinite(known.tree[c]) else "")
+        taken = known.choice is not None and int(known.choice[c]) >= 0
+        row += [egraph.ops[int(known.choice[c])] if taken and known.choice is not None else ""]
+        rows.append([*row, str(egraph.types[c]) if egraph.types else ""])
+    return rows
+
+
+COLUMNS: Final = ("e-class", "e-nodes", "operators", "readers", "least tree cost", "extracted", "type")
+
+
+def egraph_data(known: Known, *, focus: int | None = None, most: int = MOST_E_NODES) -> dict[str, Any]:
+    """Return what the viewer shows of an e-graph: the picture, its steps, the table of e-classes."""
+    egraph = known.egraph
+    scene, layout = placed_scene(lambda most: egraph_scene(known, focus=focus, most=most), most)
+    pane = {"title": "e-graph", "start": "whole", "levels": {"whole": level(scene, layout)}}
+    rows = class_rows(known)
+    more = egraph.n_classes - len(rows)
+    legend = {"new": "made in this step"}
+    if known.merged:
+        legend["merged"] = "e-classes merged in this step"
+    if any(c.mark == "cycle" for c in scene.clusters):
+        legend["cycle"] = "e-class within a cycle"
+    if known.choice is not None:
+        legend["chosen"] = "extracted term (bold)"
+    return viewer_data(
+        f"E-graph: {thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes",
+        [pane],
+        legend=legend,
+        steps=_steps(known),
+        table={
+            "columns": list(COLUMNS),
+            "rows": rows,
+            "keys": [f"e-class {_number(egraph, row[0])}" for row in rows],
+            "note": f"{thousands(more)} smaller e-classes more" if more > 0 else "",
+        },
+    )
+
+
+def _number(egraph: EGraph, name: str) -> int:
+    return egraph.class_names.index(name) if egraph.class_names else int(name)
+
+
+def _steps(known: Known) -> list[str]:
+    births = known.egraph.birth_step
+    if not known.egraph.rules:
+        return []
+    made = np.bincount(births, minlength=known.last_step + 1).tolist()
+    labels = []
+    for step, born in enumerate(made):
+        said = f"step {step} of {known.last_step} · {thousands(sum(made[: step + 1]))} e-nodes"
+        if step:
+            said += f" · {thousands(born)} new"
+        if step < len(known.merged):
+            said += f" · {len(known.merged[step])} e-classes made by merging"
+        elif known.merged:
+            said += " · merges not recorded from here on"
+        labels.append(said)
+    return labels
+
+
+def egraph_html(known: Known) -> str:
+    """Return the static face: the picture, and the largest e-classes."""
+    egraph = known.egraph
+    scene, layout = placed_scene(lambda most: egraph_scene(known, most=most), MOST_E_NODES // 2)
+    counts = Counter(egraph.ops).most_common()
+    said = f"{thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes"
+    return (
+        heading("E-graph", said)
+        + details("picture", picture(svg(scene, layout), scene.note or said, kind="svg"), open_=True)
+        + details("largest e-classes", table(COLUMNS, class_rows(known, 30)))
+        + details("operators", table(("operator", "e-nodes"), counts))
+    )

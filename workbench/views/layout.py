@@ -1,0 +1,193 @@
+"""Where the parts of a picture stand: layers by Graphviz within a time budget, or simple ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Final
+
+from workbench.views.scene import LETTER, LINE, Scene, box_size
+
+#: Boxes up to which a layout is certain to take no time, so that no process is started for it.
+AT_ONCE: Final = 60
+#: Seconds that a layout may take.
+BUDGET: Final = 5.0
+
+Rectangle = tuple[float, float, float, float]
+Point = tuple[float, float]
+
+
+class TooSlow(TimeoutError):
+    """Say that a layout took longer than its budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Hold the places of a scene's parts in pixels, y downwards.
+
+    ``boxes`` and ``clusters`` are ``(left, top, width, height)`` by key; ``edges`` are in the scene's
+    order, each the points of a cubic spline, or of a straight line where there are two.
+    """
+
+    width: float
+    height: float
+    boxes: dict[str, Rectangle]
+    clusters: dict[str, Rectangle]
+    edges: tuple[tuple[Point, ...], ...]
+
+
+def lay_out(scene: Scene, *, seconds: float = BUDGET) -> Layout:
+    """Place a scene in layers, operands above what reads them.
+
+    Raise TooSlow where it takes more than ``seconds``. Without Graphviz, or where it fails, the layers
+    are simple ones and edges are straight.
+    """
+    keys = {box.key: str(i) for i, box in enumerate(scene.boxes)}
+    frames = {cluster.key: str(i) for i, cluster in enumerate(scene.clusters)}
+    request = {
+        "boxes": [[*box_size(b.lines), frames.get(b.cluster, "")] for b in scene.boxes],
+        "edges": [[keys[e.source], keys[e.target], frames.get(e.from_cluster, "")] for e in scene.edges],
+        "clusters": [len(c.label) * LETTER for c in scene.clusters],
+    }
+    placed = _by_graphviz(request, len(scene.boxes) + 2 * len(scene.clusters), seconds)
+    if placed is None:
+        placed = _by_layers(request)
+    return Layout(
+        placed["width"],
+        placed["height"],
+        {box.key: tuple(placed["boxes"][i]) for i, box in enumerate(scene.boxes)},
+        {c.key: tuple(placed["clusters"][i]) for i, c in enumerate(scene.clusters)},
+        tuple(tuple((x, y) for x, y in points) for points in placed["edges"]),
+    )
+
+
+def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str, Any] | None:
+    if find_spec("pygraphviz") is None:
+        return None
+    if size <= AT_ONCE:
+        return dot(request)
+    # A layout cannot be interrupted: where it may take long, it gets a process that can be killed.
+    command = [sys.executable, "-c", "from workbench.views.layout import answer; answer()"]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise TooSlow(f"a layout of {size} parts took more than {seconds:g} s") from None
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def answer() -> None:
+    """Read a request from the standard input and write its layout: what the process of its own does."""
+    json.dump(dot(json.load(sys.stdin)), sys.stdout)
+
+
+def dot(request: dict[str, Any]) -> dict[str, Any]:
+    """Place a request's boxes, edges and clusters by Graphviz's layered layout."""
+    import pygraphviz
+
+    graph: Any = pygraphviz.AGraph(directed=True, strict=False)
+    graph.graph_attr.update(rankdir="TB", nodesep="0.2", ranksep="0.35", compound="true", newrank="false")
+    graph.node_attr.update(shape="box", fixedsize="true", label="")
+    members: dict[str, list[str]] = {}
+    for i, (width, height, frame) in enumerate(request["boxes"]):
+        graph.add_node(str(i), width=width / 72, height=height / 72)
+        if frame:
+            members.setdefault(frame, []).append(str(i))
+    for frame, inside in members.items():
+        # The label's room: a frame is at least as wide as what is written on it.
+        wide = request["clusters"][int(frame)]
+        graph.add_subgraph(
+            inside, name=f"cluster_{frame}", label=" " * int(wide / 4), fontsize="10", margin="6"
+        )
+    for i, (source, target, frame) in enumerate(request["edges"]):
+        clipped = {"ltail": f"cluster_{frame}"} if frame and target not in members.get(frame, ()) else {}
+        graph.add_edge(source, target, key=str(i), id=str(i), **clipped)
+    laid = json.loads(graph.draw(format="json", prog="dot"))
+    _, _, width, height = map(float, laid["bb"].split(","))
+    boxes: list[Any] = [None] * len(request["boxes"])
+    clusters: list[Any] = [[0.0, 0.0, 0.0, 0.0]] * len(request["clusters"])
+    for thing in laid.get("objects", ()):
+        if thing["name"].startswith("cluster_"):
+            left, low, right, high = map(float, thing["bb"].split(","))
+            clusters[int(thing["name"][8:])] = _rounded(left, height - high, right - left, high - low)
+        else:
+            x, y = map(float, thing["pos"].split(","))
+            w, h, _ = request["boxes"][int(thing["name"])]
+            boxes[int(thing["name"])] = _rounded(x - w / 2, height - y - h / 2, w, h)
+    edges: list[Any] = [[]] * len(request["edges"])
+    for edge in laid.get("edges", ()):
+        edges[int(edge["id"])] = [_rounded(x, height - y) for x, y in _spline(edge["pos"])]
+    return {"width": width, "height": height, "boxes": boxes, "clusters": clusters, "edges": edges}
+
+
+def _spline(text: str) -> list[tuple[float, float]]:
+    """Return a spline's points, its arrow's tip at the end."""
+    tip: list[tuple[float, float]] = []
+    points = []
+    for part in text.split():
+        numbers = part.split(",")
+        if numbers[0] == "e":
+            tip = [(float(numbers[1]), float(numbers[2]))]
+        elif numbers[0] != "s":
+            points.append((float(numbers[0]), float(numbers[1])))
+    # The last piece is drawn on to the tip, as a straight one, to keep the count of points of a spline.
+    return points + 3 * tip if tip else points
+
+
+def _rounded(*numbers: float) -> list[float]:
+    return [round(x, 1) for x in numbers]
+
+
+def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
+    """Place every box as low as its deepest operand demands, in the order given."""
+    boxes, edges = request["boxes"], request["edges"]
+    depth = _depths(len(boxes), [(int(s), int(t)) for s, t, _ in edges])
+    rows: dict[int, list[int]] = {}
+    for i, d in enumerate(depth):
+        rows.setdefault(d, []).append(i)
+    gap, places = 16.0, [[0.0] * 4 for _ in boxes]
+    wide = max((sum(boxes[i][0] + gap for i in row) for row in rows.values()), default=0.0)
+    top = 0.0
+    for _, row in sorted(rows.items()):
+        left = (wide - sum(boxes[i][0] + gap for i in row)) / 2
+        for i in row:
+            places[i] = _rounded(left, top, boxes[i][0], boxes[i][1])
+            left += boxes[i][0] + gap
+        top += max(boxes[i][1] for i in row) + 2.2 * gap
+    lines = []
+    for s, t, _ in edges:
+        x, y, w, h = places[int(s)]
+        u, v, z, _h = places[int(t)]
+        lines.append([_rounded(x + w / 2, y + h), _rounded(u + z / 2, v)])
+    frames = []
+    for k in range(len(request["clusters"])):
+        inside = [places[i] for i, box in enumerate(boxes) if box[2] == str(k)] or [[0.0] * 4]
+        left, up = min(p[0] for p in inside) - 6, min(p[1] for p in inside) - LINE - 4
+        frames.append(
+            _rounded(
+                left,
+                up,
+                max(p[0] + p[2] for p in inside) + 6 - left,
+                max(p[1] + p[3] for p in inside) + 6 - up,
+            )
+        )
+    return {"width": wide, "height": top, "boxes": places, "clusters": frames, "edges": lines}
+
+
+def _depths(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the longest way to every box; an edge that closes a cycle counts nothing."""
+    import networkx as nx
+
+    graph: Any = nx.DiGraph(edges)
+    graph.add_nodes_from(range(count))
+    whole = nx.condensation(graph)
+    depth: dict[int, int] = {}
+    for layer, group in enumerate(nx.topological_generations(whole)):
+        for c in group:
+            depth |= dict.fromkeys(whole.nodes[c]["members"], layer)
+    return [depth[i] for i in range(count)]

@@ -1,0 +1,86 @@
+"""Placed scenes as plain data: what the viewer in the browser draws, without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from workbench.graph import Graph
+from workbench.views.graphs import Notes, folded_scene, placed_scene, shown_nodes, whole_scene
+from workbench.views.layout import Layout, TooSlow, lay_out
+from workbench.views.scene import FAMILIES, MARKS, Scene
+from workbench.views.svg import path_of
+
+#: Boxes of a whole graph that a browser still moves without a stutter.
+MOST_WHOLE: Final = 700
+
+
+def graph_pane(graph: Graph, notes: Notes | None = None, *, title: str = "") -> dict[str, Any]:
+    """Return a graph as a pane of two levels, whole and folded, where there are repeated layers.
+
+    It begins with the one that is read more easily; the levels of layers are those of the folded one.
+    """
+    nodes = shown_nodes(graph)
+    folded = folded_scene(graph, notes)
+    levels: dict[str, Any] = {}
+    if folded.levels:
+        scene, layout = placed_scene(lambda _: folded)
+        levels["folded"] = level(scene, layout)
+        for name, inner in folded.levels.items():
+            levels[name] = level(inner, lay_out(inner))
+    most = min(len(nodes), MOST_WHOLE)
+    try:
+        levels["whole"] = level(*placed_scene(lambda most: whole_scene(graph, notes, most=most), most))
+    except TooSlow:
+        if not levels:
+            raise
+    easy = "whole" if "folded" not in levels or len(nodes) <= 2 * len(folded.boxes) else "folded"
+    return {"title": title or graph.name, "start": easy, "levels": levels}
+
+
+def level(scene: Scene, layout: Layout) -> dict[str, Any]:
+    """Return one level: places in pixels, labels, marks, and what is told of each box."""
+    boxes = []
+    for box in scene.boxes:
+        x, y, w, h = layout.boxes[box.key]
+        told = {
+            "key": box.key, "at": [x, y, w, h], "lines": list(box.lines), "family": box.family,
+            "mark": box.mark, "groups": list(box.groups), "facts": [list(f) for f in box.facts],
+            "opens": box.opens, "born": box.born, "bold": box.bold, "cluster": box.cluster,
+        }  # fmt: skip
+        boxes.append({k: v for k, v in told.items() if v or k in ("key", "at", "lines")})
+    clusters = [
+        {
+            "key": c.key, "at": list(layout.clusters[c.key]), "label": c.label, "mark": c.mark,
+            "merged": list(c.merged), "facts": [list(f) for f in c.facts],
+        }
+        for c in scene.clusters
+    ]  # fmt: skip
+    edges = [
+        {"from": e.source, "to": e.target, "path": path_of(points), "note": e.note, "bold": e.bold}
+        for e, points in zip(scene.edges, layout.edges, strict=True)
+        if points
+    ]
+    return {
+        "title": scene.title,
+        "note": scene.note,
+        "size": [round(layout.width, 1), round(layout.height, 1)],
+        "boxes": boxes,
+        "edges": edges,
+        "clusters": clusters,
+    }
+
+
+def viewer_data(title: str, panes: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """Return all that a viewer needs, ready for JSON; colours come with it, so that they have one source."""
+    legend = more.pop("legend", {})
+    return {
+        "title": title,
+        "panes": list(panes),
+        "families": FAMILIES,
+        "marks": {name: list(style) for name, style in MARKS.items()},
+        "legend": [[mark, text] for mark, text in legend.items()],
+        "steps": [],
+        "table": None,
+        **more,
+    }

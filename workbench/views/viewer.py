@@ -1,0 +1,52 @@
+"""The viewer as a widget: graphs, comparisons, e-graphs; it needs no kernel but for what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import traitlets
+
+from workbench.views.widget import STATIC, View
+
+#: Answers a question about a box, as columns and rows under a title.
+Answer = Callable[[str], dict[str, Any] | None]
+#: Returns the data of the picture around an e-class.
+Focus = Callable[[int], dict[str, Any]]
+
+
+class Viewer(View):
+    """Show panes side by side: pan, zoom, search, what a box is and what corresponds to it.
+
+    ``step`` can be linked with a stepper's, ``selected`` is the key of what was chosen last. ``answer``
+    is asked for more about a box, and ``focus`` for the picture around what is not drawn, both in the
+    kernel. What is saved, or shown where no script may run, is
+    the static face.
+    """
+
+    module = "viewer"
+    _esm = STATIC / "viewer.js"
+    _css = STATIC / "viewer.css"
+    data = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    selected = traitlets.Unicode("", allow_none=True).tag(sync=True)
+    answers = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(
+        self, subject: Any, data: dict[str, Any], answer: Answer | None = None, focus: Focus | None = None
+    ) -> None:
+        self._answer, self._focus = answer, focus
+        step = max(0, len(data["steps"]) - 1)
+        super().__init__(subject, data=data, step=step, answers=answer is not None)
+        self.on_msg(self._told)
+
+    def _told(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        key = content.get("key") if isinstance(content, dict) else None
+        if not isinstance(key, str):
+            return
+        if self._focus is not None and content.get("ask") == "show" and key.startswith("e-class "):
+            self.data = self._focus(int(key.removeprefix("e-class ")))
+        if self._answer is not None and content.get("ask") == "more":
+            told = self._answer(key)
+            if told is not None:
+                self.send(told | {"key": key})

@@ -1,0 +1,61 @@
+"""What the workbench's widgets have in common: a static face that is saved, and a page of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import anywidget
+
+STATIC: Final = Path(__file__).parents[1] / "static"
+_EXPORT: Final = "export default { render };"
+
+
+class View(anywidget.AnyWidget):  # type: ignore[misc]
+    """Show a subject: live in a notebook, as its static face where no script may run.
+
+    ``module`` names the files in :data:`STATIC` that draw it.
+    """
+
+    module: ClassVar[str]
+
+    def __init__(self, subject: Any, **state: Any) -> None:
+        self._subject = subject
+        super().__init__(**state)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        from workbench.views.faces import static_html
+
+        bundle = super()._repr_mimebundle_(**options)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        face = {"text/plain": repr(self), "text/html": static_html(self._subject)}
+        return dict(data) | face, metadata
+
+    def __repr__(self) -> str:
+        return repr(self._subject)
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the view as one file that opens from disk, without a kernel or a network."""
+        from workbench.files import write_atomic
+
+        write_atomic(Path(path), self.page())
+
+    def page(self) -> str:
+        """Return the view as a page of its own, and its static face for who allows no scripts."""
+        from workbench.views.faces import PAGE, static_html
+
+        own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
+        kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
+        state = json.dumps(kept | {"live": False, "answers": False}).replace("</", "<\\/")
+        module = (STATIC / f"{self.module}.js").read_text(encoding="utf-8")
+        assert _EXPORT in module
+        shim = (STATIC / "page.js").read_text(encoding="utf-8")
+        style = (STATIC / f"{self.module}.css").read_text(encoding="utf-8")
+        body = (
+            f'<style>{style}</style><div id="view"></div><noscript>{static_html(self._subject)}</noscript>\n'
+            f'<script type="module">{shim}\n{module.replace(_EXPORT, "")}\n'
+            f'render({{ model: new Model({state}), el: document.getElementById("view") }});</script>'
+        )
+        return PAGE.format(title=type(self._subject).__name__, body=body)

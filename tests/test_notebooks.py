@@ -11,11 +11,19 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 #: What the tests give instead of the parameters' defaults, so that a notebook runs in seconds.
 SMALL = {
     "01-optimise-a-model": {"timing_seconds": 0.1},
+    "02-watch-saturation": {"network": "bert", "e_nodes": 3000, "iterations": 6},
     "03-extraction": {"egraph_file": "none", "network": "bert", "seconds": 20.0},
     "04-verify-rules": {"rules_file": str(ROOT / "rules" / "convolution.rules")},
+    "05-compare-graphs": {"network": "bert", "seconds": 20.0},
 }
 #: How many figures a notebook draws.
-FIGURES = {"01-optimise-a-model": 3, "03-extraction": 1, "04-verify-rules": 1}
+FIGURES = {
+    "01-optimise-a-model": 3,
+    "02-watch-saturation": 4,
+    "03-extraction": 1,
+    "04-verify-rules": 1,
+    "05-compare-graphs": 1,
+}
 #: The files that the parameter ``output`` names.
 WRITTEN = {"01-optimise-a-model": "optimised.onnx"}
 

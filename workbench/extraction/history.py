@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.extraction.egraph import EGraph
 from workbench.extraction.extract import Extraction
+from workbench.trace import Trace
 
 
 def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
@@ -51,3 +52,13 @@ def cost_by_step(egraph: EGraph, costs: np.ndarray, steps: Iterable[int]) -> dic
             best = min(best, Extraction(smaller, np.asarray(costs)[kept], "dag").run().cost)
         found[step] = best
     return found
+
+
+def add_costs(trace: Trace, egraph: EGraph, costs: np.ndarray, source: str) -> None:
+    """Add to a saturation's trace the best cost known after every step, and where the costs come from."""
+    found = cost_by_step(egraph, costs, [step.index for step in trace])
+    trace.set_costs(found)
+    start = np.unique(egraph.original[egraph.original >= 0])
+    before = float(np.asarray(costs)[start].sum())
+    after = min(found.values(), default=before)
+    trace.meta |= {"cost_source": source, "cost_before": before, "cost_after": after}

@@ -19,7 +19,7 @@ SMALL = {
 #: How many figures a notebook draws.
 FIGURES = {
     "01-optimise-a-model": 3,
-    "02-watch-saturation": 4,
+    "02-watch-saturation": 3,
     "03-extraction": 1,
     "04-verify-rules": 1,
     "05-compare-graphs": 1,

@@ -21,6 +21,8 @@ from workbench.views.svg import svg
 
 #: E-nodes in a picture; what is beyond is counted, and stands in the table of e-classes.
 MOST_E_NODES: Final = 200
+#: E-nodes in a picture that cannot be moved.
+MOST_STILL: Final = 50
 #: E-nodes of one e-class in a picture, and rows of the table.
 MOST_MEMBERS, MOST_ROWS = 8, 300
 
@@ -112,7 +114,7 @@ def _selection(
             continue
         taken = int(choice[c]) if choice is not None else -1
         # The e-node taken first, then those of the start graph, then by birth.
-        inside = sorted(members[c], key=lambda i: (i != taken, i))[:MOST_MEMBERS]
+        inside = sorted(members[c], key=lambda i: (i != taken, i))[: min(MOST_MEMBERS, max(3, most // 12))]
         if len(inside) > budget and shown:
             continue
         budget -= len(inside)
@@ -273,7 +275,7 @@ def _steps(known: Known) -> list[str]:
 def egraph_html(known: Known) -> str:
     """Return the static face: the picture, and the largest e-classes."""
     egraph = known.egraph
-    scene, layout = placed_scene(lambda most: egraph_scene(known, most=most), MOST_E_NODES // 2)
+    scene, layout = placed_scene(lambda most: egraph_scene(known, most=most), MOST_STILL)
     counts = Counter(egraph.ops).most_common()
     said = f"{thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes"
     return (

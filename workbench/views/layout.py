@@ -16,6 +16,8 @@ from workbench.views.scene import LETTER, LINE, Scene, box_size
 AT_ONCE: Final = 60
 #: Seconds that a layout may take.
 BUDGET: Final = 5.0
+#: Width to height beyond which a picture with frames is turned.
+WIDE: Final = 2.5
 
 Rectangle = tuple[float, float, float, float]
 Point = tuple[float, float]
@@ -87,11 +89,23 @@ def answer() -> None:
 
 
 def dot(request: dict[str, Any]) -> dict[str, Any]:
-    """Place a request's boxes, edges and clusters by Graphviz's layered layout."""
+    """Place a request's boxes, edges and clusters by Graphviz's layered layout.
+
+    Frames in a layer stand side by side; where that is far too wide, layers go from left to right.
+    """
+    placed = _dot(request, "TB")
+    if request["clusters"] and placed["width"] > WIDE * placed["height"]:
+        placed = min(placed, _dot(request, "LR"), key=lambda p: max(p["width"], p["height"]))
+    return placed
+
+
+def _dot(request: dict[str, Any], direction: str) -> dict[str, Any]:
     import pygraphviz
 
     graph: Any = pygraphviz.AGraph(directed=True, strict=False)
-    graph.graph_attr.update(rankdir="TB", nodesep="0.2", ranksep="0.35", compound="true", newrank="false")
+    graph.graph_attr.update(
+        rankdir=direction, nodesep="0.2", ranksep="0.35", compound="true", newrank="false"
+    )
     graph.node_attr.update(shape="box", fixedsize="true", label="")
     members: dict[str, list[str]] = {}
     for i, (width, height, frame) in enumerate(request["boxes"]):

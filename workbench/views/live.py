@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.trace import Trace
 from workbench.views.compare import comparison_data
-from workbench.views.egraphs import MOST_E_NODES, Known, egraph_data
+from workbench.views.egraphs import MOST_E_NODES, Known, egraph_data, egraph_html
 from workbench.views.graphs import cost_notes
 from workbench.views.panes import graph_pane, viewer_data
 from workbench.views.stepper import Stepper
@@ -67,8 +67,9 @@ def egraph_view(
     return Viewer(
         egraph,
         egraph_data(known, focus=focus, most=most),
-        answer,
-        lambda c: egraph_data(known, focus=c, most=most),
+        face=lambda: egraph_html(known),
+        answer=answer,
+        focus=lambda c: egraph_data(known, focus=c, most=most),
     )
 
 

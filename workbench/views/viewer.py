@@ -20,8 +20,8 @@ class Viewer(View):
 
     ``step`` can be linked with a stepper's, ``selected`` is the key of what was chosen last. ``answer``
     is asked for more about a box, and ``focus`` for the picture around what is not drawn, both in the
-    kernel. What is saved, or shown where no script may run, is
-    the static face.
+    kernel. What is saved, or shown where no script may run, is the static face; ``face`` makes it where
+    that of the subject knows less than the view.
     """
 
     module = "viewer"
@@ -33,12 +33,22 @@ class Viewer(View):
     answers = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
-        self, subject: Any, data: dict[str, Any], answer: Answer | None = None, focus: Focus | None = None
+        self,
+        subject: Any,
+        data: dict[str, Any],
+        *,
+        face: Callable[[], str] | None = None,
+        answer: Answer | None = None,
+        focus: Focus | None = None,
     ) -> None:
-        self._answer, self._focus = answer, focus
+        self._face, self._answer, self._focus = face, answer, focus
         step = max(0, len(data["steps"]) - 1)
         super().__init__(subject, data=data, step=step, answers=answer is not None)
         self.on_msg(self._told)
+
+    def face(self) -> str:
+        """Return what stands where no script may run: the subject's own face, if nothing else is given."""
+        return super().face() if self._face is None else self._face()
 
     def _told(self, _widget: Any, content: Any, _buffers: Any) -> None:
         key = content.get("key") if isinstance(content, dict) else None

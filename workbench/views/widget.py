@@ -21,16 +21,20 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
 
     module: ClassVar[str]
 
+    def face(self) -> str:
+        """Return what stands where no script may run."""
+        from workbench.views.faces import static_html
+
+        return static_html(self._subject)
+
     def __init__(self, subject: Any, **state: Any) -> None:
         self._subject = subject
         super().__init__(**state)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        from workbench.views.faces import static_html
-
         bundle = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        face = {"text/plain": repr(self), "text/html": static_html(self._subject)}
+        face = {"text/plain": repr(self), "text/html": self.face()}
         return dict(data) | face, metadata
 
     def __repr__(self) -> str:
@@ -44,7 +48,7 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
 
     def page(self) -> str:
         """Return the view as a page of its own, and its static face for who allows no scripts."""
-        from workbench.views.faces import PAGE, static_html
+        from workbench.views.faces import PAGE
 
         own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
@@ -54,7 +58,7 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         shim = (STATIC / "page.js").read_text(encoding="utf-8")
         style = (STATIC / f"{self.module}.css").read_text(encoding="utf-8")
         body = (
-            f'<style>{style}</style><div id="view"></div><noscript>{static_html(self._subject)}</noscript>\n'
+            f'<style>{style}</style><div id="view"></div><noscript>{self.face()}</noscript>\n'
             f'<script type="module">{shim}\n{module.replace(_EXPORT, "")}\n'
             f'render({{ model: new Model({state}), el: document.getElementById("view") }});</script>'
         )

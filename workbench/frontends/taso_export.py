@@ -1,7 +1,7 @@
 """Write graphs in TASO's text format, and say which node it has no form for.
 
 What the format says in other words is written so: the bias of a convolution as an addition after it, the
-slices that cut an axis up as a split, global pooling as a pool as large as its input, a batch of matrices
+slices as parts of a split, global pooling as a pool as large as its input, a batch of matrices
 times one matrix as a product of matrices. Where what depends on weights alone has no form, all of that
 becomes weights, as TASO's ``preprocess_weights`` does; their values have no place in a file anyway. The
 format marks no outputs, an output is what nothing reads; one that is read is followed by a dropout, which
@@ -131,16 +131,28 @@ class _Export:
     def operands(self, node: Node) -> list[Place]:
         return [self.place[j] for j in node.inputs]
 
-    def _parts(self) -> dict[tuple[int, int], list[int]]:
-        """Return the slices of a value along an axis, in order."""
+    def _parts(self) -> dict[int, list[int]]:
+        """Return for every slice the slices of one split, in order: those of a value that do not overlap."""
         found: dict[tuple[int, int], list[int]] = {}
         for i in self.order:
             node = self.graph.nodes[i]
-            if not self.weights[i] and node.op == "slice" and node.attr("step") == 1:
+            if not self.weights[i] and node.op == "slice":
                 found.setdefault((node.inputs[0], node.attr("axis")), []).append(i)
+        parts: dict[int, list[int]] = {}
         for slices in found.values():
-            slices.sort(key=lambda i: (self.graph.nodes[i].attr("start"), self.graph.nodes[i].attr("stop")))
-        return found
+            splits: list[list[int]] = []
+            for i in sorted(slices, key=self._bounds):
+                start, _ = self._bounds(i)
+                split = next((s for s in splits if self._bounds(s[-1])[1] <= start), None)
+                if split is None:
+                    split = []
+                    splits.append(split)
+                split.append(i)
+                parts[i] = split
+        return parts
+
+    def _bounds(self, i: int) -> tuple[int, int]:
+        return self.graph.nodes[i].attr("start"), self.graph.nodes[i].attr("stop")
 
     # -- operators --------------------------------------------------------------------------------
     def same_shape(self, i: int, node: Node) -> Place:
@@ -238,16 +250,21 @@ class _Export:
         return self.add("concat", self.operands(node), (len(self.shape(i)) + node.attr("axis"),))
 
     def slice(self, i: int, node: Node) -> Place:
+        """Write a split; what lies between the slices of a value is a part that nothing reads."""
+        if node.attr("step") != 1:
+            raise self.refusal(i, "an axis is cut into parts without steps")
         x, axis = node.inputs[0], node.attr("axis")
-        shape = self.shape(x)
-        slices = self.parts.get((x, axis), [])
-        bounds = [(self.graph.nodes[j].attr("start"), self.graph.nodes[j].attr("stop")) for j in slices]
-        starts, stops = [0, *(stop for _, stop in bounds)], [*(start for start, _ in bounds), shape[axis]]
-        if i not in slices or starts != stops:
-            raise self.refusal(i, "it cuts an axis into parts that follow each other and are all used")
-        sizes = [stop - start for start, stop in bounds]
-        number, _ = self.add("split", [self.place[x]], (len(shape) + axis, *sizes))
-        self.place |= {j: (number, k) for k, j in enumerate(slices)}
+        shape, sizes, at = self.shape(x), [], 0
+        number: dict[int, int] = {}
+        for j in self.parts[i]:
+            start, stop = self._bounds(j)
+            sizes += [start - at] if start > at else []
+            number[j] = len(sizes)
+            sizes.append(stop - start)
+            at = stop
+        sizes += [shape[axis] - at] if shape[axis] > at else []
+        split, _ = self.add("split", [self.place[x]], (len(shape) + axis, *sizes))
+        self.place |= {j: (split, k) for j, k in number.items()}
         return self.place[i]
 
     def reshape(self, i: int, node: Node) -> Place:

@@ -1,7 +1,8 @@
 """Read models of TASO's text format as graphs.
 
 The format has no names, no data of weights and no epsilon of batch normalisation, and it marks no
-outputs: an output is, as with TASO, what nothing reads.
+outputs: an output is, as with TASO, what nothing reads. Only of a split that is read, parts that are not
+are left over: optimised graphs have such parts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def import_taso_model(path: str | os.PathLike[str]) -> Imported:
     """Import a model of TASO's text format, as TASO's ``export_to_file`` and Tensat's ``-x`` write it.
 
     Inputs are called ``data``, ``data_1`` and so on, outputs ``output``, ``output_1``, in the file's
-    order. Weights are seeded generators; those that nothing reads are left out, and with them the kernel
+    order; an output is what nothing reads, beside what is left over of a split. Weights are seeded
+    generators; those that nothing reads are left out, and with them the kernel
     that TASO gives to every pool. Pads are TASO's (both sides alike), groups of a convolution follow from
     its shapes, the activation of a pool becomes an operator of its own, the epsilon of batch
     normalisation is TASO's 1e-5. Raise :class:`~workbench.frontends.onnx_file.ModelError` (a ValueError)
@@ -72,6 +74,7 @@ class _Import:
         self.place: dict[tuple[int, int], int] = {}
         self.merges: dict[tuple[int, int], _Merge] = {}
         self.idle: dict[tuple[int, int], Record] = {}
+        self.left = 0
 
     def run(self) -> Imported:
         used = self._used()
@@ -98,6 +101,10 @@ class _Import:
         notes = ["the format holds no data of weights: they are generated from seeds"]
         if self.idle:
             notes.append(f"{len(self.idle)} weights that no operator computes with are left out")
+        if self.left:
+            notes.append(
+                f"{self.left} parts of splits that nothing reads, beside parts that are read, are left out"
+            )
         return Imported(graph, Coverage(tuple(uses), 0, tuple(notes)))
 
     def error(self, record: Record, message: str, line: int = 3) -> ModelError:
@@ -118,12 +125,13 @@ class _Import:
         for record in self.records:
             if (record.id, 0) in self.merges and (record.id, 0) not in read:
                 raise self.error(record, _NO_GROUPS, 0)
-            if record.kind not in ("input", "weight"):
-                values += [
-                    self.place[record.id, k]
-                    for k in range(results(record))
-                    if (record.id, k) not in read and (record.id, k) in self.place
-                ]
+            if record.kind in ("input", "weight"):
+                continue
+            idle = [(record.id, k) for k in range(results(record)) if (record.id, k) not in read]
+            if len(idle) == results(record):
+                values += [self.place[place] for place in idle if place in self.place]
+            elif idle:
+                self.left += len(idle)
         if not values:
             raise ModelError(f"{self.file}: not a model: no operator is there that computes anything")
         return [(f"output_{k}" if k else "output", v) for k, v in enumerate(values)]

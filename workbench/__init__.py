@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from workbench.benchmarks import benchmark
     from workbench.costs.choose import cost_model
     from workbench.extraction.extract import Extraction, extract
-    from workbench.frontends import import_onnx, load_onnx, load_torch, save_onnx, to_onnx
+    from workbench.frontends import (
+        import_onnx,
+        load_model,
+        load_onnx,
+        load_torch,
+        save_model,
+        save_onnx,
+        to_onnx,
+    )
     from workbench.graph import Graph, GraphBuilder, evaluate
     from workbench.pipeline import Optimized, optimize
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
@@ -41,23 +49,25 @@ _HOMES = {
     "evaluate": "workbench.graph",
     "extract": "workbench.extraction.extract",
     "import_onnx": "workbench.frontends",
+    "load_model": "workbench.frontends",
     "load_onnx": "workbench.frontends",
     "load_torch": "workbench.frontends",
     "optimize": "workbench.pipeline",
     "parse_rule": "workbench.rules",
     "parse_rules": "workbench.rules",
     "rule_set": "workbench.rules",
+    "save_model": "workbench.frontends",
     "save_onnx": "workbench.frontends",
     "sound_rules": "workbench.verification",
     "to_onnx": "workbench.frontends",
 }
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
-    "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
+    "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
     "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules",
     "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
-    "certify", "Trace", "StopReason", "to_onnx", "save_onnx",
+    "certify", "Trace", "StopReason", "to_onnx", "save_onnx", "save_model",
 ]  # fmt: skip
 
 

@@ -74,10 +74,13 @@ class Optimized(Face):
         return self.cost_before / self.cost_after - 1 if self.cost_after > 0 else 0.0
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the optimised graph as ONNX; the file appears whole or not at all."""
-        from workbench.frontends import save_onnx
+        """Write the optimised graph as ONNX, as TASO's text where the path ends in ``.model``.
 
-        save_onnx(self.graph, path)
+        The file appears whole or not at all.
+        """
+        from workbench.frontends import save_model
+
+        save_model(self.graph, path)
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
@@ -126,9 +129,9 @@ class Optimized(Face):
 def _load(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
     if isinstance(model, Graph):
         return model, None
-    from workbench.frontends import import_onnx
+    from workbench.frontends import import_model
 
-    imported = import_onnx(model, dims=dims)
+    imported = import_model(model, dims=dims)
     return imported.graph, imported.coverage
 
 
@@ -191,10 +194,11 @@ def optimize(
 ) -> Optimized:
     """Optimise a model and return the certified result, or the original where nothing better is proved.
 
-    ``model`` is a graph, a path to an ONNX file, its bytes, or an ``onnx.ModelProto``; ``dims`` binds
-    its symbolic dimensions. ``rules`` names a rule set, gives rules, or is the path of a file of TASO's
-    or Tensat's rules, of which the sound ones are used; ``cost`` names a cost model
-    (``"analytic"``, ``"cpu"``), gives one, or is the path of a recorded table; ``extractor`` is
+    ``model`` is a graph, a path to an ONNX file or to one of TASO's text format (``.model``), the bytes
+    of an ONNX file, or an ``onnx.ModelProto``; ``dims`` binds its symbolic dimensions. ``rules`` names a
+    rule set, gives rules, or is the path of a file of TASO's or Tensat's rules, of which the sound ones
+    are used; ``cost`` names a cost model (``"analytic"``, ``"cpu"``), gives one, or is the path of a
+    recorded table; ``extractor`` is
     ``"exact"``, ``"dag"`` or ``"tree"``. ``e_nodes``, ``seconds``, ``iterations`` and ``k_multi``
     bound the saturation (:class:`~workbench.saturation.Limits`; ``settle=0`` runs multi-pattern rules
     first, as Tensat does). Ctrl-C ends the saturation and goes on with what is there.

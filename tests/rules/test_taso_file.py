@@ -1,14 +1,8 @@
-import os
-from pathlib import Path
-
 import pytest
 
 from workbench.rules import RuleSyntaxError, format_rule, load_rules, parse_rule
 from workbench.rules.taso_file import load_taso, messages, read_taso
 from workbench.verification.refute import search
-
-FOLDER = Path(os.environ.get("WORKBENCH_SHARED", Path(__file__).parents[3] / "shared"))
-PUBLISHED = FOLDER / "data" / "taso" / "graph_subst.pb"
 
 CONV2D, MAXPOOL, RELU, CONCAT, SPLIT, TRANSPOSE, ADD, MATMUL, MUL, ENLARGE = (
     3,
@@ -236,19 +230,22 @@ def test_operands_that_are_shared_over_and_over(write):
 
 
 @pytest.fixture(scope="module")
-def published():
-    if not PUBLISHED.is_file():
-        pytest.skip("TASO's substitutions are not here (set WORKBENCH_SHARED)")
-    return load_taso(PUBLISHED)
+def substitutions(shared_data):
+    return shared_data / "taso" / "graph_subst.pb"
+
+
+@pytest.fixture(scope="module")
+def published(substitutions):
+    return load_taso(substitutions)
 
 
 @pytest.mark.shared
-def test_every_published_rule_loads(published):
+def test_every_published_rule_loads(published, substitutions):
     assert len(published) == 133
     assert [int(r.name.removeprefix("taso-")) for r in published.multi] == [
         *(9, 63, 65, 70, 77, 79, 81, 95, 116, 118, 120, 127, 129)
     ]
-    assert len(load_rules(PUBLISHED)) == 133
+    assert len(load_rules(substitutions)) == 133
     for law in published:
         (again,) = parse_rule(format_rule(law))
         assert (again.name, again.sources, again.targets, again.conditions, again.provenance) == (

@@ -1,6 +1,3 @@
-import os
-from pathlib import Path
-
 import pytest
 
 from workbench.rules import RuleSyntaxError, format_rule, load_rules, parse_rule
@@ -12,9 +9,6 @@ from workbench.rules.tensat_file import (
     tensat_rules,
 )
 from workbench.verification.refute import search
-
-FOLDER = Path(os.environ.get("WORKBENCH_SHARED", Path(__file__).parents[3] / "shared"))
-PUBLISHED = FOLDER / "data" / "tensat"
 
 
 @pytest.fixture
@@ -279,10 +273,8 @@ def reads_back(rules):
 
 
 @pytest.fixture(scope="module")
-def published():
-    if not PUBLISHED.is_dir():
-        pytest.skip("Tensat's rules are not here (set WORKBENCH_SHARED)")
-    return PUBLISHED
+def published(shared_data):
+    return shared_data / "tensat"
 
 
 @pytest.mark.shared

@@ -1,4 +1,7 @@
-"""Inception-v3 as Tensat published it: batch 1, convolutions with relu, mostly binary concats."""
+"""Inception-v3 as Tensat reads its published file: batch 1, convolutions with relu, mostly binary concats.
+
+The file also gives a relu to the average pools of stride 1, which Tensat's reader leaves out.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,10 @@ class _Inception:
         return conv(self.b, x, channels, kernel, stride, padding, act="relu")
 
     def join(self, *parts: int) -> int:
-        """Join parts two at a time from the left."""
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = self.b.op("concat", whole, part, axis=-3)
-        return whole
+        """Join two parts, or four in pairs, as the published file does."""
+        if len(parts) == 4:
+            parts = (self.join(*parts[:2]), self.join(*parts[2:]))
+        return self.b.op("concat", *parts, axis=-3)
 
     def mean(self, x: int) -> int:
         return pool(self.b, x, "avgpool", 3, 1)
@@ -48,7 +50,7 @@ class _Inception:
         x = self.block_d(x)
         x = self.block_e(self.block_e(x))
         size = b.type(x).shape[2]
-        return b.graph({"y": pool(b, x, "avgpool", size, size, "VALID")})
+        return b.graph({"y": pool(b, x, "avgpool", size, 1, "VALID")})
 
     def block_a(self, x: int, features: int) -> int:
         one = self.conv(x, 64)
@@ -59,7 +61,7 @@ class _Inception:
     def block_b(self, x: int) -> int:
         three = self.conv(x, 384, (3, 3), 2, "VALID")
         double = self.conv(self.conv(self.conv(x, 64), 96, (3, 3)), 96, (3, 3), 2, "VALID")
-        return self.join(three, double, pool(self.b, x, "avgpool", 3, 2, "VALID"))
+        return self.join(pool(self.b, x, "avgpool", 3, 2, "VALID"), self.join(three, double))
 
     def block_c(self, x: int, c: int) -> int:
         one = self.conv(x, 192)

@@ -21,9 +21,9 @@ def cost(
     """Price a model by operator and by node."""
     check_input(model)
     from workbench.costs.table import cost_table
-    from workbench.frontends import load_onnx
+    from workbench.frontends import load_model
 
-    table = cost_table(load_onnx(model, dims=dimensions(dim)), cost)
+    table = cost_table(load_model(model, dims=dimensions(dim)), cost)
     if json:
         typer.echo(to_json(table.summary()), nl=False)
         return

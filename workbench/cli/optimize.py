@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 def optimize(
     model: ModelArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the optimised model here.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the optimised model here: ONNX, or TASO's text as file.model.",
+        ),
     ] = None,
     rules: Annotated[
         str, typer.Option(metavar="NAME", help="Rule set, a file.rules, or a file of TASO's or Tensat's.")
@@ -94,6 +100,7 @@ def run_optimize(
     for place in places:
         check_writable(place)
 
+    from workbench.frontends.model_file import is_taso_model
     from workbench.pipeline import optimize as run
     from workbench.summary import summary_rows
 
@@ -105,7 +112,8 @@ def run_optimize(
             if output is not None:
                 progress("export")
                 writing(lambda: result.save(output))
-                written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
+                lacking = ", the format has no data of weights" if is_taso_model(output) else ""
+                written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB{lacking})")
             if time > 0:
                 progress("timing")
                 timing = timed(model, result, time, bound=bool(settings.get("dims")))
@@ -142,10 +150,11 @@ def timed(model: Path, result: Optimized, seconds: float, *, bound: bool) -> Tim
     """Time the original against the result in ONNX Runtime."""
     import onnx
 
+    from workbench.frontends.model_file import is_taso_model
     from workbench.timing import compare
 
-    # A model with dimensions left open is timed as it was bound.
-    before = result.original if bound else onnx.load(str(model))
+    # A model with dimensions left open is timed as it was bound, another format's as ONNX.
+    before = result.original if bound or is_taso_model(model) else onnx.load(str(model))
     return compare(before, result.graph, seconds=seconds)
 
 

@@ -19,7 +19,9 @@ class Extractor(enum.StrEnum):
     exact = "exact"
 
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.", show_default=False)]
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="ONNX file, or a file.model of TASO's.", show_default=False)
+]
 CostOption = Annotated[
     str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
 ]

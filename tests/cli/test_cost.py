@@ -1,0 +1,17 @@
+"""``workbench cost``: prices that add up."""
+
+import json
+
+import pytest
+
+
+def test_costs_add_up(run, model):
+    code, out, _ = run("cost", model)
+    assert code == 0
+    assert "analytic" in out
+    table = json.loads(run("cost", model, "--json")[1])
+    assert table["total"] > 0
+    for key in ("operators", "nodes"):
+        assert sum(r["cost"] for r in table[key]) == pytest.approx(table["total"])
+        assert sum(r["share"] for r in table[key]) == pytest.approx(1.0)
+    assert {r["operator"]: r["nodes"] for r in table["operators"]} == {"matmul": 2, "add": 1}

@@ -1,0 +1,67 @@
+"""``workbench extract``: the cheapest term of an e-graph from a file."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def egraph(tmp_path):
+    """Two parts of one merged operator: dear once, cheap where it is shared; and a way in a circle."""
+    nodes = {
+        "root": ("0", ["a", "b"], 1.0), "a": ("1", [], 6.0), "b": ("2", [], 6.0),
+        "a-part": ("1", ["both"], 0.5), "b-part": ("2", ["both"], 0.5), "both": ("3", [], 9.0),
+        "both-again": ("3", ["a"], 0.1),
+    }  # fmt: skip
+    data = {
+        "nodes": {n: {"op": n, "eclass": c, "children": k, "cost": p} for n, (c, k, p) in nodes.items()},
+        "root_eclasses": ["0"],
+    }
+    path = tmp_path / "egraph.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("method", "cost", "status"),
+    [("tree", 13, "greedy"), ("exact", 7.6, "optimal"), ("auto", 7.6, "optimal"), ("tensat", 7.6, "optimal")],
+)
+def test_extract_prints_and_writes_what_it_found(run, egraph, tmp_path, method, cost, status):
+    code, out, _ = run("extract", egraph, "--method", method, "--json", tmp_path / "o.json", "-q")
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert code == 0
+    assert status in out
+    assert found["status"] == status
+    assert found["bound"] <= found["cost"] + 1e-9
+    taken = {"root": 1.0, "a": 6.0, "b": 6.0, "a-part": 0.5, "b-part": 0.5, "both": 9.0, "both-again": 0.1}
+    assert sum(taken[n] for n in found["choice"].values()) == pytest.approx(found["cost"])
+    assert found["choice"]["0"] == "root"
+    assert {"gap", "seconds", "method", "trace"} <= set(found)
+
+
+def test_extract_never_goes_round_in_a_circle(run, egraph, tmp_path):
+    code, _, _ = run("extract", egraph, "--method", "exact", "--json", tmp_path / "o.json", "--trace", "-q")
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert code == 0
+    assert found["cost"] == pytest.approx(7.6)
+    assert found["choice"] == {"0": "root", "1": "a", "2": "b-part", "3": "both-again"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["nodes"]["root"].update(children=["nothing"]), "nothing"),
+        (lambda d: d.update(root_eclasses=["7"]), "7"),
+        (lambda d: d.update(root_eclasses=[]), "root"),
+        (lambda d: d["nodes"]["a"].update(cost=-1), "costs are 0 or more"),
+        (lambda d: d["nodes"]["a"].update(cost="dear"), "cost"),
+        (lambda d: d["nodes"]["root"].update(children=["root"]), "no finite term"),
+    ],
+)
+def test_extract_of_a_broken_file_says_what_is_wrong(run, egraph, change, message):
+    data = json.loads(egraph.read_text())
+    change(data)
+    egraph.write_text(json.dumps(data))
+    code, out, err = run("extract", egraph, "-q")
+    assert (code, out) == (2, "")
+    assert message in err

@@ -1,0 +1,65 @@
+"""The command line as a whole: help, usage, files that are none, a reader that goes away."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def test_help_names_the_commands_and_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom workbench import cli\n"
+        "try:\n    cli.app(['--help'], prog_name='workbench')\nexcept SystemExit as e:\n"
+        "    assert e.code == 0\n"
+        "heavy = {'onnx', 'onnxruntime', 'numpy', 'pandas', 'matplotlib', 'egglog', 'highspy', 'torch'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.strip().splitlines()
+    assert loaded == "[]"
+    for command in ("optimize", "rules", "cost", "bench", "demo"):
+        assert any(line.split()[:1] == [command] for line in text)
+    assert "Exit codes" in done.stdout
+
+
+def test_version(run):
+    code, out, _ = run("--version")
+    assert (code, out) == (0, "workbench 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["optimise"],
+        ["optimize"],
+        ["optimize", "m.onnx", "--extractor", "best"],
+        ["optimize", "m.onnx", "--e-nodes", "0"],
+        ["optimize", "m.onnx", "--e-nodes", "many"],
+        ["optimize", "m.onnx", "--seconds", "0"],
+        ["optimize", "m.onnx", "--iterations", "0"],
+        ["cost", "m.onnx", "--top", "0"],
+    ],
+)
+def test_wrong_usage_is_2(run, arguments):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.strip()
+
+
+@pytest.mark.parametrize("command", ["optimize", "cost"])
+def test_a_missing_file_and_a_folder_are_named(run, tmp_path, command):
+    assert run(command, tmp_path / "no.onnx")[::2] == (
+        2,
+        f"workbench: there is no file {tmp_path / 'no.onnx'}\n",
+    )
+    code, _, err = run(command, tmp_path)
+    assert code == 2
+    assert "is a folder" in err
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    pipe = f"{sys.executable} -m workbench.cli rules --set all | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("rule")
+    assert done.stderr == ""

@@ -1,0 +1,86 @@
+"""``workbench run``: a study once, again, in part, interrupted."""
+
+from tests.experiments.studies import write_study
+
+
+def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
+    study = write_study(tmp_path, methods="tree, exact")
+    code, out, err = run("run", study, "--results", tmp_path / "results")
+    assert code == 0, err
+    assert "4 of 4 runs done now" in out
+    assert "[4/4] graphs/shared:exact: cost 4.5, bound 4.5, optimal" in err
+    folder = tmp_path / "results" / "tiny"
+    assert sorted(p.name for p in folder.iterdir()) == ["runs", "table.csv", "table.md"]
+    assert len(list((folder / "runs").iterdir())) == 4
+    assert str(folder / "table.md") in out
+    code, out, err = run("run", study, "--results", tmp_path / "results")
+    assert (code, err) == (0, "")
+    assert out.startswith("nothing to do: 4 runs are done")
+    code, out, _ = run("run", study, "--results", tmp_path / "results", "--only", "*:tree", "--force", "-q")
+    assert code == 0
+    assert "2 of 2 runs done now" in out
+
+
+def test_a_dry_run_lists_the_runs_and_does_none(run, tmp_path):
+    study, results = write_study(tmp_path), tmp_path / "results"
+    assert run("run", study, "--results", results, "--only", "graphs/cycle:dag", "-q")[0] == 0
+    before = sorted(results.rglob("*"))
+    code, out, _ = run("run", study, "--results", results, "--dry-run")
+    assert code == 0
+    lines = [line.split()[:4] for line in out.splitlines()]
+    assert lines[0] == ["run", "seconds", "state", "folder"]
+    assert lines[2][:3] == ["graphs/cycle:dag", "20", "done"]
+    assert sum(line[2:4] == ["to", "do"] for line in lines) == 5
+    assert sorted(results.rglob("*")) == before
+
+
+def test_a_run_that_fails_is_1_and_named(run, tmp_path):
+    study = write_study(tmp_path, methods="tree")
+    (tmp_path / "graphs" / "cycle.json").write_text("{}")
+    for line in ("1 of 2", "nothing to do"):
+        code, out, err = run("run", study, "--results", tmp_path / "results", "-j", 2)
+        assert code == 1
+        assert line.replace("1 of 2", "2 of 2") in out
+        assert "1 failed: graphs/cycle:tree; --force does them again" in err
+
+
+def test_a_wrong_study_is_2(run, tmp_path):
+    study = write_study(tmp_path, more="secnds: 3\n")
+    code, _, err = run("run", study, "--results", tmp_path / "results")
+    assert (code, err) == (2, "workbench: tiny.yaml: unknown key 'secnds'; did you mean seconds?\n")
+    assert run("run", tmp_path / "none.yaml")[0] == 2
+    write_study(tmp_path)
+    code, _, err = run("run", study, "--results", tmp_path / "results", "--only", "exakt")
+    assert code == 2
+    assert "no run fits 'exakt'" in err
+
+
+def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
+    study = write_study(tmp_path)
+    (tmp_path / "results").write_text("a file")
+    code, _, err = run("run", study, "--results", tmp_path / "results")
+    assert code == 3
+    assert err.startswith("workbench: cannot write: ")
+
+
+def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
+    from workbench.experiments import extraction_study
+
+    save, kept = extraction_study.save_record, []
+
+    def interrupted(folder, record, trace=None):
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        kept.append(record["name"])
+        save(folder, record, trace)
+
+    monkeypatch.setattr(extraction_study, "save_record", interrupted)
+    study, results = write_study(tmp_path), tmp_path / "results"
+    code, _, err = run("run", study, "--results", results)
+    assert code == 130
+    assert "interrupted: 2 runs are kept, 4 are left; run it again to go on" in err
+    assert "- graphs/shared: tree, dag, exact" in (results / "tiny" / "table.md").read_text()
+    monkeypatch.undo()
+    code, out, _ = run("run", study, "--results", results, "-q")
+    assert code == 0
+    assert "4 of 6 runs done now" in out

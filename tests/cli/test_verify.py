@@ -1,0 +1,75 @@
+"""``workbench verify``: verdicts on every rule of a file, and where a file is wrong."""
+
+import json
+import re
+
+import pytest
+
+LAWS = """\
+square: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))
+twice: relu(relu(x)) => relu(x)
+"""
+
+
+@pytest.fixture
+def laws(tmp_path):
+    path = tmp_path / "own.rules"
+    path.write_text(LAWS)
+    return path
+
+
+def test_verify_decides_every_rule_and_says_that_one_is_refuted(run, laws, tmp_path):
+    code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--one-by-one", "-j", 1, "--quiet")
+    assert code == 1
+    assert "2 rules: 1 proved, 1 refuted" in out
+    assert re.search(r"in the e-graph: batch \d+\.\d\d s, one by one \d+\.\d\d s, ratio", out)
+    records = json.loads((tmp_path / "out.json").read_text())
+    assert [(r["rule"], r["name"], r["verdict"]) for r in records] == [
+        (0, "square", "refuted"),
+        (1, "twice", "proved"),
+    ]
+    assert all(r["seconds"] >= 0 and r["evidence"] for r in records)
+
+
+def test_verify_of_sound_rules_is_0_and_shows_one(run, laws):
+    laws.write_text(LAWS.splitlines()[1])
+    code, out, _ = run("verify", laws, "--show", "twice", "--quiet")
+    assert code == 0
+    assert "relu(relu(x))\n  = relu(x)   [relu-of-relu]" in out
+
+
+def test_verify_goes_on_after_what_is_no_rule_and_names_the_line(run, laws):
+    laws.write_text("free: relu(x) => add(x, y)\nodd: matmul(x) => x\nnone: frob(x) => x\n" + LAWS)
+    code, out, _ = run("verify", laws, "--quiet")
+    assert code == 1
+    assert "3 rejected" in out
+    assert [f"line {n}" in out for n in (1, 2, 3, 4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "shown", "said"),
+    [
+        (b"", 2, "", "workbench: {}: the file is empty\n"),
+        (
+            b"\x0a\x05\x0a\x03\x08",
+            2,
+            "",
+            "workbench: {}, byte 0: the file ends 2 bytes before the rule does\n",
+        ),
+        (b"\xff\xfe\x00", 2, "", "workbench: {}, byte 0: expected a rule, found 0xff\n"),
+        # What is text is read to the end: the line is rejected, and rules after it would be decided.
+        (b"relu(x) =", 0, "{}, line 1: expected 'name: lhs => rhs', found 'relu(x) ='", ""),
+    ],
+)
+def test_verify_of_a_broken_file_says_where(run, laws, data, code, shown, said):
+    laws.write_bytes(data)
+    ended, out, err = run("verify", laws, "--quiet")
+    assert (ended, err) == (code, said.format(laws.name))
+    assert shown.format(laws.name) in out
+    assert bool(out) == (code == 0)
+
+
+def test_verify_names_a_rule_that_is_not_there(run, laws):
+    code, _, err = run("verify", laws, "--show", "thrice", "--quiet")
+    assert code == 2
+    assert "'thrice'" in err

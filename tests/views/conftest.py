@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.views.browser import chromium
+from tests.browser import chromium
 
 
 @pytest.fixture(scope="session")

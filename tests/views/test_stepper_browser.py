@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.views.browser import needs_browser, show
+from tests.browser import needs_browser, show
 from workbench.trace import RuleStep, Step, Trace
 from workbench.views import stepper_data
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import workbench
-from tests.views.browser import needs_browser, show
+from tests.browser import needs_browser, show
 from workbench.views.compare import comparison_data
 from workbench.views.egraphs import Known, egraph_data
 

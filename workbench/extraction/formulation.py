@@ -24,7 +24,8 @@ def pulp_problem(egraph: EGraph, costs: np.ndarray) -> Any:
     is feasible. Variable ``x_7`` takes e-node 7, ``y_3`` builds e-class 3, ``t_3`` is its number.
     E-classes with a term that costs nothing are left out: taking it is always best.
 
-    Raise :class:`~workbench.extraction.problem.NoExtraction` as :class:`Extraction` does.
+    Raise :class:`~workbench.extraction.problem.NoExtraction` for costs that cannot be used, and for a root
+    without a finite term.
 
     >>> model = pulp_problem(egraph, costs)     # doctest: +SKIP
     >>> print(model); model.writeLP("model.lp") # doctest: +SKIP

@@ -157,6 +157,19 @@ def test_an_interrupt_keeps_the_best_and_the_bound(monkeypatch):
     assert solution.bound > 0
 
 
+def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
+    egraph, costs = shuffled()
+    run = Extraction(egraph, costs, "filtered")
+
+    def interrupt(step):
+        if step.note == "exact":
+            raise KeyboardInterrupt
+
+    solution = run.run(interrupt)
+    assert "interrupted" in solution.notes
+    assert solution.scope == "cycle-free part"
+
+
 def test_auto_stops_when_nothing_moves(monkeypatch):
     monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "IDLE", 0.5)
     egraph, costs = shuffled()

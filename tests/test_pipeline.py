@@ -59,6 +59,14 @@ def test_one_call_does_the_whole_way(tmp_path):
     assert again.output_types == result.original.output_types
 
 
+def test_the_memory_limit_of_solvers_is_passed_on():
+    enough = workbench.optimize(shared_products(), extractor="tensat", extraction_seconds=30)
+    assert enough.solution.method == "tensat"
+    little = workbench.optimize(shared_products(), extractor="tensat", extraction_memory=100 << 20)
+    assert little.solution.method == "tree"
+    assert little.solution.notes[0].startswith("tensat ")
+
+
 def test_two_runs_are_the_same():
     first, second = (workbench.optimize(benchmark("nasrnn", hidden=16, length=2)) for _ in range(2))
     assert first.graph.structural_hash() == second.graph.structural_hash()

@@ -6,11 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
 from workbench.extraction import EGraph, Solution
+from workbench.extraction.race import MEMORY
 from workbench.face import Face
 from workbench.graph import Graph
 from workbench.rules import RuleSet
@@ -186,6 +188,7 @@ def optimize(
     k_multi: int = 1,
     settle: int = 4,
     extraction_seconds: float | None = None,
+    extraction_memory: int = MEMORY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     certify: bool = True,
@@ -201,7 +204,9 @@ def optimize(
     recorded table; ``extractor`` is
     ``"exact"``, ``"dag"`` or ``"tree"``. ``e_nodes``, ``seconds``, ``iterations`` and ``k_multi``
     bound the saturation (:class:`~workbench.saturation.Limits`; ``settle=0`` runs multi-pattern rules
-    first, as Tensat does). Ctrl-C ends the saturation and goes on with what is there.
+    first, as Tensat does), ``extraction_seconds`` (``seconds`` unless given) and ``extraction_memory``,
+    in bytes for each solver's process, the extraction. Ctrl-C ends the saturation and goes on with what
+    is there.
     """
     from workbench.extraction.exact import load_solver
     from workbench.extraction.extract import extract
@@ -214,6 +219,7 @@ def optimize(
             progress(stage, detail)
 
     limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
+    cheapest = partial(extract, method=extractor, memory=extraction_memory)
     clock = _Clock()
     chosen = _rules(rules)
     set_name, chosen_rules = chosen.name, chosen.rules
@@ -241,7 +247,7 @@ def optimize(
     tell("extraction")
     left = seconds if extraction_seconds is None else extraction_seconds
     with clock("extraction"):
-        solution = extract(egraph, costs, extractor, seconds=left)
+        solution = cheapest(egraph, costs, seconds=left)
     # A measured model estimates what it had no time for; what the solution uses is then measured.
     measure = getattr(cost_model, "measure", None)
     for _ in range(8):
@@ -252,7 +258,7 @@ def optimize(
             before = float(node_costs(graph, cost_model).sum())
         tell("extraction")
         with clock("extraction"):
-            solution = extract(egraph, costs, extractor, seconds=left)
+            solution = cheapest(egraph, costs, seconds=left)
     with clock("history"):
         if len(egraph) <= HISTORY_E_NODES:
             steps = [step.index for step in saturation.trace]
@@ -273,7 +279,7 @@ def optimize(
             )
         if not certificate.passed:
             tell("blame")
-            offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, extractor, seed)
+            offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, cheapest, seed)
             result, after, made_by = graph, before, ()
     saturation.trace.meta |= {
         "cost_source": cost_model.source,
@@ -363,11 +369,10 @@ def _blame(
     rules: Sequence[Rule],
     limits: Any,
     cost_model: CostModel,
-    extractor: str,
+    cheapest: Callable[..., Solution],
     seed: int,
 ) -> tuple[str, ...]:
     """Find the rules without which the result is right, by repeating the run with fewer of them."""
-    from workbench.extraction.extract import extract
     from workbench.extraction.rebuild import rebuild
     from workbench.saturation import Saturation
     from workbench.verification.blame import find_offending
@@ -377,7 +382,7 @@ def _blame(
         with Saturation(graph, kept, limits, keep=0) as run:
             run.run()
             smaller = run.egraph()
-        solution = extract(smaller, price_egraph(smaller, cost_model), extractor, seconds=30.0)
+        solution = cheapest(smaller, price_egraph(smaller, cost_model), seconds=30.0)
         return rebuild(graph, smaller, solution.choice)
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.

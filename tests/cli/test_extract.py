@@ -47,6 +47,17 @@ def test_extract_never_goes_round_in_a_circle(run, egraph, tmp_path):
     assert found["choice"] == {"0": "root", "1": "a", "2": "b-part", "3": "both-again"}
 
 
+def test_extract_says_that_a_program_of_tensats_found_nothing(run, egraph, tmp_path):
+    where = tmp_path / "o.json"
+    arguments = ("--method", "tensat", "--memory", "0.1", "--trace", "--json", where, "-q")
+    code, out, _ = run("extract", egraph, *arguments)
+    assert code == 0
+    found = json.loads(where.read_text())
+    assert (found["cost"], found["found_by"], found["status"]) == (13, "tree", "greedy")
+    assert "note: tensat " in out
+    assert "note: nothing found: this is the tree selection" in out
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

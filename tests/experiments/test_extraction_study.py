@@ -1,6 +1,7 @@
 """The extraction study on tiny e-graphs: records, resuming, failures as rows, tables."""
 
 import os
+import pickle
 import signal
 import time
 from pathlib import Path
@@ -194,15 +195,16 @@ def test_tensats_programs_run_by_themselves(plan_of, method):
 
 
 def test_a_program_that_finds_nothing_in_time_says_so(tmp_path, plan_of):
-    from workbench.experiments.tensat_alone import extract_alone
     from workbench.extraction import load_json
 
     plan_of()
-    egraph, costs = load_json(tmp_path / "graphs" / "shared.json")
-    solution, trace, notes = extract_alone(egraph, costs, "tensat", 0.001)
-    assert solution is None
-    assert trace.steps[-1].cost is None
-    assert "time limit" in notes
+    file = tmp_path / "shared.pickle"
+    file.write_bytes(pickle.dumps(load_json(tmp_path / "graphs" / "shared.json")))
+    figures = extraction_study.extract_one((file, "tensat", 0.001))
+    assert figures["status"] == "nothing found"
+    assert figures["notes"] == ("time limit",)
+    assert figures["bound"] >= 0.0
+    assert not {"cost", "gap", "scope", "found_by"} & set(figures)
 
 
 # -- tables -------------------------------------------------------------------------------------------

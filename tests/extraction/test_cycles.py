@@ -1,9 +1,9 @@
 import numpy as np
 
-from workbench.extraction.cycles import break_cycles, components
+from workbench.extraction.cycles import break_cycles, components, cyclic
 from workbench.extraction.problem import make_problem, tree_costs
 
-from .egraphs import brute_force, random_egraph
+from .egraphs import brute_force, egraph_of, problem_of, random_egraph
 
 
 def test_cycles_are_broken_completely_and_the_kept_stays():
@@ -22,3 +22,13 @@ def test_cycles_are_broken_completely_and_the_kept_stays():
         needed = {choice[c] for c in set(free.eclass)}
         assert needed <= set(free.nodes)
         assert np.isfinite(best[egraph.roots[0]])
+
+
+def test_e_classes_on_cycles_are_told_with_the_size_of_their_component():
+    # 1, 2 and 3 read each other in a ring, 4 and 5 each other; 0 and 6 are on no cycle.
+    rings = [(1, [2]), (2, [3]), (3, [1]), (4, [5]), (5, [4])]
+    nodes = [(0, [1, 4, 6]), *rings, *((c, []) for c in range(1, 7))]
+    problem = problem_of(egraph_of(nodes), np.ones(len(nodes)))
+    assert cyclic(problem, components(problem)) == {1: 3, 2: 3, 3: 3, 4: 2, 5: 2}
+    straight = problem_of(egraph_of([(0, [1]), (1, [])]), np.ones(2))
+    assert cyclic(straight, components(straight)) == {}

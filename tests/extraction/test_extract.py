@@ -133,6 +133,15 @@ def test_killing_the_solvers_gives_the_greedy_answer_or_better_and_says_so(monke
 listen = Race._listen
 
 
+def test_the_memory_limit_reaches_the_solvers():
+    egraph, costs = shuffled()
+    solution = extract(egraph, costs, seconds=60.0, memory=150 << 20)
+    assert solution.status is Status.GREEDY
+    assert len(solution.notes) == 2
+    assert all(note.startswith(("highs ", "cp-sat:2 ")) for note in solution.notes)
+    assert solution.cost <= extract(egraph, costs, "dag").cost
+
+
 def test_an_interrupt_keeps_the_best_and_the_bound(monkeypatch):
     egraph, costs = shuffled()
 
@@ -146,6 +155,19 @@ def test_an_interrupt_keeps_the_best_and_the_bound(monkeypatch):
     assert "interrupted" in solution.notes
     assert is_acyclic(egraph, solution.choice)
     assert solution.bound > 0
+
+
+def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
+    egraph, costs = shuffled()
+    run = Extraction(egraph, costs, "filtered")
+
+    def interrupt(step):
+        if step.note == "exact":
+            raise KeyboardInterrupt
+
+    solution = run.run(interrupt)
+    assert "interrupted" in solution.notes
+    assert solution.scope == "cycle-free part"
 
 
 def test_auto_stops_when_nothing_moves(monkeypatch):
@@ -213,8 +235,10 @@ def test_unknown_method_and_limit():
     egraph, costs = shared()
     with pytest.raises(ValueError, match="tree"):
         extract(egraph, costs, "magic")
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(ValueError, match="time limit is positive"):
         extract(egraph, costs, seconds=0)
+    with pytest.raises(ValueError, match="memory limit is a positive number of bytes, not 0"):
+        extract(egraph, costs, memory=0)
 
 
 def test_everything_free():

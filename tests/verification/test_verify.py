@@ -137,10 +137,24 @@ def test_a_time_limit_says_so():
 
 
 def test_too_few_instances_are_unknown():
-    rare = parse_rules("rare: relu(neg(x)) => neg(neg(relu(neg(x)))) where dim(x, -1) = 97, rank(x) = 0")
-    verification = Verification(rare)
+    # Extents of 7 are not among those that are drawn, and a product is solved for by drawing alone.
+    law = "relu(neg(x)) => neg(neg(relu(neg(x))))"
+    rare = parse_rules(f"rare: {law} where dim(x, -1) * dim(x, -2) = 49")
+    verification = Verification(rare, effort=Effort(draws=40))
     verification.run()
-    assert verification.verdicts[0].verdict in ("rejected", "unknown")
+    (verdict,) = verification.verdicts
+    assert verdict.verdict == "unknown"
+    assert verdict.evidence["draws"] == 0
+    assert "0 instances met" in verdict.reason()
+
+
+def test_conditions_that_contradict_each_other_are_rejected():
+    none = parse_rules("none: relu(neg(x)) => neg(neg(relu(neg(x)))) where dim(x, -1) = 97, rank(x) = 0")
+    verification = Verification(none)
+    verification.run()
+    (verdict,) = verification.verdicts
+    assert verdict.verdict == "rejected"
+    assert "no type in common: a requirement is false" in verdict.reason()
 
 
 def test_broadcasting_is_told_apart():

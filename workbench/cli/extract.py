@@ -47,6 +47,10 @@ def extract(
         ),
     ] = Method.auto,
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 60.0,
+    memory: Annotated[
+        float,
+        typer.Option(min=0.1, max=65_536, metavar="GIB", help="GiB that each solver's process may use."),
+    ] = 6.0,
     json: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the figures and the chosen e-nodes as JSON.")
     ] = None,
@@ -62,18 +66,18 @@ def extract(
     began = time.perf_counter()
     egraph, costs = load_json(file)
     left = max(0.05 * seconds, seconds - (time.perf_counter() - began))
-    run = Extraction(egraph, costs, method.value, seconds=left)
+    run = Extraction(egraph, costs, method.value, seconds=left, memory=int(memory * 2**30))
     with Progress(file.name, quiet=quiet) as progress:
         solution = run.run(
             lambda step: progress(
-                "extraction", f"{step.note}: cost {step.cost:.6g}, bound {step.bound or 0.0:.6g}"
+                "extraction", f"{step.note}: cost {_figure(step.cost, 'g')}, bound {_figure(step.bound, 'g')}"
             )
         )
     if json is not None:
         text = to_json(figures(egraph, run, solution))
         writing(lambda: write_atomic(json, text))
     if trace:
-        rows = [(f"{s.seconds:.3f}", f"{s.cost:.6f}", f"{s.bound or 0.0:.6f}", s.note) for s in run.trace]
+        rows = [(f"{s.seconds:.3f}", _figure(s.cost), _figure(s.bound), s.note) for s in run.trace]
         show_table(("seconds", "cost", "bound", "step"), rows, right=[0, 1, 2])
     show_table(
         ("cost", "bound", "gap", "status", "seconds", "method"),
@@ -93,6 +97,10 @@ def extract(
         typer.echo(f"note: {note}")
     if "interrupted" in solution.notes:
         stop(INTERRUPTED, "interrupted: the best so far is given")
+
+
+def _figure(value: float | None, kind: str = "f") -> str:
+    return "–" if value is None else format(value, f".6{kind}")
 
 
 def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, Any]:

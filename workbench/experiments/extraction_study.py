@@ -305,24 +305,19 @@ def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
 
 def extract_one(argument: tuple[Path, str, float]) -> dict[str, Any]:
     """Extract once from the e-graph in a file and return the figures with the trace."""
-    from workbench.experiments.tensat_alone import extract_alone
     from workbench.extraction import Extraction
+    from workbench.extraction.extract import NOTHING
 
     file, method, seconds = argument
     egraph, costs = pickle.loads(file.read_bytes())
-    if method.startswith("tensat"):
-        alone, trace, notes = extract_alone(egraph, costs, method, seconds)
-        if alone is None:
-            return {
-                "status": "nothing found",
-                "bound": _finite(trace.steps[-1].bound or 0.0),
-                "seconds": round(sum(step.seconds for step in trace), 4),
-                "notes": notes,
-                "trace": trace,
-            }
-        return _figures(alone, trace)
     run = Extraction(egraph, costs, method, seconds=seconds)
-    return _figures(run.run(), run.trace)
+    figures = _figures(run.run(), run.trace)
+    if NOTHING in figures["notes"]:
+        # What stands in for it is no result of the method's.
+        notes = tuple(note for note in figures["notes"] if note != NOTHING)
+        kept = {name: figures[name] for name in ("bound", "seconds", "trace")}
+        return {"status": "nothing found", "notes": notes, **kept}
+    return figures
 
 
 def _figures(solution: Solution, trace: Trace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from workbench.extraction.cycles import components
+from workbench.extraction.cycles import components, cyclic
 from workbench.extraction.loops import pair_formulas, unfounded
 from workbench.extraction.must import Must
 from workbench.extraction.problem import Problem
@@ -139,12 +139,7 @@ def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> 
             for i in formula.taken:
                 model.add_bool_or([x[i].negated(), *by])
     component = components(problem)
-    sizes: dict[int, int] = {}
-    for c in members:
-        sizes[component[c]] = sizes.get(component[c], 0) + 1
-    order = {
-        c: model.new_int_var(0, sizes[component[c]] - 1, f"t{c}") for c in members if sizes[component[c]] > 1
-    }
+    order = {c: model.new_int_var(0, size - 1, f"t{c}") for c, size in cyclic(problem, component).items()}
     for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
         for d in row:
             if c in order and component[c] == component[d]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
@@ -28,6 +29,16 @@ def components(problem: Problem) -> list[int]:
     columns = [d for row in problem.children for d in row]
     graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(n, n))
     return connected_components(graph, directed=True, connection="strong")[1].tolist()
+
+
+def cyclic(problem: Problem, component: Sequence[int]) -> dict[int, int]:
+    """Return the e-classes on cycles, each with the number of those in its strongly connected component.
+
+    ``component`` is what :func:`components` returned. The order is that of :meth:`Problem.members`.
+    """
+    members = dict.fromkeys(problem.eclass)
+    sizes = Counter(component[c] for c in members)
+    return {c: sizes[component[c]] for c in members if sizes[component[c]] > 1}
 
 
 def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> CycleFree:

@@ -19,7 +19,7 @@ from workbench.extraction.highs import QUICK, solve_highs
 from workbench.extraction.loops import unfounded
 from workbench.extraction.must import Must, lower_bound, must_sets
 from workbench.extraction.problem import Problem
-from workbench.extraction.race import Patience, Race
+from workbench.extraction.race import MEMORY, Patience, Race
 from workbench.extraction.solving import Job, Solved, met, selection_cost
 
 #: Parts with at most this many selections are tried out.
@@ -57,21 +57,22 @@ def solve(
     *,
     solver: str = "portfolio",
     patience: Patience | None = None,
+    memory: int = MEMORY,
 ) -> Iterator[Exact]:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
     Yields what is known at every improvement, the outcome last. ``incumbent`` maps e-classes to
-    e-nodes. Ctrl-C ends the solvers and is raised again.
+    e-nodes, ``solver`` is a name of :data:`SOLVERS`, each of whose processes may use ``memory`` bytes.
+    Ctrl-C ends the solvers and is raised again.
     """
     until = time.perf_counter() + seconds
-    alone = solver.startswith("tensat")  # a program to compare with, without any help of ours
-    parts = [problem] if alone else split(problem, until)
-    musts = [None if alone else must_sets(p, until) for p in parts]
+    parts = split(problem, until)
+    musts = [must_sets(p, until) for p in parts]
     if time.perf_counter() > until:
         yield Exact(None, 0.0, notes=("time limit",))
         return
     starts = [_start(p, incumbent, until) for p in parts]
-    bounds = [0.0 if alone else lower_bound(p, m) for p, m in zip(parts, musts, strict=True)]
+    bounds = [lower_bound(p, m) for p, m in zip(parts, musts, strict=True)]
     picks = list(starts)
     notes: list[str] = []
     proved = True
@@ -86,12 +87,10 @@ def solve(
             # The same problem: the candidates at the same places.
             chosen = set(found.picked.values())
             found = replace(found, picked={part.eclass[i]: i for i in chosen})
-        elif not alone:
+        else:
             found = _at_once(part, musts[k], picks[k], bounds[k], until, solver)
         if found is None:
-            race = Race(
-                Job(part, musts[k], picks[k], until - time.perf_counter()), SOLVERS.get(solver, (solver,))
-            )
+            race = Race(Job(part, musts[k], picks[k], until - time.perf_counter()), SOLVERS[solver], memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
                 yield Exact(_taken(parts, picks), math.fsum(bounds), cuts=cuts + race.cuts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -29,8 +29,10 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
+from workbench.extraction.race import MEMORY, Race
 from workbench.extraction.solution import Solution, Status
-from workbench.extraction.solving import met
+from workbench.extraction.solving import Job, met
+from workbench.extraction.tensat import ORDERS
 from workbench.stepwise import Stepwise
 from workbench.trace import RuleStep, Step, StopReason, Trace
 
@@ -44,12 +46,14 @@ METHODS: Final = {
     "highs": "as exact, with HiGHS alone",
     "cp-sat": "as exact, with CP-SAT alone",
     "filtered": "as exact on what is left when cycles are broken first, as Tensat does",
-    "tensat": "Tensat's formulation with real order variables in HiGHS",
-    "tensat-integer": "Tensat's formulation with integer order variables",
-    "tensat-filtered": "Tensat's formulation without order variables, cycles broken first",
+    "tensat": "Tensat's program by itself, with real order variables, in HiGHS",
+    "tensat-integer": "Tensat's program by itself, with integer order variables",
+    "tensat-filtered": "Tensat's program by itself, without order variables, cycles broken first",
 }
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
+#: The note of a run in which Tensat's program found nothing.
+NOTHING: Final = "nothing found: this is the tree selection"
 #: Shares of the time that greedy search, local search and presolve may take at most.
 GREEDY, LOCAL, PRESOLVE = 0.3, 0.1, 0.3
 #: Candidates from which local search pays before a solver is asked, and the seconds it may then take
@@ -72,26 +76,43 @@ class Extraction(Stepwise):
     with sharing; local search; reductions; then an exact method. Each selection is kept only if it is
     better, so the result is never worse than the start graph. ``solution`` is the best so far at any
     time, and stays when a solver is killed, runs out of time or memory, or is interrupted.
+
+    Tensat's programs run by themselves, as they did there: ``solution`` is None until one finds
+    something, and the tree selection, with a note, where none does.
+
+    ``costs`` has one entry per e-node, ``seconds`` bound the whole, and each solver's process may use
+    ``memory`` bytes. Raise ValueError for an unknown method or a limit that is not positive, NoExtraction
+    (a ValueError) for costs that cannot be used or a root without a finite term.
     """
 
     def __init__(
-        self, egraph: EGraph, costs: np.ndarray, method: str = "exact", *, seconds: float = 60.0
+        self,
+        egraph: EGraph,
+        costs: np.ndarray,
+        method: str = "exact",
+        *,
+        seconds: float = 60.0,
+        memory: int = MEMORY,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"the extraction method is one of {', '.join(METHODS)}, not {method!r}")
         if not seconds > 0:
             raise ValueError(f"the time limit is positive, not {seconds}")
+        if not memory > 0:
+            raise ValueError(f"the memory limit is a positive number of bytes, not {memory}")
         super().__init__()
         self.egraph = egraph
         self.costs = check_costs(egraph, costs)
         self.method = method
         self.seconds = seconds
+        self.memory = memory
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self.solution: Solution | None = None
         self._stages: Generator[str] = self._plan()
         self._spent = 0.0
         self._until = math.inf
         self._bound = 0.0
+        self._scope = "e-graph"
 
     def _share(self, share: float, most: float = math.inf) -> float:
         """Return the moment until which a stage may take a share of the time left."""
@@ -104,7 +125,10 @@ class Extraction(Stepwise):
         problem = make_problem(self.egraph, self.costs, best, choice)
         # Tree-greedy asked for by itself is reported as it is, even where it loses to the original.
         tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
-        self._bound = 0.0 if self.method.startswith("tensat") else chain_bound(problem)
+        if self.method in ORDERS:
+            yield from self._alone(problem, tree, choice)
+            return
+        self._bound = chain_bound(problem)
         if self.method == "tree":
             yield self._offer(tree, "tree")
             return
@@ -113,7 +137,7 @@ class Extraction(Stepwise):
             yield self._offer(original, "original")
         yield self._offer(tree, "tree")
         if not problem.roots:
-            yield self._prove(0.0, "e-graph", proved=True)
+            yield self._prove(0.0, proved=True)
             return
         taken = greedy_dag(problem, self._share(GREEDY))
         if taken:
@@ -121,24 +145,19 @@ class Extraction(Stepwise):
         if self.method == "dag":
             return
         if self._done():
-            yield self._prove(self._bound, "e-graph", proved=True)
+            yield self._prove(self._bound, proved=True)
             return
         if self.method == "local" or (len(problem.nodes) >= LARGE and self.method in _PORTFOLIO):
             yield self._local(problem)
             if self.method == "local":
                 return
-        if "filtered" in self.method:
-            keep = frozenset(self._incumbent(problem).values())
-            broken = break_cycles(problem, keep, ages(self.egraph))
-            problem = broken.problem
-            scope = "cycle-free part" if broken.dropped else "e-graph"
-        else:
-            scope = "e-graph"
-        yield from self._exact(problem, scope)
+        if self.method == "filtered":
+            problem = self._cycle_free(problem, frozenset(self._incumbent(problem).values()))
+        yield from self._exact(problem)
 
     def _done(self) -> bool:
         """Say whether the best selection meets its bound before any solver was asked."""
-        compared = self.method.startswith("tensat") or self.method in ("highs", "cp-sat")
+        compared = self.method in ("highs", "cp-sat")
         return not compared and self.solution is not None and met(self.solution.cost, self.solution.bound)
 
     def _original(self) -> np.ndarray | None:
@@ -156,6 +175,13 @@ class Extraction(Stepwise):
         choice = self.solution.choice
         return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
 
+    def _cycle_free(self, problem: Problem, keep: Set[int]) -> Problem:
+        """Break the cycles around an acyclic selection; bounds are of what is left from here on."""
+        broken = break_cycles(problem, keep, ages(self.egraph))
+        if broken.dropped:
+            self._scope = "cycle-free part"
+        return broken.problem
+
     def _local(self, problem: Problem) -> str:
         last, patience = self._until, PATIENCE
         if self.method != "local":
@@ -166,41 +192,64 @@ class Extraction(Stepwise):
         taken = improve(problem, self._incumbent(problem), last, patience=patience)
         return self._offer(complete(self.egraph, problem, taken), "local search")
 
-    def _exact(self, problem: Problem, scope: str) -> Iterator[str]:
+    def _alone(self, problem: Problem, tree: np.ndarray, choice: Sequence[int]) -> Iterator[str]:
+        """Run Tensat's program with no bound and no selection of ours; only free terms are settled before."""
+        if self.method == "tensat-filtered":
+            problem = self._cycle_free(problem, frozenset(choice))
+        if not problem.roots:
+            yield self._offer(complete(self.egraph, problem, {}), self.method)
+            yield self._prove(0.0, proved=True)
+            return
+        left = max(0.01, self._until - time.perf_counter())
+        race = Race(Job(problem, None, None, left), (self.method,), self.memory)
+        for _ in race.run():
+            self._bound = race.bound
+            if race.best is None:
+                self._note(self.method, self._bound)
+            else:
+                taken = {c: problem.nodes[i] for c, i in race.best.items()}
+                self._offer(complete(self.egraph, problem, taken), self.method)
+            yield self.method
+        notes = tuple(race.notes)
+        if self.solution is None:
+            yield self._offer(tree, "tree")
+            notes = (*notes, NOTHING)
+        proved = race.proved and race.best is not None
+        yield self._prove(race.cost if proved else race.bound, proved=proved, notes=notes)
+
+    def _exact(self, problem: Problem) -> Iterator[str]:
         assert self.solution is not None
-        if self.method.startswith("tensat"):
-            reduced, bound = problem, 0.0
-        else:
-            reduced, effects = presolve(problem, self.solution.cost, until=self._share(PRESOLVE))
-            bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
-            rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in effects)
-            self._note(f"presolve: {len(problem.nodes)} → {len(reduced.nodes)} candidates", bound, rules)
-            yield "presolve"
+        reduced, effects = presolve(problem, self.solution.cost, until=self._share(PRESOLVE))
+        bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
+        rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in effects)
+        self._note(f"presolve: {len(problem.nodes)} → {len(reduced.nodes)} candidates", bound, rules)
+        yield "presolve"
         if not reduced.roots:
             # What is left to decide was decided by the reductions.
             yield self._offer(complete(self.egraph, reduced, {}), self.method)
-            yield self._prove(self.solution.cost, scope, proved=True)
+            yield self._prove(self.solution.cost, proved=True)
             return
 
         left = self._until - time.perf_counter()
         if left < LEAST * len(reduced.nodes):
-            yield self._prove(bound, scope, proved=False, notes=("time limit",))
+            yield self._prove(bound, proved=False, notes=("time limit",))
             return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
         patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
         found, cuts = Exact(None, bound), 0
-        steps = solve(reduced, self._incumbent(reduced), left, solver=solver, patience=patience)
+        begin = self._incumbent(reduced)
+        steps = solve(reduced, begin, left, solver=solver, patience=patience, memory=self.memory)
         for found in steps:
             bound = min(max(bound, found.bound), self.solution.cost)
-            self.solution = replace(self.solution, bound=bound)
+            self.solution = replace(self.solution, bound=bound, scope=self._scope)
             added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
             cuts = max(cuts, found.cuts)
             if found.taken is not None:
                 self._offer(complete(self.egraph, reduced, found.taken), "exact", added)
             yield "exact"
-        yield self._prove(bound, scope, proved=found.proved, notes=found.notes)
+        yield self._prove(bound, proved=found.proved, notes=found.notes)
 
-    def _prove(self, bound: float, scope: str, *, proved: bool, notes: tuple[str, ...] = ()) -> str:
+    def _prove(self, bound: float, *, proved: bool, notes: tuple[str, ...] = ()) -> str:
         assert self.solution is not None
         bound = min(bound, self.solution.cost)
         # Optimal only where cost and bound really meet.
@@ -208,7 +257,7 @@ class Extraction(Stepwise):
         closed |= proved and self.solution.cost - bound <= 1e-6 * self.solution.cost
         status = Status.OPTIMAL if closed else self.solution.status
         notes = self.solution.notes + notes
-        self.solution = replace(self.solution, bound=bound, status=status, scope=scope, notes=notes)
+        self.solution = replace(self.solution, bound=bound, status=status, scope=self._scope, notes=notes)
         self._note("; ".join([status.value, *notes]), bound)
         return "exact"
 
@@ -217,15 +266,16 @@ class Extraction(Stepwise):
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
         cost = dag_cost(choice, self.costs)
+        bound = self._bound if self.solution is None else max(self._bound, self.solution.bound)
         if self.solution is None or cost < self.solution.cost - 1e-12 * abs(self.solution.cost):
-            bound = min(self._bound if self.solution is None else self.solution.bound, cost)
-            status = Status.FEASIBLE if method == "exact" else Status.GREEDY
-            self.solution = Solution(choice, cost, bound, status, method)
+            status = Status.FEASIBLE if method == "exact" or method in ORDERS else Status.GREEDY
+            self.solution = Solution(choice, cost, min(bound, cost), status, method, self._scope)
+        else:
+            self.solution = replace(self.solution, bound=min(bound, self.solution.cost))
         self._note(method, self.solution.bound, rules)
         return method
 
     def _note(self, stage: str, bound: float, rules: tuple[RuleStep, ...] = ()) -> None:
-        assert self.solution is not None
         size = (len(self.egraph), self.egraph.n_classes)
         self.trace.add(
             Step(
@@ -233,7 +283,7 @@ class Extraction(Stepwise):
                 0.0,
                 *size,
                 rules=rules,
-                cost=self.solution.cost,
+                cost=None if self.solution is None else self.solution.cost,
                 bound=bound if math.isfinite(bound) else None,
                 note=stage,
             )
@@ -272,17 +322,21 @@ class Extraction(Stepwise):
         return super().unfinished and inspect.getgeneratorstate(self._stages) != inspect.GEN_CLOSED
 
     def run(self, progress: Callable[[Step], None] | None = None) -> Solution:
-        """Take all stages and return the best selection; Ctrl-C returns the best so far."""
-        reason = self.drive(progress)
-        if self.solution is None:
-            raise KeyboardInterrupt
-        return self.interrupt() if reason is StopReason.INTERRUPTED else self.solution
+        """Take all stages and return the best selection.
+
+        Ctrl-C returns the best so far; it raises KeyboardInterrupt where there is none yet.
+        """
+        if self.drive(progress) is StopReason.INTERRUPTED:
+            return self.interrupt()
+        assert self.solution is not None
+        return self.solution
 
     def interrupt(self) -> Solution:
-        """End the solvers and return the best selection so far."""
+        """End the solvers and return the best selection so far; raise KeyboardInterrupt without one."""
         self._stages.close()
         self.stop_reason = StopReason.INTERRUPTED
-        assert self.solution is not None
+        if self.solution is None:
+            raise KeyboardInterrupt
         if "interrupted" not in self.solution.notes:
             self.solution = replace(self.solution, notes=(*self.solution.notes, "interrupted"))
         self.solution = replace(self.solution, seconds=self._spent)
@@ -295,7 +349,10 @@ class Extraction(Stepwise):
             lines.append(
                 f"  cost {s.cost:.6g}, bound {s.bound:.6g}, gap {s.gap:.2%}, {s.status.value} ({s.scope})"
             )
-        lines += [f"  {step.note}: {step.cost:.6g}" for step in self.trace.steps[-6:]]
+        lines += [
+            f"  {step.note}: {'nothing yet' if step.cost is None else format(step.cost, '.6g')}"
+            for step in self.trace.steps[-6:]
+        ]
         return "\n".join(lines)
 
 
@@ -334,11 +391,19 @@ def _below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
     return result
 
 
-def extract(egraph: EGraph, costs: np.ndarray, method: str = "exact", *, seconds: float = 60.0) -> Solution:
+def extract(
+    egraph: EGraph,
+    costs: np.ndarray,
+    method: str = "exact",
+    *,
+    seconds: float = 60.0,
+    memory: int = MEMORY,
+) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 
     ``costs`` has one entry per e-node, none negative. ``method`` is a name of
     :data:`METHODS`: ``"tree"`` (least tree cost), ``"dag"`` (greedy with sharing), ``"exact"`` (an
-    optimum, proved where ``seconds`` suffice), ``"auto"`` (exact while it pays).
+    optimum, proved where ``seconds`` suffice), ``"auto"`` (exact while it pays). Each solver's process
+    may use ``memory`` bytes.
     """
-    return Extraction(egraph, costs, method, seconds=seconds).run()
+    return Extraction(egraph, costs, method, seconds=seconds, memory=memory).run()

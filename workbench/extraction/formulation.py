@@ -1,79 +1,82 @@
-"""The integer program as a PuLP model: to read, to write to a file, to hand to another solver."""
+"""Integer programs as PuLP models: to read, to write to a file, to hand to another solver."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from workbench.extraction.cycles import break_cycles
 from workbench.extraction.egraph import EGraph
-from workbench.extraction.extract import ages, extract
+from workbench.extraction.loops import pair_formulas
+from workbench.extraction.must import must_sets
 from workbench.extraction.problem import Problem, check_costs, make_problem, tree_costs
-from workbench.extraction.program import program
+from workbench.extraction.program import Program, program
+from workbench.extraction.tensat import tensat_program
 
 
 def pulp_problem(egraph: EGraph, costs: np.ndarray) -> Any:
-    """Return the program that :func:`~workbench.extraction.exact.solve` solves, as ``pulp.LpProblem``.
+    """Return the integer program of an extraction as ``pulp.LpProblem``; its optimum is the e-graph's.
 
-    Cycles are broken first, around the best greedy selection; nothing else is reduced. Variable
-    ``x_7`` takes e-node 7, ``y_3`` builds e-class 3.
+    The rows are those that :func:`~workbench.extraction.highs.solve_highs` gives to HiGHS, before any
+    reduction. What it adds while it runs stands here from the start: loop formulas of pairs, and
+    numbers that order the e-classes of every strongly connected component, so that no cyclic selection
+    is feasible. Variable ``x_7`` takes e-node 7, ``y_3`` builds e-class 3, ``t_3`` is its number.
+    E-classes with a term that costs nothing are left out: taking it is always best.
+
+    Raise :class:`~workbench.extraction.problem.NoExtraction` for costs that cannot be used, and for a root
+    without a finite term.
 
     >>> model = pulp_problem(egraph, costs)     # doctest: +SKIP
     >>> print(model); model.writeLP("model.lp") # doctest: +SKIP
     >>> model.solve(pulp.HiGHS())               # doctest: +SKIP
     """
-    import pulp
-
-    problem = _cycle_free(egraph, costs)
-    rows = program(problem)
-    names = [f"x_{i}" for i in problem.nodes] + [f"y_{c}" for c in rows.classes]
-    variables = [
-        pulp.LpVariable(name, low, 1, pulp.LpBinary if name[0] == "x" else pulp.LpContinuous)
-        for name, low in zip(names, rows.lower, strict=True)
-    ]
-    model = pulp.LpProblem("extraction", pulp.LpMinimize)
-    model += pulp.lpSum(c * v for c, v in zip(rows.cost, variables, strict=True) if c)
-    for k in range(len(rows.row_lower)):
-        span = range(rows.start[k], rows.start[k + 1])
-        total = pulp.lpSum(rows.value[j] * variables[rows.index[j]] for j in span)
-        model += (total == 0) if rows.row_lower[k] == 0 else (total <= 0)
-    return model
+    problem = _problem(egraph, costs)
+    must = must_sets(problem)
+    rows = program(problem, must.needed() if must is not None else ())
+    if must is not None:
+        rows.add_formulas(pair_formulas(problem, must))
+    rows.add_order()
+    return pulp_model("extraction", rows)
 
 
 def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = False) -> Any:
-    """Return Tensat's own formulation: rows per e-node and child, order variables against cycles.
+    """Return Tensat's own program: rows per e-node and child, order variables against cycles.
 
-    MLSys 2021, section 5.2. ``integer_order`` chooses integer order variables instead of real ones.
-    For comparison: it is the slower one by orders of magnitude.
+    MLSys 2021, section 5.2; the program that the methods ``"tensat"`` and ``"tensat-integer"`` solve.
+    ``integer_order`` chooses integer order variables instead of real ones. For comparison: it is the
+    slower one by orders of magnitude.
     """
+    order = "integer" if integer_order else "real"
+    return pulp_model("tensat", tensat_program(_problem(egraph, costs), order))
+
+
+def pulp_model(name: str, rows: Program) -> Any:
+    """Return a program as ``pulp.LpProblem``."""
     import pulp
 
-    values = check_costs(egraph, costs)
-    count = egraph.n_classes
-    members = egraph.members()
-    x = [pulp.LpVariable(f"x_{i}", 0, 1, pulp.LpBinary) for i in range(len(egraph))]
-    top = count - 1 if integer_order else 1
-    kind = pulp.LpInteger if integer_order else pulp.LpContinuous
-    order = [pulp.LpVariable(f"t_{c}", 0, max(top, 1), kind) for c in range(count)]
-    big, gap = (count, 1.0) if integer_order else (2, 1 / (10 * count))
-    model = pulp.LpProblem("tensat", pulp.LpMinimize)
-    model += pulp.lpSum(float(c) * v for c, v in zip(values, x, strict=True) if c)
-    for root in egraph.roots:
-        model += pulp.lpSum(x[i] for i in members[root]) == 1
-    for i, c in enumerate(egraph.eclass.tolist()):
-        for d in dict.fromkeys(egraph.operands(i).tolist()):
-            if d == c:
-                model += x[i] == 0
-                continue
-            model += pulp.lpSum(x[j] for j in members[d]) - x[i] >= 0
-            model += order[c] - order[d] + big * (1 - x[i]) >= gap
+    names = [f"x_{i}" for i in rows.problem.nodes] + [f"y_{c}" for c in rows.classes]
+    names += [f"t_{c}" for c in rows.order]
+    variables = [
+        pulp.LpVariable(title, low, high, pulp.LpInteger if whole else pulp.LpContinuous)
+        for title, low, high, whole in zip(names, rows.lower, rows.upper, rows.whole, strict=True)
+    ]
+    model = pulp.LpProblem(name, pulp.LpMinimize)
+    model += pulp.lpSum(c * v for c, v in zip(rows.cost, variables, strict=True) if c)
+    for k, (low, high) in enumerate(zip(rows.row_lower, rows.row_upper, strict=True)):
+        span = range(rows.start[k], rows.start[k + 1])
+        total = pulp.LpAffineExpression([(variables[rows.index[j]], rows.value[j]) for j in span])
+        if low == high:
+            model += total == low
+            continue
+        if low > -math.inf:
+            model += total >= low
+        if high < math.inf:
+            model += total <= high
     return model
 
 
-def _cycle_free(egraph: EGraph, costs: np.ndarray) -> Problem:
+def _problem(egraph: EGraph, costs: np.ndarray) -> Problem:
     values = check_costs(egraph, costs)
     best, choice = tree_costs(egraph, values)
-    problem = make_problem(egraph, values, best, choice)
-    greedy = extract(egraph, values, "dag").choice
-    return break_cycles(problem, frozenset(greedy[greedy >= 0].tolist()), ages(egraph)).problem
+    return make_problem(egraph, values, best, choice)

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.cycles import components
+from workbench.extraction.cycles import components, cyclic
 from workbench.extraction.must import Must
 from workbench.extraction.problem import Problem
 
@@ -55,16 +55,12 @@ def pair_formulas(problem: Problem, must: Must, most: int = 20_000) -> Iterator[
     """
     component = components(problem)
     members = problem.members()
-    sizes: dict[int, int] = {}
-    for c in members:
-        sizes[component[c]] = sizes.get(component[c], 0) + 1
+    loops = cyclic(problem, component)
     masks: dict[int, int] = {}
-    for c in members:
+    for c in loops:
         masks[component[c]] = masks.get(component[c], 0) | 1 << must.position[c]
     below: dict[int, dict[int, list[int]]] = {}
-    for c in members:
-        if sizes[component[c]] < 2:
-            continue
+    for c in loops:
         rows: dict[int, list[int]] = {}
         for i in members[c]:
             for d in must.members(must.of_node[i] & masks[component[c]]):
@@ -129,18 +125,13 @@ class Separator:
     def of(cls, problem: Problem) -> Separator:
         """Return the separator of a problem."""
         component = components(problem)
-        members = problem.members()
-        sizes: dict[int, int] = {}
-        for c in members:
-            sizes[component[c]] = sizes.get(component[c], 0) + 1
         readers: dict[int, list[int]] = {}
         inner: dict[int, tuple[int, ...]] = {}
         for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
             inner[i] = tuple(d for d in row if component[d] == component[c])
             for d in row:
                 readers.setdefault(d, []).append(i)
-        cyclic = [c for c in members if sizes[component[c]] > 1]
-        return cls(problem, members, cyclic, inner, readers)
+        return cls(problem, problem.members(), list(cyclic(problem, component)), inner, readers)
 
     def founded(self, x: Sequence[float]) -> dict[int, float]:
         """Return the largest share to which one term of each e-class is taken: its scarcest candidate.

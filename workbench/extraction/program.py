@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from workbench.extraction.cycles import components
+from workbench.extraction.cycles import components, cyclic
 from workbench.extraction.loops import Formula
 from workbench.extraction.problem import Problem
 
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """Hold columns ``x`` (candidates), then ``y`` (e-classes), and rows that grow."""
+    """Hold columns ``x`` (candidates), then ``y`` (e-classes), then others, and rows that grow.
+
+    ``column`` has the places of ``y``, ``order`` those of numbers that keep cycles out, ``whole`` says
+    which columns take whole numbers only.
+    """
 
     problem: Problem
     members: dict[int, list[int]]
@@ -30,6 +34,7 @@ class Program:
     cost: list[float]
     lower: list[float]
     upper: list[float]
+    whole: list[bool]
     start: list[int] = field(default_factory=lambda: [0])
     index: list[int] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
@@ -38,10 +43,33 @@ class Program:
     order: dict[int, int] = field(default_factory=dict)
     formulas: int = 0
 
+    @classmethod
+    def of(cls, problem: Problem, built: Iterable[int] = ()) -> Program:
+        """Return the columns of a problem, ``y`` at least 1 for the e-classes ``built``, and no rows."""
+        members = problem.members()
+        count, fixed = len(problem.nodes), frozenset(built)
+        return cls(
+            problem,
+            members,
+            {c: count + k for k, c in enumerate(members)},
+            [*problem.cost, *([0.0] * len(members))],
+            [*([0.0] * count), *(1.0 if c in fixed else 0.0 for c in members)],
+            [1.0] * (count + len(members)),
+            [*([True] * count), *([False] * len(members))],
+        )
+
     @property
     def classes(self) -> list[int]:
         """Return the e-classes in the order of their columns."""
         return list(self.members)
+
+    def add_column(self, most: float, *, whole: bool = False) -> int:
+        """Add a column from 0 to ``most`` that costs nothing; return its place."""
+        self.cost.append(0.0)
+        self.lower.append(0.0)
+        self.upper.append(most)
+        self.whole.append(whole)
+        return len(self.cost) - 1
 
     def add(self, columns: Sequence[int], values: Sequence[float], low: float, high: float) -> None:
         """Add a row."""
@@ -69,18 +97,10 @@ class Program:
         of ``c`` that read ``d``, in a component of ``n`` e-classes.
         """
         component = components(self.problem)
-        sizes: dict[int, int] = {}
-        for c in self.members:
-            sizes[component[c]] = sizes.get(component[c], 0) + 1
-        order: dict[int, int] = {}
-        for c in self.members:
-            if sizes[component[c]] > 1:
-                order[c] = len(self.cost)
-                self.cost.append(0.0)
-                self.lower.append(0.0)
-                self.upper.append(sizes[component[c]] - 1.0)
-        for c in order:
-            size = float(sizes[component[c]])
+        loops = cyclic(self.problem, component)
+        order = {c: self.add_column(size - 1.0) for c, size in loops.items()}
+        for c, count in loops.items():
+            size = float(count)
             reading: dict[int, list[int]] = {}
             for i in self.members[c]:
                 for d in self.problem.children[i]:
@@ -135,18 +155,9 @@ def program(problem: Problem, needed: Iterable[int] = ()) -> Program:
 
     ``needed`` are e-classes that every solution contains, on top of the roots.
     """
-    members = problem.members()
-    count = len(problem.nodes)
     fixed = {*problem.roots, *needed}
-    found = Program(
-        problem,
-        members,
-        {c: count + k for k, c in enumerate(members)},
-        [*problem.cost, *([0.0] * len(members))],
-        [*([0.0] * count), *(1.0 if c in fixed else 0.0 for c in members)],
-        [1.0] * (count + len(members)),
-    )
-    for c, of_class in members.items():
+    found = Program.of(problem, fixed)
+    for c, of_class in found.members.items():
         column = found.column[c]
         found.add([*of_class, column], [1.0] * len(of_class) + [-1.0], 0.0, 0.0)
         readers: dict[int, list[int]] = {}
@@ -200,6 +211,6 @@ def highs_model(found: Program, *, integer: bool = True) -> Any:
     model.a_matrix_.index_ = np.array(found.index)
     model.a_matrix_.value_ = np.array(found.value)
     if integer:
-        kinds = [highspy.HighsVarType.kInteger] * len(found.problem.nodes)
-        model.integrality_ = kinds + [highspy.HighsVarType.kContinuous] * (len(found.cost) - len(kinds))
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[whole] for whole in found.whole]
     return model

@@ -20,7 +20,7 @@ from workbench.extraction.loops import unfounded
 from workbench.extraction.solving import Job, Solved, met, selection_cost
 from workbench.frames import environment, frame, receive, send
 
-#: Bytes a solver's process may use.
+#: Bytes that each solver's process may use.
 MEMORY: Final = 6 << 30
 
 #: Asked with seconds, cost and bound whether to go on.

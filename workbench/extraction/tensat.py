@@ -1,4 +1,4 @@
-"""Tensat's own integer program, in HiGHS: for comparison.
+"""Tensat's own integer program: for comparison.
 
 MLSys 2021, section 5.2: a row for every candidate and child, and order variables over all e-classes
 against cycles, real or integer, or none where cycles were broken before.
@@ -8,80 +8,66 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from workbench.extraction.highs import SCALE
 from workbench.extraction.loops import unfounded
+from workbench.extraction.must import chain_bound
 from workbench.extraction.problem import Problem
 from workbench.extraction.program import Program, highs_model
-from workbench.extraction.solving import Hear, Solved, Tell, selection_cost
+from workbench.extraction.solving import Solved, Tell
+
+#: The methods that solve it, and how they order e-classes.
+ORDERS: Final = {"tensat": "real", "tensat-integer": "integer", "tensat-filtered": "none"}
+#: HiGHS takes two costs that differ by 1e-6 for one: where the dearest path that no selection avoids
+#: costs less than this, costs are multiplied until it costs 1.
+SMALL: Final = 0.1
 
 
 def tensat_program(problem: Problem, order: str) -> Program:
     """Return the rows; ``order`` is ``"real"``, ``"integer"`` or ``"none"``.
 
-    Column ``x_i`` for every candidate; an e-class's column counts its candidates, which changes nothing.
+    Column ``x_i`` for every candidate, ``t_c`` for every e-class where there is an order. ``y_c`` counts
+    an e-class's candidates: at most one is taken, a row that the original can write too.
     """
-    members = problem.members()
-    count = len(problem.nodes)
-    found = Program(
-        problem,
-        members,
-        {c: count + k for k, c in enumerate(members)},
-        [*problem.cost, *([0.0] * len(members))],
-        [0.0] * (count + len(members)),
-        [1.0] * (count + len(members)),
-    )
+    found = Program.of(problem)
+    members = found.members
     for c, of_class in members.items():
         found.add([*of_class, found.column[c]], [1.0] * len(of_class) + [-1.0], 0.0, 0.0)
     for root in problem.roots:
         found.add(members[root], [1.0] * len(members[root]), 1.0, 1.0)
-    top = len(members) - 1.0 if order == "integer" else 1.0
-    big, gap = (float(len(members)), 1.0) if order == "integer" else (2.0, 1.0 / (10 * len(members)))
-    place: dict[int, int] = {}
+    whole = order == "integer"
+    big, gap = (float(len(members)), 1.0) if whole else (2.0, 1.0 / (10 * max(1, len(members))))
     if order != "none":
-        for c in members:
-            place[c] = len(found.cost)
-            found.cost.append(0.0)
-            found.lower.append(0.0)
-            found.upper.append(max(top, 1.0))
+        top = max(1.0, len(members) - 1.0) if whole else 1.0
+        found.order = {c: found.add_column(top, whole=whole) for c in members}
     for i, c in enumerate(problem.eclass):
         for d in problem.children[i]:
             found.add([i, *members[d]], [1.0] + [-1.0] * len(members[d]), -math.inf, 0.0)
-            if place:
+            if found.order:
                 # t_c - t_d + big (1 - x_i) ≥ gap
-                found.add([place[c], place[d], i], [1.0, -1.0, -big], gap - big, math.inf)
+                columns = [found.order[c], found.order[d], i]
+                found.add(columns, [1.0, -1.0, -big], gap - big, math.inf)
     return found
 
 
 def solve_tensat(
-    name: str,
-    problem: Problem,
-    start: Mapping[int, int] | None,
-    seconds: float,
-    *,
-    tell: Tell = lambda picked, bound, cuts: None,
-    hear: Hear = lambda: None,
+    name: str, problem: Problem, seconds: float, *, tell: Tell = lambda picked, bound, cuts: None
 ) -> Solved:
-    """Solve Tensat's program as it was: no start, no reductions; ``start`` only scales the costs."""
+    """Solve Tensat's program in HiGHS as it was solved: no selection to begin with, no reductions.
+
+    ``name`` is a method of :data:`ORDERS`.
+    """
     import highspy
 
     until = time.perf_counter() + seconds
-    order = {"tensat": "real", "tensat-integer": "integer", "tensat-filtered": "none"}[name]
-    rows = tensat_program(problem, order)
-    cost = selection_cost(problem, start) if start is not None else math.inf
-    scale = SCALE / cost if 0.0 < cost < math.inf else 1.0
-    rows.cost = [c * scale for c in rows.cost]
-    model = highs_model(rows)
-    if order == "integer":
-        kinds = list(model.integrality_)
-        first = len(problem.nodes) + len(rows.members)
-        kinds[first:] = [highspy.HighsVarType.kInteger] * (len(kinds) - first)
-        model.integrality_ = kinds
+    rows = tensat_program(problem, ORDERS[name])
     solver = highspy.Highs()
     for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_rel_gap", 0.0)):
         solver.setOptionValue(option, value)
+    least = chain_bound(problem)
+    scale = 1.0 / least if 0.0 < least < SMALL else 1.0
+    rows.cost = [c * scale for c in rows.cost]
+    model = highs_model(rows)
     solver.setOptionValue("time_limit", max(0.01, until - time.perf_counter()))
     solver.passModel(model)
     best: dict[int, int] | None = None
@@ -96,8 +82,9 @@ def solve_tensat(
 
     def bounding(event: Any) -> None:
         nonlocal bound
-        if math.isfinite(event.data_out.mip_dual_bound) and event.data_out.mip_dual_bound / scale > bound:
-            bound = event.data_out.mip_dual_bound / scale
+        value = event.data_out.mip_dual_bound / scale
+        if math.isfinite(value) and value > bound:
+            bound = value
             tell(None, bound, 0)
 
     solver.cbMipImprovingSolution += lambda event: offer(event.data_out.mip_solution)

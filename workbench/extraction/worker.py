@@ -45,7 +45,7 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
     elif name.startswith("tensat"):
         from workbench.extraction.tensat import solve_tensat
 
-        found = solve_tensat(name, job.problem, job.start, job.seconds, **common)
+        found = solve_tensat(name, job.problem, job.seconds, tell=tell)
     else:
         from workbench.extraction.cpsat import solve_cpsat
 

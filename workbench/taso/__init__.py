@@ -19,7 +19,7 @@ from workbench.taso.core import (
     get_padding_mode,
     op_table,
 )
-from workbench.taso.introspection import TasoError
+from workbench.taso.errors import TasoError
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import GraphBuilder
+from workbench.taso.errors import TasoError
 
 TYPE_NAMES: Final[dict[str, str]] = {
     "conv2d": "Conv", "maxpool": "MaxPool", "avgpool": "AveragePool", "relu": "Relu",
@@ -17,10 +18,6 @@ TYPE_NAMES: Final[dict[str, str]] = {
     "cast": "Cast", "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
     "leakyrelu": "LeakyRelu", "pad": "Pad", "softmax": "Softmax",
 }  # fmt: skip
-
-
-class TasoError(ValueError):
-    """Say what TASO would have aborted on: the operator, what was expected, what came."""
 
 
 class Introspection:

@@ -1,0 +1,37 @@
+"""A value of a graph under construction, as scripts written for TASO hold it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.taso.errors import TasoError
+
+if TYPE_CHECKING:
+    from workbench.taso.operators import Operators
+
+
+class PyTensor:
+    """Name a value of a :class:`~workbench.taso.core.PyGraph`."""
+
+    def __init__(self, graph: Operators, value: int) -> None:
+        self._graph, self._value = graph, value
+
+    @property
+    def tensor(self) -> int:
+        """Return the value's position in its graph."""
+        return self._value
+
+    @property
+    def nDim(self) -> int:
+        """Return the number of axes."""
+        return self._graph._builder.type(self._value).rank
+
+    def dim(self, idx: int) -> int:
+        """Return the extent of an axis."""
+        shape = self._graph._builder.type(self._value).shape
+        if not 0 <= idx < len(shape):
+            raise TasoError(f"axis {idx} of a tensor of {len(shape)} axes")
+        return shape[idx]
+
+    def __repr__(self) -> str:
+        return f"PyTensor({self._graph._builder.type(self._value)})"

@@ -6,16 +6,25 @@ import io
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Okabe and Ito's palette: told apart with every common colour vision.
 BLUE, ORANGE, GREEN, VERMILION, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
+PURPLE = "#CC79A7"
 #: The orange, dark enough to be read as text.
 DARK_ORANGE = "#9A6A00"
 INK, GREY, FAINT = "#222222", "#8C8C8C", "#D9D9D9"
+
+#: Lines and bars that stand beside each other: what colour tells, a marker or a hatch tells too.
+COLOURS: Final = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, INK, GREY)
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES: Final = ("-", "--", ":", "-.")
+#: Of our own runs; what others published is hatched with lines on white.
+HATCHES: Final = ("", "....", "xxx", "oo", "++", "**")
+PUBLISHED_HATCHES: Final = ("////", "\\\\\\\\", "||||", "----")
 
 _STYLE: Any = {
     "figure.dpi": 110,
@@ -84,6 +93,23 @@ def say(ax: Axes, text: str) -> Axes:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
+
+
+def legend_above(ax: Axes, columns: int = 4) -> None:
+    """Put the legend between title and axes, where no bar can hide it."""
+    handles, _ = ax.get_legend_handles_labels()
+    columns = min(columns, len(handles))
+    rows = -(-len(handles) // columns) if columns else 0
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+        ncols=max(1, columns),
+        fontsize=8.5,
+        borderaxespad=0.2,
+        handlelength=1.6,
+        columnspacing=1.4,
+    )
+    ax.set_title(ax.get_title(loc="left"), pad=8 + 14 * rows)
 
 
 def wrapped(text: str, width: int = 50) -> str:

@@ -8,7 +8,7 @@ pytest.importorskip("anywidget")
 
 import workbench
 from tests.extraction.egraphs import random_egraph
-from workbench.extraction import Extraction
+from workbench.extraction import Extraction, extract
 from workbench.rules import parse_rules
 from workbench.saturation import Limits, Saturation
 from workbench.trace import Step, StopReason, Trace
@@ -82,5 +82,5 @@ def test_a_verification_has_steps():
 
 
 def test_what_has_no_steps_says_so():
-    with pytest.raises(TypeError, match="RuleSet has no steps"):
-        workbench.rule_set("default").view()
+    with pytest.raises(TypeError, match="Solution has no steps"):
+        extract(*random_egraph(3)).view()

@@ -4,6 +4,7 @@ A figure of records takes a pandas frame, a file of them, or results of :func:`w
 columns are named in :data:`~workbench.plots.records.COLUMNS`.
 """
 
+from workbench.plots.ablation import Losses, ablation_data, plot_ablation
 from workbench.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
 from workbench.plots.firing import Firing, firing_data, plot_firing
 from workbench.plots.gap import Gap, gap_data, plot_gap
@@ -25,11 +26,13 @@ __all__ = [
     "Gap",
     "Growth",
     "IterationTime",
+    "Losses",
     "OptimiserTimes",
     "Programs",
     "Speedups",
     "Stages",
     "Trend",
+    "ablation_data",
     "cost_data",
     "figure_png",
     "firing_data",
@@ -39,6 +42,7 @@ __all__ = [
     "k_multi_data",
     "optimiser_time_data",
     "paper_style",
+    "plot_ablation",
     "plot_cost_bars",
     "plot_cost_curve",
     "plot_firing",

@@ -19,6 +19,7 @@ from workbench.plots import (
     plot_stages,
     plot_trajectory,
 )
+from workbench.plots.style import legend_above
 
 OF_TRACES = [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve, plot_iteration_time]
 OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_programs, plot_stages, plot_k_multi, plot_trajectory]
@@ -50,3 +51,14 @@ def test_texts_do_not_overlap_each_other(plot):
     for i, (name, box) in enumerate(boxes):
         for other, second in boxes[i + 1 :]:
             assert not box.overlaps(second), (name, other)
+
+
+def test_a_legend_above_has_as_many_columns_as_fit_the_figure():
+    columns = {}
+    for width in (3.0, 12.0):
+        ax = Figure(figsize=(width, 3.0), layout="constrained").subplots()
+        for name in "abcd":
+            ax.plot([0, 1], label=name * 14)
+        legend_above(ax)
+        columns[width] = ax.get_legend()._ncols
+    assert columns[3.0] < columns[12.0] == 4

@@ -46,6 +46,11 @@ def bar_size(networks: int, series: int) -> tuple[float, float]:
     return max(4.0, min(12.0, 1.4 + networks * (0.34 + 0.3 * series))), 3.6
 
 
+def turned(networks: Sequence[str], series: Sequence[Series]) -> bool:
+    """Say whether there are so many bars that their values stand upright."""
+    return len(series) > 2 and len(networks) > 4
+
+
 def draw_bars(
     ax: Axes,
     networks: Sequence[str],
@@ -78,10 +83,10 @@ def draw_bars(
                 ha="center",
                 va="bottom" if v.mean >= 0 else "top",
                 fontsize=7.5,
-                rotation=90 if len(series) > 2 and len(networks) > 4 else 0,
+                rotation=90 if turned(networks, series) else 0,
             )
     crowded = len(networks) > 5
-    turned: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    ax.set_xticks(range(len(networks)), networks, **turned)
+    slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    ax.set_xticks(range(len(networks)), networks, **slanted)
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(networks) - 0.4)

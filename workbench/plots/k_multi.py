@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
-from workbench.plots.style import COLOURS, DASHES, GREY, MARKERS, axes_for, paper_style, say
+from workbench.plots.style import COLOURS, DASHES, GREY, MARKERS, axes_for, legend_above, paper_style, say
 from workbench.units import thousands
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure =
         if not trends:
             return say(ax, "no records with k_multi")
         _draw(ax, trends, measure)
-        ax.legend(fontsize=8, ncols=2 if len(trends) > 4 else 1, loc="best")
         ax.set_title(f"{_capital(MEASURES[measure].partition(' in ')[0])} by k_multi")
+        legend_above(ax)
     return ax
 
 

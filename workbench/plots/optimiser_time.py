@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.plots.bars import FILLED, bar_size, draw_bars, figure
+from workbench.plots.bars import FILLED, bar_size, draw_bars, figure, turned
 from workbench.plots.records import Records, Series, records_frame, series_of
 from workbench.plots.style import GREY, INK, axes_for, legend_above, paper_style, say
 
@@ -68,7 +68,7 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
         draw_bars(ax, data.networks, data.series, floor=low)
         _draw_best(ax, data)
         top = max(known)
-        ax.set_ylim(low, top * (top / low) ** (0.2 if data.reference else 0.12))
+        ax.set_ylim(low, top * (top / low) ** (0.34 if turned(data.networks, data.series) else 0.2))
         for i, ratio in enumerate(data.ratios):
             if ratio == ratio:
                 ax.annotate(

@@ -115,10 +115,10 @@ def records_frame(records: Records, *needs: str) -> pd.DataFrame:
             frame[column] = pd.to_numeric(frame[column])
         except (TypeError, ValueError):
             raise ValueError(f"the column {column!r} holds numbers, and this one does not") from None
-    frame["method"] = frame["method"].fillna("workbench")
+    frame["method"] = _filled(frame["method"], "workbench")
     frame["published"] = frame["published"].map(_truth).astype(bool)
     for column in ("cost_source", "hardware"):
-        frame[column] = frame[column].fillna("").astype(str)
+        frame[column] = _filled(frame[column], "").astype(str)
     costs = (frame["original"] / frame["optimized"].where(frame["optimized"] > 0) - 1) * 100
     frame["speedup"] = frame["speedup"].fillna(costs)
     frame["seconds"] = frame["seconds"].fillna(frame["saturation"] + frame["extraction"])
@@ -128,13 +128,17 @@ def records_frame(records: Records, *needs: str) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
+def _filled(column: pd.Series[Any], value: str) -> pd.Series[Any]:
+    return column.astype(object).where(column.notna(), value)
+
+
 def _missing(column: str, given: Sequence[str]) -> str:
     source = {"speedup": ("original", "optimized"), "seconds": ("saturation", "extraction")}.get(column)
     wanted = f"{column!r} (or {source[0]!r} and {source[1]!r})" if source else repr(column)
     names = (column, *(source or ()))
     near = [n for name in names for n in difflib.get_close_matches(name, given, 1, 0.75) if n not in names]
-    hint = f"; did you mean that by {near[0]!r}?" if near else ""
-    return f"the records have no {wanted}{hint} Their columns are: {', '.join(map(str, given)) or 'none'}"
+    hint = f" (did you mean that by {near[0]!r}?)" if near else ""
+    return f"the records have no {wanted}{hint}; their columns are: {', '.join(map(str, given)) or 'none'}"
 
 
 def _truth(value: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.plots.bars import bar_size, draw_bars
+from workbench.plots.bars import bar_size, draw_bars, turned
 from workbench.plots.records import Estimate, Records, Series, estimate, records_frame, series_of, sources
 from workbench.plots.style import INK, axes_for, legend_above, paper_style, say, wrapped
 
@@ -46,7 +46,7 @@ def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
             return say(ax, "no records")
         draw_bars(ax, data.networks, data.series, places=1)
         ax.axhline(0, color=INK, linewidth=0.8)
-        ax.margins(y=0.16)
+        ax.margins(y=0.24 if turned(data.networks, data.series) else 0.16)
         ax.set_ylabel("speed-up in %")
         source = sources(data.series)
         ax.set_xlabel(wrapped(f"costs: {source}", 90) if source else "")

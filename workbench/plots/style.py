@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,19 +97,27 @@ def say(ax: Axes, text: str) -> Axes:
 
 def legend_above(ax: Axes, columns: int = 4) -> None:
     """Put the legend between title and axes, where no bar can hide it."""
-    handles, _ = ax.get_legend_handles_labels()
-    columns = min(columns, len(handles))
-    rows = -(-len(handles) // columns) if columns else 0
+    _, labels = ax.get_legend_handles_labels()
+    figure = ax.get_figure()
+    room = 6.0 if figure is None else 0.85 * figure.bbox.width / figure.dpi
+    columns = next((c for c in range(min(columns, len(labels)), 0, -1) if _width(labels, c) <= room), 1)
+    rows = -(-len(labels) // columns)
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
-        ncols=max(1, columns),
+        ncols=columns,
         fontsize=8.5,
         borderaxespad=0.2,
         handlelength=1.6,
         columnspacing=1.4,
     )
     ax.set_title(ax.get_title(loc="left"), pad=8 + 14 * rows)
+
+
+def _width(labels: Sequence[str], columns: int) -> float:
+    """Return about how many inches a legend takes that is filled column by column."""
+    rows = -(-len(labels) // columns)
+    return sum(0.42 + 0.064 * max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows))
 
 
 def wrapped(text: str, width: int = 50) -> str:

@@ -176,9 +176,16 @@ def _optimized(result: Optimized) -> str:
     return (
         heading(f"{result.original.name}, optimised")
         + table(("stage", "seconds", "figures"), rows)
+        + details("where the time went", _stages(result))
         + details("the optimised graph", _graph(result.graph))
         + details("how it was found", _trace(result.trace))
     )
+
+
+def _stages(result: Optimized) -> str:
+    from workbench.plots import plot_stages
+
+    return _figure(lambda ax: plot_stages(result, ax), (7.0, 2.0), "seconds by stage")
 
 
 def _ablation(ablation: Ablation) -> str:

@@ -78,6 +78,8 @@ def test_without_a_run_nothing_is_said_of_one():
     assert "fired" not in repr(table)
     assert table["merge-convs"].tags == ("merge", "any number")
     assert table["merge-convs"].conditions == ()
+    with pytest.raises(KeyError, match="did you mean merge-convs"):
+        table["merge-conv"]
 
 
 def test_a_trace_is_enough_and_anything_else_is_refused():

@@ -1,5 +1,7 @@
 """Ablation: the optimisation without one rule at a time."""
 
+from dataclasses import replace
+
 import pytest
 
 import workbench
@@ -7,8 +9,6 @@ from tests.test_activity import sums
 from workbench import without
 from workbench.trace import StopReason
 from workbench.without import Ablation, ablation
-
-RULES = ("merge-matmuls", "matmul-sums-weights", "relu-twice")
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,6 @@ def test_ctrl_c_keeps_the_rows_and_run_goes_on(monkeypatch):
 
 
 def test_a_saturation_that_was_interrupted_counts_for_nothing(monkeypatch):
-    from dataclasses import replace
-
     real = without.optimize
     monkeypatch.setattr(
         without, "optimize", lambda *a, **s: replace(real(*a, **s), stop_reason=StopReason.INTERRUPTED)
@@ -81,6 +79,28 @@ def test_a_saturation_that_was_interrupted_counts_for_nothing(monkeypatch):
     assert (made.best, made.rows, len(made.trace)) == (None, [], 0)
     assert repr(made) == "Ablation of 'sums': not begun"
     assert made._repr_mimebundle_()["text/html"]
+
+
+def test_an_extraction_that_was_interrupted_counts_for_nothing(monkeypatch):
+    real = without.optimize
+
+    def interrupted(*args, **settings):
+        result = real(*args, **settings)
+        return replace(result, solution=replace(result.solution, notes=("interrupted",)))
+
+    monkeypatch.setattr(without, "optimize", interrupted)
+    made = Ablation(sums(), certify=False)
+    assert made.run() is StopReason.INTERRUPTED
+    assert made.best is None
+
+
+def test_a_run_that_met_a_limit_is_marked():
+    whole = ablation(sums(), candidates=["relu-twice"], certify=False)
+    assert (whole.caution, [row.complete for row in whole.rows]) == ("", [True])
+    cut = ablation(sums(), candidates=["relu-twice"], certify=False, iterations=1)
+    assert [row.complete for row in cut.rows] == [False]
+    assert "may be chance" in repr(cut).splitlines()[-1]
+    assert cut.caution in cut._repr_mimebundle_()["text/html"]
 
 
 def test_where_no_rule_helped_there_is_nothing_to_leave_out():

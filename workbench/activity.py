@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -158,6 +159,10 @@ class RuleTable(Face):
         return len(self.rows)
 
     def __getitem__(self, name: str) -> RuleActivity:
+        if name not in self._places:
+            near = difflib.get_close_matches(name, self._places, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise KeyError(f"no rule is called {name!r} in {self.name}{hint}")
         return self.rows[self._places[name]]
 
     @property

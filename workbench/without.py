@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.activity import contributions
 from workbench.costs import CostModel
+from workbench.extraction.solution import Status
 from workbench.graph import Graph
 from workbench.pipeline import Optimized, _cost_model, _load, _rules, optimize
 from workbench.rules import RuleSet
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """Hold the result without ``rule``: its cost in microseconds, the proven bound, what made it instead."""
+    """Hold the result without ``rule``: its cost in microseconds, the proven bound, what made it instead.
+
+    ``complete`` says that the run saturated and its extraction is optimal. Where it is not, a limit had a
+    part in the result, and a small difference may be chance.
+    """
 
     rule: str
     cost: float
@@ -32,6 +37,7 @@ class Without:
     instead: tuple[str, ...]
     e_nodes: int
     stop_reason: StopReason
+    complete: bool
     seconds: float
 
 
@@ -103,6 +109,7 @@ class Ablation(Stepwise):
                 result.rules,
                 result.e_nodes,
                 result.stop_reason,
+                _complete(result),
                 seconds,
             )
         )
@@ -110,8 +117,8 @@ class Ablation(Stepwise):
 
     def _optimize(self, rules: RuleSet, certify: bool) -> Optimized:
         result = optimize(self.graph, rules=rules, cost=self.cost, certify=certify, **self.settings)
-        if result.stop_reason is StopReason.INTERRUPTED:
-            # The pipeline makes do with what it has; half an e-graph says nothing about a rule.
+        # The pipeline makes do with what it has; half a run says nothing about a rule.
+        if result.stop_reason is StopReason.INTERRUPTED or "interrupted" in result.solution.notes:
             raise KeyboardInterrupt
         return result
 
@@ -142,6 +149,13 @@ class Ablation(Stepwise):
         best = 0.0 if self.best is None else self.best.cost_after
         return row.cost / best - 1 if best > 0 else 0.0
 
+    @property
+    def caution(self) -> str:
+        """Return what is to be borne in mind where a limit had a part in some result, else ``""``."""
+        if self.best is None or (_complete(self.best) and all(row.complete for row in self.rows)):
+            return ""
+        return "a limit ended some run: small differences may be chance"
+
     def frame(self) -> pd.DataFrame:
         """Return one row per rule left out, the most needed first; ``loss`` is in percent."""
         import pandas as pd
@@ -155,11 +169,22 @@ class Ablation(Stepwise):
                 ", ".join(row.instead),
                 row.e_nodes,
                 row.stop_reason.value,
+                row.complete,
                 row.seconds,
             )
             for row in sorted(self.rows, key=lambda r: (-r.cost, r.rule))
         ]
-        columns = ["rule", "cost", "loss", "bound", "instead", "e_nodes", "stop_reason", "seconds"]
+        columns = [
+            "rule",
+            "cost",
+            "loss",
+            "bound",
+            "instead",
+            "e_nodes",
+            "stop_reason",
+            "complete",
+            "seconds",
+        ]
         return pd.DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:
@@ -177,9 +202,17 @@ class Ablation(Stepwise):
         rows = sorted(self.rows, key=lambda r: (-r.cost, r.rule))
         lines += [
             f"  without {row.rule}: {microseconds(row.cost)} ({change(best.cost_after, row.cost)})"
-            for row in rows[:9]
+            + ("" if row.complete else " *")
+            for row in rows[:8]
         ]
-        return "\n".join([*lines, f"  … {len(rows) - 9} more"] if len(rows) > 9 else lines)
+        lines += [f"  … {len(rows) - 8} more"] if len(rows) > 8 else []
+        return "\n".join([*lines, f"  * {self.caution}"] if self.caution else lines)
+
+
+def _complete(result: Optimized) -> bool:
+    solution = result.solution
+    proved = solution.status is Status.OPTIMAL and solution.scope == "e-graph"
+    return proved and result.stop_reason is StopReason.SATURATED
 
 
 def ablation(

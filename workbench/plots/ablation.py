@@ -78,7 +78,8 @@ def plot_ablation(ablation: Ablation, ax: Axes | None = None, *, most: int = 20)
         ax.tick_params(axis="y", length=0)
         ax.invert_yaxis()
         ax.set_xlim(0, 1.3 * max(data.original, *(cost for _, cost in data.rules)) / scale)
-        ax.set_xlabel(f"best cost in {unit}\n{wrapped(data.source)}")
+        note = f"\n{ablation.caution}" if ablation.caution else ""
+        ax.set_xlabel(f"best cost in {unit}\n{wrapped(data.source)}{note}")
         ax.set_title("Best cost without a rule")
         legend_above(ax)
     return ax

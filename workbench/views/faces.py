@@ -203,8 +203,9 @@ def _ablation(ablation: Ablation) -> str:
     drawn = (
         _figure(lambda ax: plot_ablation(ablation, ax), size, "best cost without each rule") if rows else ""
     )
+    caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
     headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
-    return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows)
+    return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution
 
 
 #: By the name of the class: a face is looked up without importing what is not there.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from workbench.activity import contributions, rule_table
     from workbench.benchmarks import benchmark
     from workbench.costs.choose import cost_model
     from workbench.extraction.extract import Extraction, extract
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from workbench.saturation import Limits, Saturation
     from workbench.trace import StopReason, Trace
     from workbench.verification import Verification, certify, sound_rules
+    from workbench.without import Ablation, ablation
 
 _HOMES = {
+    "Ablation": "workbench.without",
     "Extraction": "workbench.extraction.extract",
     "Graph": "workbench.graph",
     "GraphBuilder": "workbench.graph",
@@ -43,8 +46,10 @@ _HOMES = {
     "StopReason": "workbench.trace",
     "Trace": "workbench.trace",
     "Verification": "workbench.verification",
+    "ablation": "workbench.without",
     "benchmark": "workbench.benchmarks",
     "certify": "workbench.verification",
+    "contributions": "workbench.activity",
     "cost_model": "workbench.costs.choose",
     "evaluate": "workbench.graph",
     "extract": "workbench.extraction.extract",
@@ -56,6 +61,7 @@ _HOMES = {
     "parse_rule": "workbench.rules",
     "parse_rules": "workbench.rules",
     "rule_set": "workbench.rules",
+    "rule_table": "workbench.activity",
     "save_model": "workbench.frontends",
     "save_onnx": "workbench.frontends",
     "sound_rules": "workbench.verification",
@@ -67,7 +73,8 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules",
     "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
-    "certify", "Trace", "StopReason", "to_onnx", "save_onnx", "save_model",
+    "certify", "Trace", "StopReason",
+    "rule_table", "contributions", "ablation", "Ablation", "to_onnx", "save_onnx", "save_model",
 ]  # fmt: skip
 
 

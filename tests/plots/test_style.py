@@ -3,22 +3,46 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tests.plots.runs import runs, with_k
 from tests.plots.traces import small_trace
-from workbench.plots import figure_png, plot_cost_bars, plot_cost_curve, plot_firing, plot_growth
+from workbench.plots import (
+    figure_png,
+    plot_cost_bars,
+    plot_cost_curve,
+    plot_firing,
+    plot_growth,
+    plot_iteration_time,
+    plot_k_multi,
+    plot_optimiser_time,
+    plot_programs,
+    plot_speedup,
+    plot_stages,
+    plot_trajectory,
+)
+from workbench.plots.style import legend_above
+
+OF_TRACES = [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve, plot_iteration_time]
+OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_programs, plot_stages, plot_k_multi, plot_trajectory]
 
 
-@pytest.mark.parametrize("plot", [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve])
+def drawn(plot, ax):
+    if plot in OF_TRACES:
+        return plot(small_trace(), ax)
+    return plot(runs() if plot in (plot_k_multi, plot_trajectory) else with_k(1), ax)
+
+
+@pytest.mark.parametrize("plot", OF_TRACES + OF_RECORDS, ids=lambda p: p.__name__)
 def test_every_figure_becomes_a_png_and_leaves_matplotlib_as_it_was(plot):
     before = dict(mpl.rcParams)
-    png = figure_png(lambda ax: plot(small_trace(), ax), (6.0, 3.6))
+    png = figure_png(lambda ax: drawn(plot, ax), (6.0, 3.6))
     assert png.startswith(b"\x89PNG")
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.parametrize("plot", [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve])
+@pytest.mark.parametrize("plot", OF_TRACES + OF_RECORDS, ids=lambda p: p.__name__)
 def test_texts_do_not_overlap_each_other(plot):
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
-    ax = plot(small_trace(), figure.subplots())
+    ax = drawn(plot, figure.subplots())
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -27,3 +51,14 @@ def test_texts_do_not_overlap_each_other(plot):
     for i, (name, box) in enumerate(boxes):
         for other, second in boxes[i + 1 :]:
             assert not box.overlaps(second), (name, other)
+
+
+def test_a_legend_above_has_as_many_columns_as_fit_the_figure():
+    columns = {}
+    for width in (3.0, 12.0):
+        ax = Figure(figsize=(width, 3.0), layout="constrained").subplots()
+        for name in "abcd":
+            ax.plot([0, 1], label=name * 14)
+        legend_above(ax)
+        columns[width] = ax.get_legend()._ncols
+    assert columns[3.0] < columns[12.0] == 4

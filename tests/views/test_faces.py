@@ -37,17 +37,19 @@ def things():
     with Saturation(graph, tuple(workbench.rule_set("fusion")), Limits(iterations=2)) as saturation:
         saturation.run()
     rules = workbench.rule_set("default")
+    table = workbench.rule_table(rules, result)
+    ablation = workbench.ablation(graph, rules.select("merge-*"), certify=False)
     return {
         "graph": graph, "result": result, "certificate": result.certificate, "trace": result.trace,
         "extraction": extraction, "solution": extraction.solution, "verification": verification,
         "refuted": verification["wrong"], "saturation": saturation, "rules": rules,
-        "rule": rules["conv-takes-relu"],
+        "rule": rules["conv-takes-relu"], "table": table, "ablation": ablation,
     }  # fmt: skip
 
 
 NAMES = (
     "graph", "result", "certificate", "trace", "extraction", "solution", "verification", "refuted",
-    "saturation", "rules", "rule",
+    "saturation", "rules", "rule", "table", "ablation",
 )  # fmt: skip
 
 
@@ -80,7 +82,7 @@ def test_every_object_has_a_face_that_survives(things, name):
     assert parser.open == []
 
 
-@pytest.mark.parametrize("name", ["graph", "trace", "extraction", "saturation", "result"])
+@pytest.mark.parametrize("name", ["graph", "trace", "extraction", "saturation", "result", "rule", "ablation"])
 def test_pictures_are_within_the_page_and_say_what_they_show(things, name):
     pictures = re.findall(
         r'<img alt="([^"]+)" src="data:image/(png|svg\+xml);base64,', static_html(things[name])

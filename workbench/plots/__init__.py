@@ -1,25 +1,66 @@
-"""Draw matplotlib figures of a trace; every figure has a data function beside the drawing one."""
+"""Draw matplotlib figures of a trace or of records of runs, each with a data function beside it.
 
+A figure of records takes a pandas frame, a file of them, or results of :func:`workbench.optimize`; the
+columns are named in :data:`~workbench.plots.records.COLUMNS`.
+"""
+
+from workbench.plots.ablation import Losses, ablation_data, plot_ablation
 from workbench.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
 from workbench.plots.firing import Firing, firing_data, plot_firing
 from workbench.plots.gap import Gap, gap_data, plot_gap
 from workbench.plots.growth import Growth, growth_data, plot_growth
+from workbench.plots.iteration_time import IterationTime, iteration_time_data, plot_iteration_time
+from workbench.plots.k_multi import Trend, k_multi_data, plot_k_multi, plot_k_multi_trends
+from workbench.plots.optimiser_time import OptimiserTimes, optimiser_time_data, plot_optimiser_time
+from workbench.plots.programs import Programs, plot_programs, programs_data
+from workbench.plots.records import COLUMNS, published_records, record, records_frame
+from workbench.plots.speedup import Speedups, plot_speedup, speedup_data
+from workbench.plots.stages import Stages, plot_stages, stages_data
 from workbench.plots.style import figure_png, paper_style
+from workbench.plots.trajectory import plot_trajectory, trajectory_data
 
 __all__ = [
+    "COLUMNS",
     "Costs",
     "Firing",
     "Gap",
     "Growth",
+    "IterationTime",
+    "Losses",
+    "OptimiserTimes",
+    "Programs",
+    "Speedups",
+    "Stages",
+    "Trend",
+    "ablation_data",
     "cost_data",
     "figure_png",
     "firing_data",
     "gap_data",
     "growth_data",
+    "iteration_time_data",
+    "k_multi_data",
+    "optimiser_time_data",
     "paper_style",
+    "plot_ablation",
     "plot_cost_bars",
     "plot_cost_curve",
     "plot_firing",
     "plot_gap",
     "plot_growth",
+    "plot_iteration_time",
+    "plot_k_multi",
+    "plot_k_multi_trends",
+    "plot_optimiser_time",
+    "plot_programs",
+    "plot_speedup",
+    "plot_stages",
+    "plot_trajectory",
+    "programs_data",
+    "published_records",
+    "record",
+    "records_frame",
+    "speedup_data",
+    "stages_data",
+    "trajectory_data",
 ]

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Okabe and Ito's palette: told apart with every common colour vision.
 BLUE, ORANGE, GREEN, VERMILION, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
+PURPLE = "#CC79A7"
 #: The orange, dark enough to be read as text.
 DARK_ORANGE = "#9A6A00"
 INK, GREY, FAINT = "#222222", "#8C8C8C", "#D9D9D9"
+
+#: Lines and bars that stand beside each other: what colour tells, a marker or a hatch tells too.
+COLOURS: Final = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, INK, GREY)
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES: Final = ("-", "--", ":", "-.")
+#: Of our own runs; what others published is hatched with lines on white.
+HATCHES: Final = ("", "....", "xxx", "oo", "++", "**")
+PUBLISHED_HATCHES: Final = ("////", "\\\\\\\\", "||||", "----")
 
 _STYLE: Any = {
     "figure.dpi": 110,
@@ -84,6 +93,31 @@ def say(ax: Axes, text: str) -> Axes:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
+
+
+def legend_above(ax: Axes, columns: int = 4) -> None:
+    """Put the legend between title and axes, where no bar can hide it."""
+    _, labels = ax.get_legend_handles_labels()
+    figure = ax.get_figure()
+    room = 6.0 if figure is None else 0.85 * figure.bbox.width / figure.dpi
+    columns = next((c for c in range(min(columns, len(labels)), 0, -1) if _width(labels, c) <= room), 1)
+    rows = -(-len(labels) // columns)
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+        ncols=columns,
+        fontsize=8.5,
+        borderaxespad=0.2,
+        handlelength=1.6,
+        columnspacing=1.4,
+    )
+    ax.set_title(ax.get_title(loc="left"), pad=8 + 14 * rows)
+
+
+def _width(labels: Sequence[str], columns: int) -> float:
+    """Return about how many inches a legend takes that is filled column by column."""
+    rows = -(-len(labels) // columns)
+    return sum(0.42 + 0.064 * max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows))
 
 
 def wrapped(text: str, width: int = 50) -> str:

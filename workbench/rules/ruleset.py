@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,6 +121,16 @@ class RuleSet(Face):
             )
         columns = ["name", "law", "kind", "provenance", "status", "draws"]
         return pd.DataFrame(rows, columns=columns)
+
+    def view(self, run: Any = None, **known: Any) -> Any:
+        """Return the rules as a browser, which says what each did in a ``run``: a result or a trace.
+
+        ``known`` is what :func:`~workbench.activity.rule_table` takes besides: a verification, an ablation.
+        Raise ImportError, with what to install, where widgets are not installed.
+        """
+        # By name, as every face: rules know nothing of runs.
+        table = import_module("workbench.activity").rule_table(self, run, **known)
+        return table.view()
 
     def __repr__(self) -> str:
         multi = len(self.multi) if any(r.multi for r in self.rules) else 0

@@ -10,6 +10,7 @@ from workbench.views.compare import comparison_html
 from workbench.views.egraphs import Known, egraph_html
 from workbench.views.graphs import graph_svg
 from workbench.views.markup import details, heading, pairs, picture, preformatted, table
+from workbench.views.rules import rule_html, rule_set_html, rule_table_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from workbench.extraction.solution import Solution
     from workbench.graph import Graph
     from workbench.pipeline import Optimized
-    from workbench.rules import Rule, RuleSet
     from workbench.saturation import Saturation
     from workbench.trace import Trace
     from workbench.verification import Certificate, Verdict, Verification
+    from workbench.without import Ablation
 
 #: A page that needs nothing from elsewhere.
 PAGE: Final = (
@@ -60,30 +61,6 @@ def _graph(graph: Graph) -> str:
         + shown
         + details("operators", table(("operator", "count"), counts))
         + details("inputs and outputs", table(("name", "type", ""), ends))
-    )
-
-
-# -- rules ------------------------------------------------------------------------------------------
-def _rule(rule: Rule) -> str:
-    from workbench.rules.language import format_rule
-    from workbench.rules.ruleset import law_of, statuses, verdict_of
-
-    known = statuses().get(rule.name, {})
-    rows = [("law", law_of(rule)), ("provenance", ", ".join(rule.provenance)), ("verdict", verdict_of(rule))]
-    if known.get("axioms"):
-        rows.append(("by", ", ".join(known["axioms"])))
-    if known.get("draws"):
-        rows.append(("instances tested", known["draws"]))
-    return heading(f"Rule {rule.name}") + preformatted(format_rule(rule)) + pairs(rows)
-
-
-def _rule_set(rules: RuleSet) -> str:
-    frame = rules.frame()
-    counts = frame["status"].value_counts().to_dict()
-    said = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
-    rows = frame[["name", "kind", "status", "provenance", "law"]].itertuples(index=False)
-    return heading(f"Rules {rules.name}", f"{len(rules)} rules: {said}") + details(
-        "rules", table(("rule", "kind", "status", "provenance", "law"), rows, most=200)
     )
 
 
@@ -198,9 +175,36 @@ def _optimized(result: Optimized) -> str:
     return (
         heading(f"{result.original.name}, optimised")
         + table(("stage", "seconds", "figures"), rows)
+        + details("where the time went", _stages(result))
         + details("original and optimised", comparison_html(result.compare()))
         + details("how it was found", _trace(result.trace))
     )
+
+
+def _stages(result: Optimized) -> str:
+    from workbench.plots import plot_stages
+
+    return _figure(lambda ax: plot_stages(result, ax), (7.0, 2.0), "seconds by stage")
+
+
+def _ablation(ablation: Ablation) -> str:
+    said = heading(f"Ablation of {ablation.graph.name}", _state(ablation))
+    if ablation.best is None:
+        return said
+    from workbench.plots import plot_ablation
+
+    frame = ablation.frame()
+    rows = [
+        (r.rule, f"{r.cost:.6g}", f"{r.loss:+.2f} %", r.instead, r.stop_reason, f"{r.seconds:.2f}")
+        for r in frame.itertuples()
+    ]
+    size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
+    drawn = (
+        _figure(lambda ax: plot_ablation(ablation, ax), size, "best cost without each rule") if rows else ""
+    )
+    caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
+    headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
+    return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution
 
 
 #: By the name of the class: a face is looked up without importing what is not there.
@@ -208,8 +212,10 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Graph": _graph,
     "EGraph": lambda egraph: egraph_html(Known.of(egraph)),
     "Comparison": comparison_html,
-    "Rule": _rule,
-    "RuleSet": _rule_set,
+    "Rule": rule_html,
+    "RuleSet": rule_set_html,
+    "RuleTable": rule_table_html,
+    "Ablation": _ablation,
     "Trace": _trace,
     "Saturation": _saturation,
     "Solution": _solution,

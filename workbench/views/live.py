@@ -10,6 +10,8 @@ from workbench.views.compare import comparison_data
 from workbench.views.egraphs import MOST_E_NODES, Known, egraph_data, egraph_html
 from workbench.views.graphs import cost_notes
 from workbench.views.panes import graph_pane, viewer_data
+from workbench.views.rule_browser import RuleBrowser
+from workbench.views.rules import table_of
 from workbench.views.stepper import Stepper
 from workbench.views.still import Still
 from workbench.views.viewer import Viewer
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 def live(thing: Any, **options: Any) -> View:
     """Return the widget of an object: its own, a stepper where it has steps, else its static face."""
+    rules = table_of(thing)
+    if rules is not None:
+        return RuleBrowser(rules)
     for kind in type(thing).__mro__:
         make = _VIEWS.get(kind.__name__)
         if make is not None:

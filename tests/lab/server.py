@@ -25,6 +25,10 @@ def free_port():
 def jupyter_lab(folder, home):
     """Yield the address of a JupyterLab that serves a folder; ``home`` takes its settings."""
     port = free_port()
+    settings = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "notebook-extension"
+    settings.mkdir(parents=True)
+    # All cells stay in the page, seen or not.
+    (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
     environment = os.environ | {
         "HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config"), "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"), "IPYTHONDIR": str(home / "ipython"),

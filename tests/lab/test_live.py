@@ -73,10 +73,7 @@ def test_the_stop_button_stops_a_running_saturation(lab, folder, offline):
         last = page.page.locator(".jp-CodeCell").last
         last.click()
         page.page.keyboard.press("Control+Enter")
-        page.page.wait_for_function(
-            "Number(/known (\\d+)/.exec(document.querySelector('.jp-Notebook').innerText)[1]) > 1",
-            timeout=60_000,
-        )
+        page.page.locator(".jp-OutputArea-output", has_text=re.compile(r"known ([2-9]|\d\d)")).wait_for()
         assert page.wrong() == []
 
 

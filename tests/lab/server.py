@@ -27,8 +27,11 @@ def jupyter_lab(folder, home):
     port = free_port()
     settings = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
-    # All cells stay in the page, seen or not.
+    # All cells stay in the page, seen or not; nobody is asked whether there is news.
     (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
+    news = settings.parent / "apputils-extension"
+    news.mkdir(exist_ok=True)
+    (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     environment = os.environ | {
         "HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config"), "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"), "IPYTHONDIR": str(home / "ipython"),
@@ -98,11 +101,15 @@ class Page:
     def run_all(self, timeout=120):
         """Run all cells and wait until the last one has its number."""
         self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=60_000)
-        self.page.get_by_role("menuitem", name="Run", exact=True).click()
-        self.page.get_by_role("menuitem", name=re.compile("^Run All Cells")).click()
         until = time.monotonic() + timeout
+        asked = 0.0
         while time.monotonic() < until:
             prompts = self.prompts()
+            if all(p == "[ ]:" for p in prompts) and time.monotonic() > asked + 10:
+                # What is asked for before the session is ready is lost.
+                self.page.get_by_role("menuitem", name="Run", exact=True).click()
+                self.page.get_by_role("menuitem", name=re.compile("^Run All Cells")).click()
+                asked = time.monotonic()
             if prompts and "*" not in "".join(prompts) and all(re.search(r"\d", p) for p in prompts):
                 return
             self.page.wait_for_timeout(200)

@@ -19,6 +19,12 @@ BUDGET: Final = 5.0
 #: Width to height beyond which a picture with frames is turned.
 WIDE: Final = 2.5
 
+#: Room for what is written on a frame. There is no text in it: Graphviz would ask for fonts.
+_ROOM: Final = (
+    '<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="0" CELLSPACING="0" FIXEDSIZE="TRUE" '
+    'WIDTH="{width}" HEIGHT="{height}"><TR><TD></TD></TR></TABLE>>'
+)
+
 Rectangle = tuple[float, float, float, float]
 Point = tuple[float, float]
 
@@ -51,7 +57,7 @@ def lay_out(scene: Scene, *, seconds: float = BUDGET) -> Layout:
     keys = {box.key: str(i) for i, box in enumerate(scene.boxes)}
     frames = {cluster.key: str(i) for i, cluster in enumerate(scene.clusters)}
     request = {
-        "boxes": [[*box_size(b.lines), frames.get(b.cluster, "")] for b in scene.boxes],
+        "boxes": [[*box_size(b), frames.get(b.cluster, "")] for b in scene.boxes],
         "edges": [[keys[e.source], keys[e.target], frames.get(e.from_cluster, "")] for e in scene.edges],
         "clusters": [len(c.label) * LETTER for c in scene.clusters],
     }
@@ -113,11 +119,8 @@ def _dot(request: dict[str, Any], direction: str) -> dict[str, Any]:
         if frame:
             members.setdefault(frame, []).append(str(i))
     for frame, inside in members.items():
-        # The label's room: a frame is at least as wide as what is written on it.
-        wide = request["clusters"][int(frame)]
-        graph.add_subgraph(
-            inside, name=f"cluster_{frame}", label=" " * int(wide / 4), fontsize="10", margin="6"
-        )
+        room = _ROOM.format(width=round(request["clusters"][int(frame)]), height=round(LINE))
+        graph.add_subgraph(inside, name=f"cluster_{frame}", label=room, margin="6")
     for i, (source, target, frame) in enumerate(request["edges"]):
         clipped = {"ltail": f"cluster_{frame}"} if frame and target not in members.get(frame, ()) else {}
         graph.add_edge(source, target, key=str(i), id=str(i), **clipped)

@@ -146,7 +146,6 @@ def _law(row: RuleActivity) -> str:
 
 
 def _card(row: RuleActivity, best: float | None) -> str:
-    drawn = rule_svg(row.rule)
     known: list[tuple[str, object]] = [("verdict", row.verdict), ("evidence", row.evidence)]
     known += [
         ("condition", ", ".join(row.conditions)),
@@ -157,7 +156,7 @@ def _card(row: RuleActivity, best: float | None) -> str:
     ]
     parts = [
         preformatted(_law(row)),
-        "" if drawn is None else picture(drawn, f"{row.rule.name}: both sides as graphs", kind="svg"),
+        picture(rule_svg(row.rule), f"{row.rule.name}: both sides as graphs", kind="svg"),
         pairs((k, v) for k, v in known if v != ""),
         preformatted(row.counterexample) if row.counterexample else "",
     ]
@@ -173,7 +172,7 @@ def rules_data(rules: RuleTable) -> dict[str, Any]:
 
     ``drawings`` are the rules' drawings by name, as JSON, deflated, in base64.
     """
-    drawings = {row.rule.name: svg.decode() for row in rules.rows if (svg := rule_svg(row.rule))}
+    drawings = {row.rule.name: rule_svg(row.rule).decode() for row in rules.rows}
     packed = zlib.compress(json.dumps(drawings).encode(), 9)
     return {
         "title": f"Rules {rules.name}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,13 +63,17 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Hold an arrow from one box to another; where ``from_cluster`` is set, it begins at that frame."""
+    """Hold an arrow from one box to another; where ``from_cluster`` is set, it begins at that frame.
+
+    ``place`` stands beside its tip: which operand it is.
+    """
 
     source: str
     target: str
     note: str = ""
     from_cluster: str = ""
     bold: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,11 @@ class Scene:
 LETTER, LINE, PAD = 6.1, 13.0, 8.0
 
 
-def box_size(lines: Sequence[str]) -> tuple[float, float]:
-    """Return the width and height of a box around lines of text, in pixels."""
-    return max([3.0, *map(len, lines)]) * LETTER + 2 * PAD, max(1, len(lines)) * LINE + PAD
+def box_size(box: Box) -> tuple[float, float]:
+    """Return the width and height of a box around its lines of text and its sign, in pixels."""
+    signed = bool(MARKS[box.mark][2]) or box.born > 0
+    wide = max([3.0, *map(len, box.lines)]) * LETTER + 2 * PAD
+    return wide + (2 * LETTER if signed else 0.0), max(1, len(box.lines)) * LINE + PAD
 
 
 def cut(text: str, most: int = 34) -> str:

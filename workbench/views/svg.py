@@ -65,6 +65,9 @@ def _edges(scene: Scene, layout: Layout) -> Iterator[str]:
         if points:
             heavy = ' stroke-width="2.2" style="stroke:#222"' if edge.bold else ""
             yield f'<path class="e" marker-end="url(#a)" d="{path_of(points)}"{heavy}/>'
+            if edge.place:
+                x, y = points[-1]
+                yield f'<text class="l" x="{x - 9:g}" y="{y - 4:g}">{escape(edge.place)}</text>'
 
 
 def _boxes(scene: Scene, layout: Layout) -> Iterator[str]:

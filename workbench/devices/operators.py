@@ -66,12 +66,15 @@ class Protocol:
         return {"version": PROTOCOL, "milliseconds": self.milliseconds, "caches": self.caches}
 
 
+STANDARD: Final = Protocol()
+
+
 def measure_instances(
     instances: Sequence[OpInstance],
     device: Device,
     results: Results,
     *,
-    protocol: Protocol = Protocol(),
+    protocol: Protocol = STANDARD,
     seconds: float = math.inf,
     progress: Callable[[int, int], None] | None = None,
     keep: Callable[[], None] | None = None,

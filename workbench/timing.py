@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,21 +92,23 @@ def rounds(
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[list[float]]:
-    """Take a figure from each of ``timers`` in turn, the order reversed each round.
+    """Take a figure from each of ``timers`` once a round, in an order that is drawn anew for each round.
 
-    Ends after ``seconds``, but not before ``least`` rounds and at the latest after ``most``. One round
-    before the first is a warm-up and not counted.
+    A run finds in the caches what the run before it left: in a fixed order one would always follow
+    itself, or the same other one. The draws are seeded. Ends after ``seconds``, but not before ``least``
+    rounds and at the latest after ``most``. One round before the first is a warm-up and not counted.
     """
     if seconds <= 0 or least < 1 or most < least:
         raise ValueError(f"seconds > 0 and 1 <= least <= most are needed, not {seconds}, {least}, {most}")
     for timer in timers:
         timer()
     taken: list[list[float]] = [[] for _ in timers]
+    order, draws = list(range(len(timers))), random.Random(0)
     began = clock()
     for number in range(most):
         if number >= least and clock() - began >= seconds:
             break
-        order = range(len(timers)) if number % 2 == 0 else range(len(timers) - 1, -1, -1)
+        draws.shuffle(order)
         for i in order:
             taken[i].append(timers[i]())
     return taken
@@ -155,7 +158,7 @@ def time_models(
         session(to_onnx(m) if isinstance(m, Graph) else m, threads=threads, optimise=optimise, spin=False)
         for m in models
     ]
-    feeds = _inputs(sessions[0], seed)
+    feeds = random_feeds(sessions[0], seed)
     runs = [partial(loaded.run, None, feeds) for loaded in sessions]
     taken = alternate(runs, seconds=seconds, clock=clock)
     return [np.array(t) * 1e6 for t in taken]
@@ -193,7 +196,8 @@ def compare(
     )
 
 
-def _inputs(session: Any, seed: int) -> dict[str, np.ndarray]:
+def random_feeds(session: Any, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return random inputs of a loaded model by name: normal, the integers 0 and 1; the same for a seed."""
     from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 

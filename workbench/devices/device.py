@@ -190,7 +190,7 @@ class Device:
             "torch": torch.__version__,
             "numpy": numpy.__version__,
             "python": platform.python_version(),
-            "system": platform.platform(),
+            "system": f"{platform.system()} {platform.machine()}",
             "workbench": __version__,
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }

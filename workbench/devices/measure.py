@@ -76,6 +76,9 @@ def measure_spec(
         progress=lambda done, of: say(f"{done} of {of} instances, {len(results.failures)} failed"),
         keep=keep,
     )
+    # The clocks and the temperature of a device that has worked.
+    results.device = device.provenance()
+    keep()
     say.last(
         f"{len(results.measured)} instances measured, {len(results.failures)} failed, {results.left} left"
     )
@@ -99,8 +102,8 @@ class _Say:
         self(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+def command_line() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
     parser = argparse.ArgumentParser(prog="python -m workbench.devices.measure", description=__doc__)
     parser.add_argument("spec", type=Path, metavar="SPEC.json")
     parser.add_argument("out", type=Path, metavar="RESULTS.json")
@@ -114,7 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--modes", default=",".join(MODES), help="how graphs are run, separated by commas")
     parser.add_argument("--fresh", action="store_true", help="replace results that are there")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    given = command_line().parse_args(arguments)
     try:
         device = open_device(given.device, tf32=given.tf32, threads=given.threads)
         measure_spec(

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 import workbench
@@ -94,3 +96,12 @@ def test_the_table_goes_where_recorded_tables_are(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_the_roofline_is_that_of_the_device(name, roofline):
     assert roofline_of(name) == roofline
+
+
+def test_the_tables_that_are_kept_here_are_readable():
+    tables = sorted((Path(__file__).parents[2] / "results" / "costs").glob("*.parquet"))
+    assert tables
+    for path in tables:
+        model = RecordedCost.load(path)
+        assert path.stat().st_size < 200_000
+        assert {"torch", "workbench", "date", "tf32", "roofline", "protocol_version"} <= set(model.meta)

@@ -195,7 +195,9 @@ class Device:
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }
         if not self.cuda:
-            return found | {"threads": self.threads or torch.get_num_threads()}
+            from workbench.costs.store import machine
+
+            return found | {"cpu": machine(), "threads": self.threads or torch.get_num_threads()}
         properties = torch.cuda.get_device_properties(self.name)
         return found | {
             "gpu": properties.name,

@@ -51,8 +51,13 @@ def table_name(results: Results) -> str:
 
     >>> table_name(Results({"gpu": "NVIDIA H200", "tf32": False}, {}))
     'nvidia-h200.parquet'
+    >>> table_name(Results({"cpu": "AMD EPYC, 2 cores", "threads": 1}, {}))
+    'torch-cpu-amd-epyc-2-cores-1-thread.parquet'
     """
     device = str(results.device.get("gpu") or results.device.get("device", "device"))
+    if "cpu" in results.device:
+        threads = results.device.get("threads", 1)
+        device = f"torch cpu {results.device['cpu']} {threads} thread{'' if threads == 1 else 's'}"
     plain = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
     return f"{plain}{'-tf32' if results.device.get('tf32') else ''}.parquet"
 

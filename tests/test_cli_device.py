@@ -109,6 +109,28 @@ def test_optimising_measures_and_says_so(run, tmp_path, model):
     onnx.checker.check_model(str(output), full_check=True)
 
 
+def test_a_table_that_cannot_be_written_is_told(run, tmp_path):
+    from tests.costs.networks import RELU
+    from workbench.costs.keys import instance_key
+    from workbench.costs.store import Measurement
+    from workbench.devices.exchange import Results, write_results
+
+    results = Results({"device": "a GPU"}, {})
+    results.measured[instance_key(RELU)] = Measurement(1.0, 0.0, 7)
+    write_results(tmp_path / "r.json", results)
+    code, _, err = run("device", "record", tmp_path / "r.json", "-o", tmp_path / "no" / "t.parquet")
+    assert code == 3
+    assert "does not exist" in err
+
+
+def test_a_device_that_is_not_there_is_bad_input(run, model, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, _, err = run("optimize", model, "--measure", 1, "--measure-on", "torch:cuda")
+    assert code == 2
+    assert "finds no GPU" in err
+
+
 def test_an_unknown_target_is_told_with_the_nearest(run, model):
     code, _, err = run("optimize", model, "--measure", 1, "--measure-on", "torche")
     assert code == 2

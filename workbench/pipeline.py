@@ -328,6 +328,7 @@ def optimize(
         "iterations": iterations,
         "k_multi": k_multi,
         "settle": settle,
+        "measure": measure,
         "seed": seed,
         **versions(),
     }

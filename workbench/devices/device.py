@@ -27,7 +27,7 @@ _QUERIED: Final = {
 FLUSH_BYTES: Final = 1 << 28
 
 
-class DeviceMissing(RuntimeError):
+class DeviceMissing(LookupError):
     """Say that torch, or the device asked for, is not on this machine."""
 
 

@@ -11,6 +11,7 @@ from workbench.costs.analytic import DEVICES
 from workbench.costs.recorded import save_table
 from workbench.costs.store import Measurement
 from workbench.devices.exchange import ExchangeError, Results, read_results
+from workbench.files import check_writable
 
 
 def merge(results: Sequence[Results]) -> Results:
@@ -77,6 +78,7 @@ def record_table(
     if target.is_dir() or output is None:
         target.mkdir(parents=True, exist_ok=True)
         target /= table_name(merged)
+    check_writable(target)
     device = str(merged.device["device"])
     about = {k: str(v) for k, v in merged.device.items() if k not in ("device", "name") and v is not None}
     rules = {f"protocol_{k}": str(v) for k, v in merged.protocol.items()}

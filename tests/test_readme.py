@@ -11,6 +11,7 @@ import pytest
 from typer.main import get_command
 
 from workbench import cli
+from workbench.devices.measure import command_line
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -57,6 +58,7 @@ def test_every_command_is_described_and_every_option_named_exists():
     table = re.findall(r"^\| `workbench (\w+)", README, re.MULTILINE)
     assert set(table) == set(commands)
     known = {o for c in commands.values() for p in c.params for o in p.opts}
+    known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
     shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--saved-model", "--output"}
     assert shown <= known
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from workbench.graph import GraphBuilder
-from workbench.timing import Timing, alternate, compare
+from workbench.timing import Timing, alternate, compare, paired_speedup
 
 
 class Clock:
@@ -25,9 +25,37 @@ def runs_of(clock, log, *durations):
 
 def test_runs_alternate_and_the_warm_up_is_not_counted():
     clock, log = Clock(), []
-    taken = alternate(runs_of(clock, log, 1.0, 2.0), seconds=100.0, least=2, most=3, clock=clock)
-    assert log == [0, 1, 0, 1, 1, 0, 0, 1]
-    assert taken == [[1.0] * 3, [2.0] * 3]
+    taken = alternate(runs_of(clock, log, 1.0, 2.0), seconds=1e9, least=2, most=40, clock=clock)
+    assert log[:2] == [0, 1]
+    assert taken == [[1.0] * 40, [2.0] * 40]
+    pairs = [tuple(log[i : i + 2]) for i in range(2, len(log), 2)]
+    assert set(pairs) == {(0, 1), (1, 0)}, "every round has both, in an order drawn anew"
+
+
+def test_the_order_of_rounds_is_the_same_every_time():
+    logs = []
+    for _ in range(2):
+        clock, log = Clock(), []
+        alternate(runs_of(clock, log, 1.0, 1.0, 1.0), seconds=1e9, least=2, most=9, clock=clock)
+        logs.append(log)
+    assert logs[0] == logs[1]
+
+
+def test_a_speedup_is_that_of_the_rounds_not_of_the_medians():
+    rng = np.random.default_rng(0)
+    moods = rng.uniform(1, 10, 400)  # of the machine: they hit both runs of a round
+    before, after = 2 * moods * rng.normal(1, 0.05, 400), moods * rng.normal(1, 0.05, 400)
+    speedup, (low, high) = paired_speedup(before, after)
+    assert low < speedup < high
+    assert low < 2 < high
+    assert high - low < 0.05
+    _, (lower, higher) = paired_speedup(before, after, comparisons=10)
+    assert lower < low
+    assert high < higher
+
+
+def test_in_few_rounds_the_interval_is_their_whole_range():
+    assert paired_speedup([1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) == (2.0, (1.0, 3.0))
 
 
 def test_measuring_ends_when_the_time_is_up_but_not_before_the_least():

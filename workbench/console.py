@@ -32,6 +32,7 @@ _STAGES = {
     "saturation": "growing the e-graph",
     "pricing": "pricing operators",
     "extraction": "extracting the cheapest graph",
+    "measuring": "timing the best results against the original",
     "certificate": "checking the result against the original",
     "blame": "the check failed: looking for the rule to blame",
     "export": "writing the result",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from workbench.comparison import Comparison
+    from workbench.devices.fastest import Ranking
+    from workbench.devices.targets import Target
     from workbench.verification import Certificate
 
 #: Up to this size the trace also gets the best cost after every step.
@@ -63,6 +66,7 @@ class Optimized(Face):
     costs: np.ndarray = field(repr=False)
     coverage: Any = None
     offending: tuple[str, ...] = ()
+    measured: Ranking | None = None
 
     def compare(self) -> Comparison:
         """Return what became of every operator, and by which rules."""
@@ -104,6 +108,7 @@ class Optimized(Face):
             "bound": self.solution.bound,
             "status": self.solution.status.value,
             "scope": self.solution.scope,
+            "measured": None if self.measured is None else self.measured.summary(),
             "certificate": None if self.certificate is None else self.certificate.summary(),
             "offending_rules": list(self.offending),
             "operators_before": running_operators(self.original),
@@ -121,6 +126,7 @@ class Optimized(Face):
             f"  extraction: {self.solution.method}, {self.solution.status.value} "
             f"({self.solution.scope}), bound {self.solution.bound:.1f} µs",
             f"  rules: {', '.join(self.rules) or 'none'}",
+            *([f"  measured: {self.measured}"] if self.measured is not None else []),
             f"  certificate: {certified}",
             *([f"  {self.certificate.rules_line()}"] if self.certificate is not None else []),
             "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
@@ -192,6 +198,9 @@ def optimize(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     certify: bool = True,
+    measure: int = 0,
+    measure_on: str | Target = "onnxruntime",
+    measure_seconds: float = 10.0,
     profile: bool = False,
     progress: Progress | None = None,
 ) -> Optimized:
@@ -207,6 +216,12 @@ def optimize(
     first, as Tensat does), ``extraction_seconds`` (``seconds`` unless given) and ``extraction_memory``,
     in bytes for each solver's process, the extraction. Ctrl-C ends the saturation and goes on with what
     is there.
+
+    With ``measure`` the so many best extractions are timed end to end against the original for
+    ``measure_seconds``, on the target ``measure_on`` (``"onnxruntime"``, ``"torch"``, ``"torch:cuda"``,
+    ``"torch:cuda+graph"``, or a :class:`~workbench.devices.targets.Target`), and the fastest is the
+    result, or the original where none is faster beyond the noise. Ctrl-C then leaves the choice to the
+    cost model. Raise :class:`~workbench.devices.device.DeviceMissing` where the target is not there.
     """
     from workbench.extraction.exact import load_solver
     from workbench.extraction.extract import extract
@@ -220,6 +235,11 @@ def optimize(
 
     limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
     cheapest = partial(extract, method=extractor, memory=extraction_memory)
+    target = None
+    if measure:
+        from workbench.devices.targets import checked_target
+
+        target = checked_target(measure, measure_on)
     clock = _Clock()
     chosen = _rules(rules)
     set_name, chosen_rules = chosen.name, chosen.rules
@@ -230,6 +250,8 @@ def optimize(
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
         bind(graph)
+    if target is not None:
+        target.check(graph)
     tell("saturation")
     with Saturation(graph, chosen_rules, limits, profile=profile, keep=0) as saturation:
         saturation.start_engine()
@@ -249,10 +271,10 @@ def optimize(
     with clock("extraction"):
         solution = cheapest(egraph, costs, seconds=left)
     # A measured model estimates what it had no time for; what the solution uses is then measured.
-    measure = getattr(cost_model, "measure", None)
+    measure_more = getattr(cost_model, "measure", None)
     for _ in range(8):
         with clock("pricing"):
-            if measure is None or not measure(chosen_instances(egraph, solution.choice)):
+            if measure_more is None or not measure_more(chosen_instances(egraph, solution.choice)):
                 break
             costs = price_egraph(egraph, cost_model)
             before = float(node_costs(graph, cost_model).sum())
@@ -263,24 +285,46 @@ def optimize(
         if len(egraph) <= HISTORY_E_NODES:
             steps = [step.index for step in saturation.trace]
             saturation.trace.set_costs(cost_by_step(egraph, costs, steps))
+    # What may be the result, the best first; the original where nothing is left.
+    queue = [solution] if solution.cost < before * (1 - 1e-9) else []
+    ranking: Ranking | None = None
+    places: list[int] = []
+    if target is not None:
+        from workbench.devices.fastest import as_given, candidates, rank
+
+        tell("measuring")
+        with clock("measuring"), contextlib.suppress(KeyboardInterrupt):
+            given = candidates(graph, egraph, costs, solution, measure, seconds=min(left, 10.0))
+            rival = graph if dims else as_given(model)
+            ranking = rank(rival, given, target, original_cost=before, seconds=measure_seconds, seed=seed)
+            places = ranking.order()
+            queue = [given[i].solution for i in places]
     result, after = graph, before
     made_by: tuple[str, ...] = ()
-    if solution.cost < before * (1 - 1e-9):
-        result = rebuild(graph, egraph, solution.choice)
-        after = solution.cost
-        made_by = rules_behind(egraph, solution.choice.tolist())
     certificate: Certificate | None = None
     offending: tuple[str, ...] = ()
-    if certify:
+    for place, option in enumerate(queue):
+        result, after = rebuild(graph, egraph, option.choice), option.cost
+        made_by = rules_behind(egraph, option.choice.tolist())
+        if certify:
+            tell("certificate")
+            with clock("certificate"):
+                certificate = replace(
+                    _certify(graph, result, seed), rules=_verdicts(saturation.trace, chosen, made_by)
+                )
+        if certificate is None or certificate.passed:
+            solution = option
+            if ranking is not None:
+                ranking = replace(ranking, winner=places[place])
+            break
+        result, after, made_by = graph, before, ()
+    if certify and certificate is None:
         tell("certificate")
         with clock("certificate"):
-            certificate = replace(
-                _certify(graph, result, seed), rules=_verdicts(saturation.trace, chosen, made_by)
-            )
-        if not certificate.passed:
-            tell("blame")
-            offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, cheapest, seed)
-            result, after, made_by = graph, before, ()
+            certificate = replace(_certify(graph, graph, seed), rules=_verdicts(saturation.trace, chosen, ()))
+    elif certificate is not None and not certificate.passed:
+        tell("blame")
+        offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, cheapest, seed)
     saturation.trace.meta |= {
         "cost_source": cost_model.source,
         "cost_before": before,
@@ -303,6 +347,7 @@ def optimize(
         "iterations": iterations,
         "k_multi": k_multi,
         "settle": settle,
+        "measure": measure,
         "seed": seed,
         **versions(),
     }
@@ -327,6 +372,7 @@ def optimize(
         costs=costs,
         coverage=coverage,
         offending=offending,
+        measured=ranking,
     )
 
 
@@ -419,6 +465,7 @@ class _Clock:
             "pricing",
             "extraction",
             "history",
+            "measuring",
             "certificate",
         )
         return {s: self.seconds[s] for s in stages if s in self.seconds}

@@ -14,6 +14,7 @@ from workbench.units import thousands
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from workbench.devices.fastest import Ranking
     from workbench.pipeline import Optimized
     from workbench.timing import Timing
 
@@ -38,6 +39,7 @@ def report_html(result: Optimized, *, title: str | None = None, timing: Timing |
         f"<h1>{escape(name)}, optimised</h1>",
         f'<p class="source">{escape(_provenance(result))}</p>',
         _summary(result, timing),
+        *([_section("Measured", _measured(result.measured))] if result.measured is not None else []),
         _section("Cost", _figures(result, _cost_figures(result))),
         _section("Saturation", _figures(result, _saturation_figures(result))),
         _section("Rules that made the result", _rules(result)),
@@ -82,6 +84,20 @@ def _summary(result: Optimized, timing: Timing | None) -> str:
     rows = summary_rows(result, timing=timing)
     cells = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows]
     return table_html(("stage", "seconds", "figures"), cells, ("", "number", ""))
+
+
+def _measured(ranking: Ranking) -> str:
+    headings = ("", "cost µs", "median µs", "quartiles", "speed-up", "95 % interval")
+    rows: list[tuple[object, ...]] = []
+    for i, entrant in enumerate((ranking.original, *ranking.candidates)):
+        name = f"candidate {i}{', the result' if ranking.winner == i - 1 else ''}" if i else "original"
+        (low, high), (least, most) = entrant.quartiles, entrant.interval
+        speedup = (f"{entrant.speedup:.3f}", f"{least:.3f} to {most:.3f}") if i else ("", "")
+        rows.append(
+            (name, f"{entrant.cost:.1f}", f"{entrant.median:.1f}", f"{low:.1f} to {high:.1f}", *speedup)
+        )
+    table = table_html(headings, rows, ("", *("number",) * 5))
+    return f"<p>{escape(str(ranking))}</p>{table if ranking.candidates else ''}"
 
 
 Figure = tuple[str, Callable[["Axes"], object], tuple[float, float]]

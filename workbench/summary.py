@@ -51,6 +51,8 @@ def summary_rows(
             f"bound {microseconds(solution.bound)}",
         ),
     ]
+    if result.measured is not None:
+        rows.append(Row("measured", seconds.get("measuring"), str(result.measured)))
     if result.certificate is not None:
         rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
     rows += [Row("written", None, text) for text in written]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,26 +73,64 @@ def alternate(
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[list[float]]:
-    """Run each of ``runs`` in turn, the order reversed each round, and return the seconds each took.
+    """Run each of ``runs`` in turn and return the seconds each took; for the rounds see :func:`rounds`."""
 
-    Ends after ``seconds``, but not before ``least`` rounds and at the latest after ``most``. One round
-    before the first is a warm-up and not counted.
+    def timed(run: Callable[[], object]) -> float:
+        start = clock()
+        run()
+        return clock() - start
+
+    timers = [partial(timed, run) for run in runs]
+    return rounds(timers, seconds=seconds, least=least, most=most, clock=clock)
+
+
+def rounds(
+    timers: Sequence[Callable[[], float]],
+    *,
+    seconds: float,
+    least: int = 5,
+    most: int = 200,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Take a figure from each of ``timers`` once a round, in an order that is drawn anew for each round.
+
+    A run finds in the caches what the run before it left: in a fixed order one would always follow
+    itself, or the same other one. The draws are seeded. Ends after ``seconds``, but not before ``least``
+    rounds and at the latest after ``most``. One round before the first is a warm-up and not counted.
     """
     if seconds <= 0 or least < 1 or most < least:
         raise ValueError(f"seconds > 0 and 1 <= least <= most are needed, not {seconds}, {least}, {most}")
-    for run in runs:
-        run()
-    taken: list[list[float]] = [[] for _ in runs]
+    for timer in timers:
+        timer()
+    taken: list[list[float]] = [[] for _ in timers]
+    order, draws = list(range(len(timers))), random.Random(0)
     began = clock()
     for number in range(most):
         if number >= least and clock() - began >= seconds:
             break
-        order = range(len(runs)) if number % 2 == 0 else range(len(runs) - 1, -1, -1)
+        draws.shuffle(order)
         for i in order:
-            start = clock()
-            runs[i]()
-            taken[i].append(clock() - start)
+            taken[i].append(timers[i]())
     return taken
+
+
+def paired_speedup(
+    before: Sequence[float], after: Sequence[float], *, comparisons: int = 1
+) -> tuple[float, tuple[float, float]]:
+    """Return the speed-up between two series of rounds: the median of their ratios, and its interval.
+
+    A round's two figures were taken close together, so that their ratio is free of what disturbs both.
+    The interval holds the true median with 95 % (by order statistics, whatever the distribution), with
+    several ``comparisons`` all of them do; in few rounds it is the range of all ratios.
+
+    >>> paired_speedup([2.0] * 9, [1.0] * 9)
+    (2.0, (2.0, 2.0))
+    """
+    ratios = sorted(b / a for b, a in zip(before, after, strict=True))
+    n = len(ratios)
+    reach = NormalDist().inv_cdf(1 - 0.025 / comparisons) * math.sqrt(n) / 2
+    low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + reach)
+    return float(np.median(ratios)), (ratios[max(0, low)], ratios[min(n - 1, high)])
 
 
 def time_models(
@@ -117,7 +158,7 @@ def time_models(
         session(to_onnx(m) if isinstance(m, Graph) else m, threads=threads, optimise=optimise, spin=False)
         for m in models
     ]
-    feeds = _inputs(sessions[0], seed)
+    feeds = random_feeds(sessions[0], seed)
     runs = [partial(loaded.run, None, feeds) for loaded in sessions]
     taken = alternate(runs, seconds=seconds, clock=clock)
     return [np.array(t) * 1e6 for t in taken]
@@ -155,7 +196,8 @@ def compare(
     )
 
 
-def _inputs(session: Any, seed: int) -> dict[str, np.ndarray]:
+def random_feeds(session: Any, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return random inputs of a loaded model by name: normal, the integers 0 and 1; the same for a seed."""
     from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 

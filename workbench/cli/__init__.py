@@ -1,4 +1,4 @@
-"""The command line: ``workbench optimize | rules | verify | extract | cost | bench | run | demo``.
+"""The command line: ``workbench optimize | rules | verify | extract | cost | device | bench | run | demo``.
 
 Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, a run of a
 study failed, or another failure; 2 usage or bad input; 3 a result cannot be written; 130 interrupted
@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, cost, extract, optimize, rules, run, verify
+from workbench.cli import benchmarks, cost, device, extract, optimize, rules, run, verify
 from workbench.console import OK
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ for _command in (
     benchmarks.demo,
 ):
     app.command()(_command)
+app.add_typer(device.app)
 
 
 def main() -> None:

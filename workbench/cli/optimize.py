@@ -61,6 +61,12 @@ def optimize(
     time: Annotated[
         float, typer.Option(min=0.0, metavar="S", help="Also time both models in ONNX Runtime.")
     ] = 0.0,
+    measure: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Time the K best results and keep the fastest.")
+    ] = 0,
+    measure_on: Annotated[
+        str, typer.Option(metavar="TARGET", help="Where: onnxruntime, torch, torch:cuda, torch:cuda+graph.")
+    ] = "onnxruntime",
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained report.")
@@ -77,6 +83,8 @@ def optimize(
         "iterations": iterations,
         "k_multi": k_multi,
         "seed": seed,
+        "measure": measure,
+        "measure_on": measure_on,
         "dims": dimensions(dim),
     }
     run_optimize(model, settings, output=output, json=json, report=report, time=time, quiet=quiet)

@@ -54,6 +54,11 @@ def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
     return list(dict.fromkeys(_egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
 
 
+def egraph_instances(egraph: EGraph) -> list[OpInstance]:
+    """Return the distinct operator instances of an e-graph, those of weight-only work left out."""
+    return list(dict.fromkeys(_egraph_instances(egraph, range(len(egraph))).values()))
+
+
 def _instances(graph: Graph) -> dict[int, OpInstance]:
     """Return the instance of every node that runs, by position."""
     constant, live = graph.constant(), graph.reachable()
@@ -73,6 +78,11 @@ def _instances(graph: Graph) -> dict[int, OpInstance]:
 def instances_of(graph: Graph) -> list[OpInstance]:
     """Return the distinct operator instances that running a graph takes."""
     return list(dict.fromkeys(_instances(graph).values()))
+
+
+def running_instances(graph: Graph) -> list[OpInstance]:
+    """Return the operator instance of every node that runs, in order."""
+    return list(_instances(graph).values())
 
 
 def node_costs(graph: Graph, model: CostModel) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ops.elementwise import ACTIVATE
+from workbench.ops.elementwise import ACTIVATE, activate_torch
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -99,6 +99,17 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return ACTIVATE[attrs["act"]](out)
 
 
+def _torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    x, w = xs[:2]
+    top, left, bottom, right = attrs["pads"]
+    pads = (top, left)
+    if pads != (bottom, right):
+        x, pads = torch.nn.functional.pad(x, (left, right, top, bottom)), (0, 0)
+    bias = xs[2].reshape(-1) if len(xs) == 3 else None
+    y = torch.nn.functional.conv2d(x, w, bias, attrs["strides"], pads, attrs["dilations"], attrs["groups"])
+    return activate_torch(torch, y, attrs["act"])
+
+
 def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
     _, per_in, kh, kw = inputs[1].shape
     return 2.0 * out.elements * per_in * kh * kw
@@ -117,6 +128,11 @@ def _enlarge_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
 def _enlarge(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     top, left, bottom, right = attrs["pads"]
     return np.pad(xs[0], ((0, 0), (0, 0), (top, bottom), (left, right)))
+
+
+def _enlarge_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    top, left, bottom, right = attrs["pads"]
+    return torch.nn.functional.pad(xs[0], (left, right, top, bottom))
 
 
 def _merge_gconv_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -140,6 +156,17 @@ def _merge_gconv(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
         block = (channel // (o // groups)) % count
         out[channel, block * i : (block + 1) * i] = w[channel]
     return out
+
+
+def _merge_gconv_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (w,) = xs
+    count, groups = attrs["count"], attrs["groups"]
+    o, i, kh, kw = w.shape
+    blocks = w.reshape(groups // count, count, o // groups, i, kh, kw)
+    out = w.new_zeros(groups // count, count, o // groups, count, i, kh, kw)
+    for block in range(count):
+        out[:, block, :, block] = blocks[:, block]
+    return out.reshape(o, count * i, kh, kw)
 
 
 def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
@@ -221,6 +248,7 @@ register(
         ),
         _flops,
         export=_export,
+        torch=_torch,
         doc="act(x convolved with w, plus b)",
     ),
     OpSpec(
@@ -232,6 +260,7 @@ register(
         (Attr("pads", "ints", (0, 0, 0, 0), 4),),
         lambda a, ins, out: 0.0,
         export=_export_enlarge,
+        torch=_enlarge_torch,
         doc="a kernel with zero rows and columns added (top, left, bottom, right)",
     ),
     OpSpec(
@@ -243,6 +272,7 @@ register(
         (Attr("count", "int"), Attr("groups", "int")),
         lambda a, ins, out: 0.0,
         export=_export_merge_gconv,
+        torch=_merge_gconv_torch,
         doc="the weight of a grouped convolution with count neighbouring groups made one",
     ),
 )

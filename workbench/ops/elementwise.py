@@ -18,7 +18,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, OnnxExport, OpSpec, Typing
+from workbench.ops.spec import Attr, Attrs, OnnxExport, OpSpec, TorchForm, Typing
 from workbench.ops.types import TensorType
 
 
@@ -35,8 +35,10 @@ def _unary_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
-    from scipy.special import erf
-
+    try:
+        from scipy.special import erf
+    except ImportError:  # a machine that only measures has no scipy
+        erf = np.vectorize(math.erf, otypes=[np.float64])
     return np.asarray(erf(x.astype(np.float64)), dtype=x.dtype)
 
 
@@ -51,6 +53,11 @@ def _gelu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
         return (0.5 * x * (1 + np.tanh(inner))).astype(x.dtype)
     return (0.5 * x * (1 + _erf(x / math.sqrt(2)))).astype(x.dtype)
+
+
+def activate_torch(torch: Any, fresh: Any, act: str) -> Any:
+    """Apply an activation in torch, in place: ``fresh`` is a tensor that nothing else reads."""
+    return fresh if act == "none" else getattr(torch, f"{act}_")(fresh)
 
 
 ACTIVATE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -91,8 +98,19 @@ def _export_clip(
     return e.node("Clip", [*xs, *bounds])
 
 
-def _binary(name: str, f: Callable[[np.ndarray, np.ndarray], np.ndarray], onnx: str, doc: str) -> OpSpec:
-    return OpSpec(name, 2, 2, _binary_type, lambda xs, a: f(xs[0], xs[1]), export=export_as(onnx), doc=doc)
+def _binary(
+    name: str, f: Callable[[np.ndarray, np.ndarray], np.ndarray], onnx: str, doc: str, in_torch: str = ""
+) -> OpSpec:
+    return OpSpec(
+        name,
+        2,
+        2,
+        _binary_type,
+        lambda xs, a: f(xs[0], xs[1]),
+        export=export_as(onnx),
+        torch=lambda torch, xs, a: getattr(torch, in_torch or name)(xs[0], xs[1]),
+        doc=doc,
+    )
 
 
 def _unary(
@@ -102,6 +120,7 @@ def _unary(
     doc: str,
     attrs: tuple[Attr, ...] = (),
     cost: float = 1.0,
+    torch: TorchForm | None = None,
 ) -> OpSpec:
     return OpSpec(
         name,
@@ -112,6 +131,7 @@ def _unary(
         attrs,
         lambda a, ins, out: cost * out.elements,
         export=export_as(onnx) if isinstance(onnx, str) else onnx,
+        torch=torch or (lambda torch, xs, a: getattr(torch, name)(xs[0])),
         doc=doc,
     )
 
@@ -121,8 +141,8 @@ register(
     _binary("sub", np.subtract, "Sub", "x - y"),
     _binary("mul", np.multiply, "Mul", "x * y"),
     _binary("div", np.divide, "Div", "x / y"),
-    _binary("max", np.maximum, "Max", "the larger of x and y"),
-    _binary("min", np.minimum, "Min", "the smaller of x and y"),
+    _binary("max", np.maximum, "Max", "the larger of x and y", "maximum"),
+    _binary("min", np.minimum, "Min", "the smaller of x and y", "minimum"),
     _binary("pow", np.power, "Pow", "x ** y"),
     _unary("relu", lambda x, a: np.maximum(x, 0), "Relu", "max(x, 0)"),
     _unary(
@@ -131,6 +151,7 @@ register(
         export_as("LeakyRelu", alpha="alpha"),
         "x where x >= 0, alpha * x elsewhere",
         (Attr("alpha", "float", 0.01),),
+        torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
     ),
     _unary("sigmoid", lambda x, a: _sigmoid(x), "Sigmoid", "1 / (1 + exp(-x))", cost=4),
     _unary("tanh", lambda x, a: np.tanh(x), "Tanh", "the hyperbolic tangent", cost=4),
@@ -141,6 +162,9 @@ register(
         "x * Phi(x); with tanh=1 its tanh approximation",
         (Attr("tanh", "int", 0),),
         cost=8,
+        torch=lambda torch, xs, a: torch.nn.functional.gelu(
+            xs[0], approximate="tanh" if a["tanh"] else "none"
+        ),
     ),
     _unary("erf", lambda x, a: _erf(x), "Erf", "the error function", cost=4),
     _unary("exp", lambda x, a: np.exp(x), "Exp", "e ** x", cost=4),
@@ -155,6 +179,7 @@ register(
         _export_clip,
         "x limited to low..high",
         (Attr("low", "float", -math.inf), Attr("high", "float", math.inf)),
+        torch=lambda torch, xs, a: torch.clamp(xs[0], a["low"], a["high"]),
     ),
 )
 

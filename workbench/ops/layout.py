@@ -52,6 +52,12 @@ def _slice(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0][tuple(index)]
 
 
+def _slice_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    index: list[slice] = [slice(None)] * xs[0].dim()
+    index[attrs["axis"]] = slice(attrs["start"], attrs["stop"], attrs["step"])
+    return xs[0][tuple(index)]
+
+
 def _reshape_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     out = t.with_shape(xs[0], attrs["shape"])
     t.require(t.elements(xs[0]) == t.elements(out), f"{xs[0]} does not reshape to {out}")
@@ -79,6 +85,11 @@ def _pad(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.pad(xs[0], widths, constant_values=attrs["value"])
 
 
+def _pad_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    top, left, bottom, right = attrs["pads"]
+    return torch.nn.functional.pad(xs[0], (left, right, top, bottom), value=attrs["value"])
+
+
 def _expand_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     out = t.with_shape(xs[0], attrs["shape"])
     t.require_same(t.broadcast(out, xs[0]), out, "the operand does not broadcast to the shape")
@@ -99,12 +110,22 @@ def _gather(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.take(xs[0], xs[1], axis=attrs["axis"])
 
 
+def _gather_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    # Indexing counts negative indices from the end, as numpy does; index_select takes none.
+    before = (slice(None),) * (xs[0].dim() + attrs["axis"])
+    return xs[0][(*before, xs[1])]
+
+
 def _cast_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     return t.with_dtype(xs[0], attrs["to"])
 
 
 def _cast(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0].astype(TensorType(attrs["to"], ()).numpy_dtype())
+
+
+def _cast_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    return xs[0].to(TensorType(attrs["to"], ()).torch_dtype(torch))
 
 
 def _export_along(op_type: str) -> OnnxExport:
@@ -160,6 +181,7 @@ register(
         (Attr("axis", "int"),),
         no_flops,
         export=_export_along("Concat"),
+        torch=lambda torch, xs, a: torch.cat(tuple(xs), a["axis"]),
         doc="operands joined along an axis",
     ),
     OpSpec(
@@ -171,6 +193,7 @@ register(
         (Attr("axis", "int"), Attr("start", "int"), Attr("stop", "int"), Attr("step", "int", 1)),
         no_flops,
         export=_export_slice,
+        torch=_slice_torch,
         doc="start..stop of an axis, every step-th; a split is a set of slices",
     ),
     OpSpec(
@@ -183,6 +206,7 @@ register(
         no_flops,
         view=True,
         export=lambda e, xs, a, types, out: e.reshape(xs[0], out.shape),
+        torch=lambda torch, xs, a: xs[0].reshape(a["shape"]),
         doc="the same elements in another shape (also squeeze, unsqueeze, flatten)",
     ),
     OpSpec(
@@ -194,6 +218,7 @@ register(
         (Attr("perm", "perm"),),
         no_flops,
         export=_export_transpose,
+        torch=lambda torch, xs, a: xs[0].permute(a["perm"]),
         doc="axes permuted: result axis i is operand axis perm[i]",
     ),
     OpSpec(
@@ -205,6 +230,7 @@ register(
         (Attr("pads", "ints", (0, 0, 0, 0), 4), Attr("value", "float", 0.0)),
         no_flops,
         export=_export_pad,
+        torch=_pad_torch,
         doc="a constant border around the last two axes (top, left, bottom, right)",
     ),
     OpSpec(
@@ -216,6 +242,7 @@ register(
         (Attr("shape", "shape"),),
         no_flops,
         export=_export_expand,
+        torch=lambda torch, xs, a: xs[0].expand(a["shape"]),
         doc="the operand repeated to a shape it broadcasts to",
     ),
     OpSpec(
@@ -227,6 +254,7 @@ register(
         (Attr("axis", "int"),),
         no_flops,
         export=_export_along("Gather"),
+        torch=_gather_torch,
         doc="entries of an axis picked by an index tensor",
     ),
     OpSpec(
@@ -237,6 +265,7 @@ register(
         _cast,
         (Attr("to", "dtype"),),
         export=_export_cast,
+        torch=_cast_torch,
         doc="elements converted to another dtype",
     ),
     OpSpec(
@@ -249,6 +278,7 @@ register(
         no_flops,
         view=True,
         export=lambda e, xs, a, types, out: xs[0],
+        torch=lambda torch, xs, a: xs[0],
         doc="the operand itself (also dropout at inference)",
     ),
 )

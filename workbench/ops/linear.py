@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ops.elementwise import ACTIVATE
+from workbench.ops.elementwise import ACTIVATE, activate_torch
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, export_activation, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
@@ -34,6 +34,10 @@ def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float
     return 2.0 * out.elements * inputs[0].shape[-1]
 
 
+def _torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    return activate_torch(torch, torch.matmul(xs[0], xs[1]), attrs["act"])
+
+
 def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
     return export_activation(e, e.node("MatMul", xs), attrs["act"])
 
@@ -48,6 +52,7 @@ register(
         (Attr("act", "act", "none"),),
         _flops,
         export=_export,
+        torch=_torch,
         doc="act(a @ b), batch axes broadcast",
     )
 )

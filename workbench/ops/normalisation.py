@@ -42,6 +42,17 @@ def _batchnorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0] * a + b
 
 
+def _affine_torch(torch: Any, xs: Sequence[Any], eps: float) -> tuple[Any, Any]:
+    scale, bias, mean, var = (v.reshape(1, -1, 1, 1) for v in xs)
+    a = scale / torch.sqrt(var + eps)
+    return a, bias - a * mean
+
+
+def _batchnorm_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    x, scale, bias, mean, var = xs
+    return torch.nn.functional.batch_norm(x, mean, var, scale, bias, eps=attrs["eps"])
+
+
 def _bn_vector_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     first = xs[0]
     t.require_float(first)
@@ -54,6 +65,11 @@ def _bn_vector_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
 def _bn_scale(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
     return scale / np.sqrt(var + var.dtype.type(attrs["eps"]))
+
+
+def _bn_scale_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
+    return scale / torch.sqrt(var + attrs["eps"])
 
 
 def _layernorm_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -73,6 +89,18 @@ def _layernorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     var = (centred * centred).mean(axis=axes, keepdims=True)
     out = centred / np.sqrt(var + x.dtype.type(attrs["eps"]))
     for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
+        out = f(out, v)
+    return out
+
+
+def _layernorm_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    x, *affine = xs
+    shape = x.shape[attrs["axis"] :]
+    if all(v.shape == shape for v in affine):
+        scale, bias = (*affine, None)[:2]
+        return torch.nn.functional.layer_norm(x, shape, scale, bias, attrs["eps"])
+    out = torch.nn.functional.layer_norm(x, shape, eps=attrs["eps"])
+    for v, f in zip(affine, (torch.mul, torch.add), strict=False):
         out = f(out, v)
     return out
 
@@ -166,6 +194,7 @@ register(
         (_EPS,),
         _times(2),
         export=_export_batchnorm,
+        torch=_batchnorm_torch,
         doc="(x - mean) * scale / sqrt(var + eps) + bias per channel, with stored statistics",
     ),
     OpSpec(
@@ -177,6 +206,7 @@ register(
         (_EPS,),
         _times(3),
         export=_export_bn_scale,
+        torch=_bn_scale_torch,
         doc="scale / sqrt(var + eps) as [1, C, 1, 1]: what batch normalisation multiplies by",
     ),
     OpSpec(
@@ -188,6 +218,7 @@ register(
         (_EPS,),
         _times(5),
         export=_export_bn_shift,
+        torch=lambda torch, xs, a: _affine_torch(torch, xs, a["eps"])[1],
         doc="bias - mean * scale / sqrt(var + eps) as [1, C, 1, 1]: what it adds",
     ),
     OpSpec(
@@ -199,6 +230,7 @@ register(
         (Attr("axis", "int", -1), _EPS),
         _times(8),
         export=_export_layernorm,
+        torch=_layernorm_torch,
         doc="centred and scaled to unit variance over axis..-1, times scale, plus bias",
     ),
     OpSpec(
@@ -210,6 +242,7 @@ register(
         (Attr("axis", "int", -1),),
         _times(6),
         export=_export_softmax,
+        torch=lambda torch, xs, a: torch.softmax(xs[0], a["axis"]),
         doc="exp(x) divided by its sum along the axis",
     ),
 )

@@ -7,7 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, windows
+from workbench.ops.convolution import (
+    explicit_pads,
+    require_bfloat16,
+    require_window,
+    window_extent,
+    windows,
+)
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -19,7 +25,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, OnnxExport, OpSpec, Typing
+from workbench.ops.spec import CONCRETE, Attr, Attrs, OnnxExport, OpSpec, Typing
 from workbench.ops.types import TensorType
 
 
@@ -58,48 +64,71 @@ def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
     return t.with_dim(t.with_dim(x, -2, height), -1, width)
 
 
-def _pool_windows(x: np.ndarray, attrs: Attrs, value: float) -> tuple[np.ndarray, tuple[int, int]]:
-    from workbench.ops.spec import CONCRETE
+def _border(shape: Sequence[int], attrs: Attrs) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the border (before, after) of both axes: the pads, and what ceil_mode reads beyond them."""
+    (top, left, bottom, right), dilations = attrs["pads"], attrs.get("dilations", (1, 1))
+    found = []
+    for i, (before, after) in enumerate(((top, bottom), (left, right))):
+        k, s, d, n = attrs["kernel"][i], attrs["strides"][i], dilations[i], shape[2 + i]
+        out = _extent(CONCRETE, n, k, s, before, after, d, attrs["ceil"])
+        found.append((before, after + max(0, (out - 1) * s + d * (k - 1) + 1 - n - before - after)))
+    return found[0], found[1]
 
-    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
-    (top, left, bottom, right), (dh, dw) = attrs["pads"], attrs.get("dilations", (1, 1))
-    oh = _extent(CONCRETE, x.shape[2], kh, sh, top, bottom, dh, attrs["ceil"])
-    ow = _extent(CONCRETE, x.shape[3], kw, sw, left, right, dw, attrs["ceil"])
+
+def _pool_windows(x: np.ndarray, attrs: Attrs, value: float) -> np.ndarray:
     # What ceil_mode reads beyond the padding is filled with the neutral value too.
-    more_h = max(0, (oh - 1) * sh + dh * (kh - 1) + 1 - x.shape[2] - top - bottom)
-    more_w = max(0, (ow - 1) * sw + dw * (kw - 1) + 1 - x.shape[3] - left - right)
-    padded = np.pad(
-        x, ((0, 0), (0, 0), (top, bottom + more_h), (left, right + more_w)), constant_values=value
-    )
-    return windows(padded, (kh, kw), (sh, sw), (dh, dw), (oh, ow)), (more_h, more_w)
+    kernel, strides, dilations = attrs["kernel"], attrs["strides"], attrs.get("dilations", (1, 1))
+    padded = np.pad(x, ((0, 0), (0, 0), *_border(x.shape, attrs)), constant_values=value)
+    out = [window_extent(padded.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1)]
+    return windows(padded, kernel, strides, dilations, (out[0], out[1]))
 
 
 def _max_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    view, _ = _pool_windows(xs[0], attrs, -np.inf)
-    return view.max(axis=(4, 5))
+    return _pool_windows(xs[0], attrs, -np.inf).max(axis=(4, 5))
 
 
 def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     (x,) = xs
-    view, _ = _pool_windows(x, attrs, 0)
-    top, left, bottom, right = attrs["pads"]
-    counted = np.ones((1, 1, x.shape[2], x.shape[3]), dtype=x.dtype)
+    view = _pool_windows(x, attrs, 0)
+    counted = np.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
     if attrs["include_pad"]:
         # Explicit pads count, the overhang of ceil_mode never does.
+        top, left, bottom, right = attrs["pads"]
         counted = np.pad(counted, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=1)
-        inner = dict(attrs) | {"pads": (0, 0, 0, 0)}
-        counts, _ = _pool_windows_to(counted, inner, (view.shape[2], view.shape[3]))
+        counts = _pool_windows(counted, dict(attrs) | {"pads": (0, 0, 0, 0)}, 0)
+        counts = counts[:, :, : view.shape[2], : view.shape[3]]
     else:
-        counts, _ = _pool_windows(counted, attrs, 0)
+        counts = _pool_windows(counted, attrs, 0)
     return (view.sum(axis=(4, 5)) / counts.sum(axis=(4, 5))).astype(x.dtype)
 
 
-def _pool_windows_to(x: np.ndarray, attrs: Attrs, out: tuple[int, int]) -> tuple[np.ndarray, None]:
-    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
-    more_h = max(0, (out[0] - 1) * sh + kh - x.shape[2])
-    more_w = max(0, (out[1] - 1) * sw + kw - x.shape[3])
-    padded = np.pad(x, ((0, 0), (0, 0), (0, more_h), (0, more_w)))
-    return windows(padded, (kh, kw), (sh, sw), (1, 1), out), None
+def _pads_as_torch(attrs: Attrs) -> bool:
+    """Say whether torch's pools take the pads: even on both sides, at most half a kernel."""
+    top, left, bottom, right = attrs["pads"]
+    kh, kw = attrs["kernel"]
+    return (top, left) == (bottom, right) and 2 * top <= kh and 2 * left <= kw
+
+
+def _max_pool_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (x,), f = xs, torch.nn.functional
+    kernel, strides, dilations = attrs["kernel"], attrs["strides"], attrs["dilations"]
+    if _pads_as_torch(attrs):
+        return f.max_pool2d(x, kernel, strides, attrs["pads"][:2], dilations, bool(attrs["ceil"]))
+    rows, columns = _border(x.shape, attrs)
+    padded = f.pad(x, (*columns, *rows), value=float("-inf"))
+    return f.max_pool2d(padded, kernel, strides, 0, dilations)
+
+
+def _avg_pool_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+    (x,), f = xs, torch.nn.functional
+    kernel, strides, include = attrs["kernel"], attrs["strides"], bool(attrs["include_pad"])
+    if _pads_as_torch(attrs):
+        return f.avg_pool2d(x, kernel, strides, attrs["pads"][:2], bool(attrs["ceil"]), include)
+    (top, left, bottom, right), (rows, columns) = attrs["pads"], _border(x.shape, attrs)
+    counted = f.pad(x.new_ones(1, 1, *x.shape[2:]), (left, right, top, bottom), value=float(include))
+    counted = f.pad(counted, (0, columns[1] - right, 0, rows[1] - bottom))
+    total = f.avg_pool2d(f.pad(x, (*columns, *rows)), kernel, strides)
+    return total / f.avg_pool2d(counted, kernel, strides)
 
 
 def _pool_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
@@ -177,7 +206,7 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
     return export
 
 
-def _reduce(name: str, f: Any, export: OnnxExport, doc: str) -> OpSpec:
+def _reduce(name: str, f: Any, in_torch: str, export: OnnxExport, doc: str) -> OpSpec:
     return OpSpec(
         name,
         1,
@@ -187,6 +216,9 @@ def _reduce(name: str, f: Any, export: OnnxExport, doc: str) -> OpSpec:
         (Attr("axes", "axes"), Attr("keepdims", "int", 1)),
         lambda a, ins, out: float(ins[0].elements),
         export=export,
+        torch=lambda torch, xs, a: getattr(torch, in_torch)(
+            xs[0], dim=a["axes"], keepdim=bool(a["keepdims"])
+        ),
         doc=doc,
     )
 
@@ -207,6 +239,7 @@ register(
         (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
         _pool_flops,
         export=_export_pool("MaxPool"),
+        torch=_max_pool_torch,
         doc="the maximum of each window; padding never wins",
     ),
     OpSpec(
@@ -218,18 +251,21 @@ register(
         (*_WINDOW, Attr("ceil", "int", 0), Attr("include_pad", "int", 0)),
         _pool_flops,
         export=_export_pool("AveragePool"),
+        torch=_avg_pool_torch,
         doc="the mean of each window; with include_pad=1 padding counts as zeros",
     ),
-    _reduce("reduce_sum", np.sum, _export_reduce("ReduceSum", ""), "the sum over axes"),
+    _reduce("reduce_sum", np.sum, "sum", _export_reduce("ReduceSum", ""), "the sum over axes"),
     _reduce(
         "reduce_mean",
         np.mean,
+        "mean",
         _export_reduce("ReduceMean", "GlobalAveragePool"),
         "the mean over axes (global average pooling: axes -2, -1)",
     ),
     _reduce(
         "reduce_max",
         np.max,
+        "amax",
         _export_reduce("ReduceMax", "GlobalMaxPool"),
         "the maximum over axes (global max pooling: axes -2, -1)",
     ),

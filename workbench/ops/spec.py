@@ -167,6 +167,9 @@ Attrs = Mapping[str, Any]
 TypeRule = Callable[[Any, Sequence[Any], Attrs], Any]
 Evaluate = Callable[[Sequence[np.ndarray], Attrs], np.ndarray]
 Flops = Callable[[Attrs, Sequence[TensorType], TensorType], float]
+#: Compute in torch: ``(the torch module, operand tensors, attrs) -> tensor``. The module is given, so that
+#: the table of operators needs no torch.
+TorchForm = Callable[[Any, Sequence[Any], Attrs], Any]
 #: Write the operator as ONNX nodes: ``(emitter, input names, attrs, input types, type) -> output name``.
 OnnxExport = Callable[[Any, Sequence[str], Attrs, Sequence[TensorType], TensorType], str]
 
@@ -185,10 +188,11 @@ class OpSpec:
     """Hold everything the workbench knows about one operator.
 
     ``min_inputs`` to ``max_inputs`` operands; ``infer`` gives the result type; ``evaluate`` is the
-    reference semantics in numpy (it computes in the dtype of its operands); ``flops`` counts
-    arithmetic; ``view`` says that an executor may implement it without moving data; ``export``
-    writes it as ONNX. ``leaf`` operators carry their type instead of inferring it. An operator that
-    infers its type from no operands is a constant, of the element type that its ``dtype`` names.
+    reference semantics in numpy (it computes in the dtype of its operands); ``torch`` computes the same
+    on a device; ``flops`` counts arithmetic; ``view`` says that an executor may implement it without
+    moving data; ``export`` writes it as ONNX. ``leaf`` operators carry their type instead of inferring
+    it. An operator that infers its type from no operands is a constant, of the element type that its
+    ``dtype`` names; it is folded, and needs no ``torch``.
     """
 
     name: str
@@ -200,6 +204,7 @@ class OpSpec:
     flops: Flops = _one_per_element
     view: bool = False
     export: OnnxExport | None = None
+    torch: TorchForm | None = None
     doc: str = ""
     attr_names: tuple[str, ...] = field(init=False)
 

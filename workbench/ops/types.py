@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -135,6 +135,13 @@ class TensorType:
             import ml_dtypes
 
             return np.dtype(getattr(ml_dtypes, _ML_NAMES.get(self.dtype, self.dtype)))
+
+    def torch_dtype(self, torch: Any) -> Any:
+        """Return the dtype in ``torch`` (the module); raise TypeMismatch where it has none."""
+        found = getattr(torch, _ML_NAMES.get(self.dtype, self.dtype), None)
+        if not isinstance(found, torch.dtype):
+            raise TypeMismatch(f"torch has no tensors of {self.dtype}")
+        return found
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

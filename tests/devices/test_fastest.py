@@ -1,0 +1,189 @@
+import contextlib
+
+import numpy as np
+import pytest
+
+import workbench
+from tests.devices.graphs import products
+from workbench.costs import price_egraph
+from workbench.costs.analytic import AnalyticCost
+from workbench.devices.fastest import Candidate, Entrant, Ranking, as_given, candidates, rank
+from workbench.extraction.extract import extract
+from workbench.frontends import to_onnx
+from workbench.graph import evaluate
+from workbench.rules import parse_rules, rule_set
+from workbench.saturation import Limits, Saturation
+
+
+class Scripted:
+    """A target on which a graph takes as long as it is told to, with noise that all of a round share."""
+
+    title = "a script"
+
+    def __init__(self, microseconds, *, scatter=0.0, drift=0.0):
+        self.microseconds, self.scatter, self.drift = microseconds, scatter, drift
+        self.loaded = []
+
+    def check(self, graph):
+        pass
+
+    @contextlib.contextmanager
+    def timers(self, models, seed):
+        rng = np.random.default_rng(seed)
+        self.loaded = list(models)
+        counts = [sum(m.operators().values()) for m in models]
+
+        def timer(i):
+            copy = 1 + self.drift * (i == len(models) - 1)
+            return self.microseconds(counts[i]) * copy * (1 + self.scatter * rng.standard_normal())
+
+        yield [lambda i=i: timer(i) for i in range(len(models))]
+
+
+@pytest.fixture(scope="module")
+def saturated():
+    graph = products()
+    with Saturation(graph, tuple(rule_set("default")), Limits(settle=4)) as run:
+        run.run()
+        egraph = run.egraph()
+    costs = price_egraph(egraph, AnalyticCost("t4"))
+    return graph, egraph, costs, extract(egraph, costs)
+
+
+def test_candidates_are_distinct_graphs_of_the_same_function_cheapest_first(saturated):
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 3)
+    assert len(found) == 3
+    assert len({c.graph.structural_hash() for c in found} | {graph.structural_hash()}) == 4
+    assert [c.cost for c in found] == sorted(c.cost for c in found)
+    assert found[0].cost == solution.cost
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 32)).astype(np.float32)}
+    expected = evaluate(graph, feeds)
+    for candidate in found:
+        for name, value in evaluate(candidate.graph, feeds).items():
+            np.testing.assert_allclose(value, expected[name], atol=1e-5)
+
+
+def test_where_nothing_else_exists_there_are_no_candidates():
+    b = workbench.GraphBuilder()
+    graph = b.graph({"y": b.op("softmax", b.input("x", (4, 4)))})
+    result = workbench.optimize(graph, measure=3, measure_on=Scripted(lambda n: 1.0))
+    assert result.graph is graph
+    assert result.measured.candidates == ()
+    assert "no candidate differs" in str(result.measured)
+
+
+def test_the_fastest_wins_whatever_the_cost_model_says(saturated):
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 3)
+    sizes = [sum(c.graph.operators().values()) for c in found]
+    ranking = rank(graph, found, Scripted(float, scatter=0.001), original_cost=9.0, seconds=0.05)
+    faster = [i for i in np.argsort(sizes, kind="stable") if sizes[i] < sum(graph.operators().values())]
+    assert [sizes[i] for i in ranking.order()] == [sizes[i] for i in faster]
+    assert ranking.original.cost == 9.0
+    assert ranking.rounds >= 9
+    slow_first = rank(graph, found, Scripted(lambda n: 100.0 - n), original_cost=9.0, seconds=0.05)
+    assert all(sizes[i] > sum(graph.operators().values()) for i in slow_first.order())
+
+
+def test_what_does_not_beat_the_noise_does_not_win(saturated):
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 3)
+    gain = lambda n: 100.0 if n == 6 else 98.0  # noqa: E731  (two percent over the original)
+    assert len(rank(graph, found, Scripted(gain), original_cost=9.0, seconds=0.02).order()) >= 2
+    apart = rank(graph, found, Scripted(gain, drift=0.03), original_cost=9.0, seconds=0.02)
+    assert apart.noise == pytest.approx(1 - 1 / 1.03)
+    assert apart.order() == []
+    assert "the original stays" in str(apart)
+    blurred = rank(graph, found, Scripted(lambda n: 100.0, scatter=0.3), original_cost=9.0, seconds=0.02)
+    assert blurred.order() == []
+
+
+def test_optimising_returns_the_measured_winner_certified():
+    result = workbench.optimize(products(), measure=2, measure_on=Scripted(float), measure_seconds=0.05)
+    won = result.measured.candidates[result.measured.winner]
+    assert result.certificate.passed
+    assert result.cost_after == won.cost
+    assert result.solution.cost == won.cost
+    assert sum(result.graph.operators().values()) < 6
+    summary = result.summary()["measured"]
+    assert summary["winner"] == result.measured.winner
+    assert summary["candidates"][0]["interval"][0] <= summary["candidates"][0]["speedup"]
+    assert "measured: " in repr(result)
+    rows = {r.what: r for r in workbench.summary.summary_rows(result)}
+    assert "×" in rows["measured"].figures
+    assert rows["measured"].seconds > 0
+
+
+def test_optimising_returns_the_original_where_nothing_is_faster():
+    graph = products()
+    result = workbench.optimize(
+        graph, measure=2, measure_on=Scripted(lambda n: 100.0 - (n == 6)), measure_seconds=0.02
+    )
+    assert result.graph is graph
+    assert result.measured.winner is None
+    assert result.cost_after == result.cost_before
+    assert result.rules == ()
+    assert result.certificate.passed
+
+
+def test_a_fast_candidate_that_is_wrong_is_not_returned():
+    graph = products()
+    wrong = parse_rules("forgets: relu(matmul[act=none](x, w)) => matmul[act=none](x, w)")
+    result = workbench.optimize(
+        graph,
+        rules=[*rule_set("matmul"), *wrong],
+        measure=3,
+        measure_on=Scripted(float),
+        measure_seconds=0.02,
+    )
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 32)).astype(np.float32)}
+    expected = evaluate(graph, feeds)
+    for name, value in evaluate(result.graph, feeds).items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-5)
+
+
+def test_ctrl_c_while_measuring_leaves_the_choice_to_the_cost_model():
+    class Interrupted(Scripted):
+        @contextlib.contextmanager
+        def timers(self, models, seed):
+            raise KeyboardInterrupt
+            yield []
+
+    result = workbench.optimize(products(), measure=2, measure_on=Interrupted(float))
+    assert result.measured is None
+    assert result.cost_after < result.cost_before
+    assert result.certificate.passed
+
+
+def test_the_rival_is_the_model_as_it_was_given(tmp_path):
+    model = to_onnx(products())
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    for given in (path, str(path), model.SerializeToString()):
+        assert as_given(given) == model
+    assert as_given(model) is model
+    result = workbench.optimize(path, measure=1, measure_seconds=0.1)
+    assert result.measured.rounds >= 9
+    assert "ONNX Runtime" in result.measured.target
+
+
+def test_what_cannot_be_measured_is_told_before_anything_runs():
+    def progress(stage, detail):
+        raise AssertionError(stage)
+
+    with pytest.raises(ValueError, match="0 or more"):
+        workbench.optimize(products(), measure=-1, progress=progress)
+    with pytest.raises(LookupError, match="did you mean onnxruntime"):
+        workbench.optimize(products(), measure=1, measure_on="onnxruntme", progress=progress)
+
+
+def test_the_ranking_is_said_in_one_line():
+    entrants = (
+        Entrant(2.0, 50.0, (49.0, 51.0), 2.0, (1.9, 2.1)),
+        Entrant(1.0, 90.0, (89.0, 91.0), 1.1, (0.9, 1.2)),
+    )
+    ranking = Ranking(Entrant(3.0, 100.0, (99.0, 101.0)), entrants, 0.01, 40, "a target", 1.0, winner=0)
+    assert ranking.order() == [0]
+    assert "2.000× (1.900 to 2.100): number 1 of 2 candidates" in str(ranking)
+    assert Candidate.__slots__ == ("graph", "solution")

@@ -1,0 +1,144 @@
+"""The measuring program, as a machine runs it that has torch and numpy and nothing else."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.costs.networks import ADD, MATMUL, RELU
+from tests.devices.graphs import image, products
+from workbench.devices import measure
+from workbench.devices.exchange import GraphEntry, Spec, read_results, write_spec
+from workbench.devices.measure import main
+from workbench.graph import GraphBuilder
+
+ROOT = Path(__file__).parents[2]
+QUICK = ("--threads", "1", "--milliseconds", "0.5", "--rounds", "0.05", "--modes", "eager")
+
+
+@pytest.fixture
+def spec(tmp_path, cpu):
+    path = tmp_path / "spec.json"
+    graphs = (GraphEntry("g", "original", products()), GraphEntry("g", "ours", products()))
+    write_spec(path, Spec((RELU, ADD), graphs))
+    return path
+
+
+def bare_python(*arguments):
+    """Run Python where no package but torch, numpy and what torch itself needs can be imported."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {line.partition("[")[0].partition(">")[0].partition("=")[0] for line in project["dependencies"]}
+    names |= {"google", "yaml", "ml_dtypes"}
+    blocked = sorted({n.strip().replace("-", "_") for n in names} - {"numpy", "protobuf", "pyyaml"})
+    assert {"egglog", "onnx", "pandas", "scipy", "networkx", "onnxruntime", "matplotlib"} <= set(blocked)
+    code = (
+        "import runpy, sys\n"
+        "class Blocked:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] in {blocked}:\n"
+        "            raise ModuleNotFoundError('blocked: ' + name, name=name)\n"
+        "sys.meta_path.insert(0, Blocked())\n"
+        f"sys.argv = ['measure', *{list(map(str, arguments))}]\n"
+        "runpy.run_module('workbench.devices.measure', run_name='__main__')\n"
+    )
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_it_runs_where_only_torch_and_numpy_are(tmp_path):
+    b = GraphBuilder("folds")
+    w = b.op("gelu", b.op("erf", b.weight((8, 8))))
+    folds = b.graph({"y": b.op("matmul", b.input("x", (2, 8)), w)})
+    path, out = tmp_path / "s.json", tmp_path / "r.json"
+    graphs = (GraphEntry("g", "a", image()), GraphEntry("f", "a", folds))
+    write_spec(path, Spec((RELU, MATMUL), graphs))
+    done = bare_python(path, out, *QUICK[:-2], "--modes", "eager,onnxruntime,compile")
+    assert done.returncode == 0, done.stderr
+    results = read_results(out)
+    assert not results.failures
+    rows = {(r["group"], r["mode"]): r for r in results.latency}
+    assert "median_us" in rows["g", "eager"]
+    assert "median_us" in rows["f", "eager"]
+    assert "is not installed" in rows["g", "onnxruntime"]["skipped"]
+
+
+def test_a_spec_is_measured_and_continued(spec, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    assert main([str(spec), str(out), *QUICK, "--seconds", "-1"]) == 0
+    first = read_results(out)
+    assert first.left == 2
+    assert "2 left" in capsys.readouterr().err
+    assert [r["label"] for r in first.latency] == ["original", "ours"]
+    assert main([str(spec), str(out), *QUICK, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    second = read_results(out)
+    assert second.left == 0
+    assert len(second.measured) == len(first.measured) + 2
+    assert second.latency == first.latency, "what is there is not timed again"
+    assert main([str(spec), str(out), *QUICK, "--fresh", "--quiet"]) == 0
+    assert read_results(out).latency != first.latency
+
+
+def test_results_of_another_protocol_are_not_mixed(spec, tmp_path, capsys):
+    out = tmp_path / "r.json"
+    assert main([str(spec), str(out), *QUICK, "--quiet"]) == 0
+    before = out.read_bytes()
+    assert main([str(spec), str(out), *QUICK, "--quiet", "--caches", "warm"]) == 2
+    assert "--fresh" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("missing.json", "r.json"), 2, "missing.json"),
+        (("spec.json", "no/folder/r.json"), 3, "does not exist"),
+        (("spec.json", "r.json", "--device", "tpu"), 2, "cpu, cuda"),
+        (("spec.json", "r.json", "--milliseconds", "0"), 2, "positive"),
+        (("broken.json", "r.json"), 2, "no spec file"),
+        (("spec.json", "broken.json"), 2, "no results file"),
+    ],
+)
+def test_bad_input_is_a_message_and_an_exit_code(
+    spec, tmp_path, monkeypatch, capsys, arguments, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    assert main([*arguments, "--quiet"]) == code
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_modes_that_do_not_exist_and_graphs_that_cannot_run_leave_a_reason(tmp_path, cpu):
+    path, out = tmp_path / "s.json", tmp_path / "r.json"
+    write_spec(path, Spec((RELU,), (GraphEntry("g", "a", products()), GraphEntry("g", "b", image()))))
+    assert main([str(path), str(out), *QUICK, "--quiet"]) == 0
+    results = read_results(out)
+    assert all("b has other inputs" in r["skipped"] for r in results.latency)
+    assert len(results.measured) == 1
+
+
+def test_ctrl_c_keeps_what_was_measured(spec, tmp_path, monkeypatch, capsys):
+    def interrupted(*args, keep, **options):
+        keep()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "measure_instances", interrupted)
+    out = tmp_path / "r.json"
+    assert main([str(spec), str(out), *QUICK, "--quiet"]) == 130
+    assert "keeps what was measured" in capsys.readouterr().err
+    assert len(read_results(out).latency) == 2
+
+
+@pytest.mark.gpu
+def test_it_measures_on_a_gpu(spec, tmp_path, gpu):
+    out = tmp_path / "r.json"
+    modes = "eager,cuda-graph"
+    assert main([str(spec), str(out), "--device", "cuda", "--rounds", "0.1", "--modes", modes]) == 0
+    record = json.loads(out.read_text())
+    assert record["device"]["cuda"]
+    assert record["device"]["driver"]
+    assert not record["failures"]
+    assert all("median_us" in row for row in record["latency"])

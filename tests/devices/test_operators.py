@@ -1,0 +1,154 @@
+import math
+
+import pytest
+
+from tests.costs.networks import ADD, MATMUL, RELU, instance
+from tests.devices.graphs import image, products
+from workbench.costs import instances_of
+from workbench.costs.keys import instance_key
+from workbench.costs.model import OpInstance
+from workbench.devices import operators
+from workbench.devices.device import Device
+from workbench.devices.exchange import Results
+from workbench.devices.operators import CACHES, DeviceLost, Protocol, measure, measure_instances
+from workbench.ops import TensorType
+
+QUICK = {c: Protocol(0.5, c) for c in CACHES}
+X = TensorType("float32", (64, 64))
+
+
+def empty(device, protocol=QUICK["weights"]):
+    return Results(device.provenance(), protocol.record())
+
+
+@pytest.mark.parametrize("caches", CACHES)
+def test_instances_are_measured_with_spread_and_runs(device, caches):
+    found = [*instances_of(products()), *instances_of(image())]
+    results = empty(device, QUICK[caches])
+    assert measure_instances(found, device, results, protocol=QUICK[caches]) == len(results.measured)
+    assert not results.failures
+    assert results.left == 0
+    for key, measured in results.measured.items():
+        assert math.isfinite(measured.median)
+        assert measured.runs >= (1 if results.methods[key] == "view" else 7)
+        if results.methods[key] != "view" and caches != "cold":
+            assert measured.median > 0
+    assert set(results.methods.values()) <= ({"graph", "view", "events"} if device.cuda else {"clock"})
+
+
+def test_what_is_known_is_not_measured_again(cpu):
+    results = empty(cpu)
+    assert measure_instances([RELU, ADD, RELU], cpu, results, protocol=QUICK["warm"]) == 2
+    before = dict(results.measured)
+    assert measure_instances([RELU, ADD], cpu, results, protocol=QUICK["warm"]) == 0
+    assert results.measured == before
+
+
+def test_weights_are_taken_in_turn_and_other_operands_are_not(cpu, monkeypatch):
+    weighted = OpInstance("matmul", ("none",), (X, X), X, (False, True))
+    seen = []
+
+    def recorder(device, op, attrs, inputs, out, **options):
+        def run(a, b):
+            seen.append((a.data_ptr(), b.data_ptr()))
+            return a @ b
+
+        return run
+
+    monkeypatch.setattr(operators, "kernel", recorder)
+    with cpu.settings():
+        measure(weighted, cpu, QUICK["weights"])
+        left, right = ({s[i] for s in seen} for i in (0, 1))
+        assert len(left) == 1
+        assert len(right) > 10
+        seen.clear()
+        measure(weighted, cpu, QUICK["warm"])
+        assert len(set(seen)) == 1
+
+
+def test_what_fails_is_reported_and_the_rest_goes_on(cpu, monkeypatch):
+    opaque = OpInstance("opaque", ("key",), (X,), X, (False,))
+    huge = instance("relu", [(1 << 20, 1 << 20)], (1 << 20, 1 << 20))
+    results = empty(cpu)
+    measure_instances([opaque, huge, RELU], cpu, results, protocol=QUICK["warm"])
+    assert list(results.measured) == [instance_key(RELU)]
+    assert "no torch form" in results.failures[instance_key(opaque)]
+    assert "GiB" in results.failures[instance_key(huge)]
+    monkeypatch.setattr(Device, "free_bytes", lambda self: 1e30)
+    again = empty(cpu)
+    measure_instances([huge, RELU], cpu, again, protocol=QUICK["warm"])
+    assert list(again.failures) == [instance_key(huge)], "what the allocator refuses is no end either"
+    assert list(again.measured) == [instance_key(RELU)]
+
+
+def test_a_device_that_is_lost_ends_it_and_keeps_what_there_is(cpu, monkeypatch):
+    def measured(found, *rest):
+        if found == ADD:
+            raise RuntimeError("an illegal memory access was encountered")
+        return operators.Measurement(1.0, 0.0, 7), "clock"
+
+    def lost(self):
+        raise RuntimeError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(operators, "measure", measured)
+    monkeypatch.setattr(Device, "wait", lost)
+    results, kept = empty(cpu), []
+    with pytest.raises(DeviceLost, match="no longer answers"):
+        measure_instances([RELU, ADD, MATMUL], cpu, results, keep=lambda: kept.append(len(results.measured)))
+    assert kept == [1]
+    assert results.left == 2
+    assert list(results.failures) == [instance_key(ADD)]
+
+
+def test_ctrl_c_and_a_limit_keep_what_there_is(cpu, monkeypatch):
+    results, kept = empty(cpu), []
+    assert measure_instances([RELU, ADD], cpu, results, seconds=-1) == 0
+    assert results.left == 2
+
+    def interrupt(done, of):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure_instances(
+            [RELU, ADD], cpu, results, protocol=QUICK["warm"], progress=interrupt, keep=lambda: kept.append(1)
+        )
+    assert kept == [1]
+    assert results.left == 1
+
+
+@pytest.mark.parametrize(("milliseconds", "caches"), [(0, "warm"), (math.inf, "warm"), (1, "hot")])
+def test_a_senseless_protocol_is_refused(milliseconds, caches):
+    with pytest.raises(ValueError, match=r"milliseconds|caches"):
+        Protocol(milliseconds, caches)
+
+
+@pytest.mark.parametrize("caches", CACHES)
+def test_runs_are_recorded_and_views_are_free_where_launching_would_count(pretended, monkeypatch, caches):
+    monkeypatch.setattr("workbench.devices.kernels._fused", lambda *a: [])
+    view = instance("transpose", [(8, 16)], (16, 8), ((1, 0),))
+    results = Results({}, QUICK[caches].record())
+    measure_instances([MATMUL, RELU, view], pretended, results, protocol=QUICK[caches])
+    assert not results.failures
+    assert [results.methods[instance_key(i)] for i in (MATMUL, RELU, view)] == ["graph", "graph", "view"]
+    assert results.measured[instance_key(view)] == operators.Measurement(0.0, 0.0, 1)
+    # With emptied caches what empties them is recorded by itself too, and its time taken off.
+    assert pretended.recorded == (4 if caches == "cold" else 2)
+
+
+def test_what_cannot_be_recorded_is_timed_run_by_run(pretended, monkeypatch):
+    def refuse(self, body, warmup=3):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(type(pretended), "capture", refuse)
+    results = Results({}, {})
+    measure_instances([RELU], pretended, results, protocol=QUICK["warm"])
+    assert results.methods[instance_key(RELU)] == "events"
+    assert results.measured[instance_key(RELU)].median > 0
+
+
+@pytest.mark.gpu
+def test_views_take_no_time_on_a_gpu(gpu):
+    with gpu.settings():
+        view = instance("transpose", [(8, 16)], (16, 8), ((1, 0),))
+        assert measure(view, gpu, QUICK["warm"])[1] == "view"
+        assert measure(MATMUL, gpu, QUICK["warm"])[1] == "graph"

@@ -1,0 +1,64 @@
+import pytest
+
+from tests.devices.graphs import image, products
+from workbench.devices.device import DeviceMissing
+from workbench.devices.executor import NotExecutable
+from workbench.devices.targets import OnnxRuntime, Torch, UnknownTarget, checked_target, target
+from workbench.frontends import to_onnx
+from workbench.graph import GraphBuilder, Opaque
+from workbench.ops import TensorType
+
+
+def opaque():
+    b = GraphBuilder()
+    (y,) = b.opaque(Opaque("Twice", "own", (TensorType("float32", (4,)),)), [b.input("x", (4,))])
+    return b.graph({"y": y})
+
+
+def test_models_and_graphs_are_timed_in_onnx_runtime():
+    runtime = target("onnxruntime")
+    assert isinstance(runtime, OnnxRuntime)
+    assert "its optimiser on" in runtime.title
+    with runtime.timers([products(), to_onnx(products())], 0) as timers:
+        assert all(timer() > 0 for timer in timers)
+
+
+def test_graphs_and_models_are_timed_in_torch(cpu):
+    with_torch = target("torch")
+    assert isinstance(with_torch, Torch)
+    assert "torch" in with_torch.title
+    with with_torch.timers([image(), to_onnx(image())], 0) as timers:
+        assert all(timer() > 0 for timer in timers)
+    with_torch.check(image())
+    with pytest.raises(NotExecutable, match="Twice"):
+        with_torch.check(opaque())
+    OnnxRuntime().check(opaque())
+
+
+@pytest.mark.gpu
+def test_graphs_are_timed_on_a_gpu(gpu):
+    for name in ("torch:cuda", "torch:cuda+graph"):
+        with target(name).timers([image()], 0) as timers:
+            assert timers[0]() > 0
+
+
+@pytest.mark.parametrize("name", ["onxruntime", "torch+graph", "torch:cuda+fast", "tensorrt"])
+def test_other_targets_are_refused_with_the_nearest(cpu, name):
+    with pytest.raises(UnknownTarget, match="There are: onnxruntime, torch"):
+        target(name)
+
+
+def test_what_is_not_there_is_told(cpu, monkeypatch):
+    monkeypatch.setattr(cpu.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceMissing, match="no GPU"):
+        target("torch:cuda")
+    with pytest.raises(ValueError, match="CUDA graphs need"):
+        target("torch:cpu+graph")
+
+
+def test_a_count_goes_with_a_target(cpu):
+    given = Torch("cpu")
+    assert checked_target(2, given) is given
+    assert isinstance(checked_target(1, "onnxruntime"), OnnxRuntime)
+    with pytest.raises(ValueError, match="0 or more"):
+        checked_target(-1, "onnxruntime")

@@ -1,0 +1,263 @@
+"""A device that torch computes on: its settings, its clock, and what it says of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+#: What nvidia-smi is asked for, and how it is called in a record.
+_QUERIED: Final = {
+    "driver_version": "driver",
+    "power.limit": "power_limit_w",
+    "clocks.current.sm": "clock_sm_mhz",
+    "clocks.current.memory": "clock_memory_mhz",
+    "clocks.max.sm": "clock_sm_max_mhz",
+    "temperature.gpu": "temperature_c",
+}
+
+#: The bytes that are overwritten to empty the caches of a device: twice the largest there are.
+FLUSH_BYTES: Final = 1 << 28
+
+
+class DeviceMissing(LookupError):
+    """Say that torch, or the device asked for, is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Hold a device of torch and how it computes.
+
+    ``name`` is torch's: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. With ``tf32`` products and convolutions in
+    float32 may round their operands to 10 bits (CUDA); without, they compute in float32. ``threads``
+    bounds the threads of an operator on the CPU. Make one with :func:`open_device`.
+    """
+
+    name: str
+    tf32: bool = False
+    threads: int | None = None
+
+    @cached_property
+    def torch(self) -> Any:
+        """Return the torch module."""
+        return import_torch()
+
+    @property
+    def cuda(self) -> bool:
+        """Say whether this is a GPU."""
+        return self.name.startswith("cuda")
+
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        """Compute as this device says: no gradients, TF32 on or off, cuDNN's fastest kernels, threads.
+
+        The settings belong to the process; they are as they were afterwards.
+        """
+        torch = self.torch
+        cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+        before = (cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32, torch.get_num_threads())
+        with contextlib.ExitStack() as held:
+            held.callback(_restore, torch, before)
+            _restore(torch, (True, self.tf32, self.tf32, self.threads or before[3]))
+            held.enter_context(torch.inference_mode())
+            if self.cuda:
+                held.enter_context(torch.cuda.device(self.name))
+            yield
+
+    def wait(self) -> None:
+        """Wait until the device has done all it was given."""
+        if self.cuda:
+            self.torch.cuda.synchronize()
+
+    def time(self, run: Callable[[], object], times: int = 1) -> float:
+        """Return the microseconds that one of ``times`` consecutive runs takes.
+
+        Device events on a GPU. On the CPU the clock; with one thread the processor time of that thread
+        where it is shorter, which leaves out what other processes take of the core.
+        """
+        if self.cuda:
+            event = self.torch.cuda.Event
+            start, end = event(enable_timing=True), event(enable_timing=True)
+            start.record()
+            for _ in range(times):
+                run()
+            end.record()
+            end.synchronize()
+            return float(start.elapsed_time(end)) * 1e3 / times
+        own, began = time.thread_time_ns(), time.perf_counter_ns()
+        for _ in range(times):
+            run()
+        taken = time.perf_counter_ns() - began
+        if self.torch.get_num_threads() == 1:
+            taken = min(taken, time.thread_time_ns() - own)
+        return taken / 1e3 / times
+
+    def times_back_to_back(self, replays: Sequence[Callable[[], object]]) -> list[float]:
+        """Return the microseconds of each of several runs on a GPU, given to it without a pause.
+
+        The device is busy with an uncounted run while it is given the first, so that no time between an
+        event and the start of a run is counted.
+        """
+        event = self.torch.cuda.Event
+        events = [event(enable_timing=True) for _ in range(len(replays) + 1)]
+        replays[-1]()
+        events[0].record()
+        for replay, mark in zip(replays, events[1:], strict=True):
+            replay()
+            mark.record()
+        events[-1].synchronize()
+        return [float(a.elapsed_time(b)) * 1e3 for a, b in itertools.pairwise(events)]
+
+    def capture(self, body: Callable[[], object], warmup: int = 3) -> Callable[[], None]:
+        """Record what ``body`` gives to a GPU as a CUDA graph, and return what replays it.
+
+        Raise RuntimeError where something in it cannot be recorded.
+        """
+        torch = self.torch
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(warmup):
+                body()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kept = body()
+
+        def replay(keep: object = kept) -> None:  # results live as long as what writes them
+            graph.replay()
+
+        return replay
+
+    def cache_bytes(self) -> int:
+        """Return how much the largest cache holds, or may hold where nothing says so."""
+        known = None
+        if self.cuda:
+            known = getattr(self.torch.cuda.get_device_properties(self.name), "L2_cache_size", None)
+        return int(known or 1 << 26)
+
+    def flush(self) -> Callable[[], object]:
+        """Return what empties the device's caches: it overwrites more than they hold."""
+        block = self.torch.empty(FLUSH_BYTES, dtype=self.torch.uint8, device=self.name)
+        return block.zero_
+
+    def free_bytes(self) -> float:
+        """Return how much memory there is to take; infinite where the system does not say."""
+        if not self.cuda:
+            try:
+                return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+            except (AttributeError, ValueError, OSError):
+                return float("inf")
+        free, _ = self.torch.cuda.mem_get_info()
+        cached = self.torch.cuda.memory_reserved() - self.torch.cuda.memory_allocated()
+        return float(free + cached)
+
+    def release(self) -> None:
+        """Give memory that is kept for later back to the device."""
+        if self.cuda:
+            self.torch.cuda.empty_cache()
+
+    @property
+    def title(self) -> str:
+        """Return what computes, in one line: the hardware, torch, and how float32 is computed."""
+        torch = self.torch
+        if self.cuda:
+            mode = "TF32" if self.tf32 else "no TF32"
+            return f"{torch.cuda.get_device_name(self.name)}, torch {torch.__version__}, {mode}"
+        from workbench.costs.store import machine
+
+        threads = self.threads or torch.get_num_threads()
+        return f"torch {torch.__version__} CPU, {machine()}, {threads} thread{'s' if threads > 1 else ''}"
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what figures depend on, as plain data: hardware, driver, versions, clocks, settings."""
+        import numpy
+
+        from workbench import __version__
+
+        torch = self.torch
+        found: dict[str, Any] = {
+            "device": self.title,
+            "name": self.name,
+            "tf32": self.tf32,
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "workbench": __version__,
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        }
+        if not self.cuda:
+            from workbench.costs.store import machine
+
+            return found | {"cpu": machine(), "threads": self.threads or torch.get_num_threads()}
+        properties = torch.cuda.get_device_properties(self.name)
+        return found | {
+            "gpu": properties.name,
+            "capability": f"{properties.major}.{properties.minor}",
+            "memory_bytes": properties.total_memory,
+            "l2_bytes": getattr(properties, "L2_cache_size", None),
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+            **_nvidia_smi(str(getattr(properties, "uuid", ""))),
+        }
+
+
+def open_device(name: str = "cpu", *, tf32: bool = False, threads: int | None = None) -> Device:
+    """Return a device by torch's name; raise :class:`DeviceMissing` where it is not there."""
+    torch = import_torch()
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is at least 1, not {threads}")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
+        raise ValueError(f"a device is cpu, cuda or cuda:N, not {name!r}")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(index or 0) >= count:
+            found = f"{count} GPU{'s' if count != 1 else ''}" if count else "no GPU"
+            raise DeviceMissing(f"there is no {name}: torch {torch.__version__} finds {found}; use cpu")
+    return Device(name, tf32, threads)
+
+
+def import_torch() -> Any:
+    """Return the torch module; raise :class:`DeviceMissing` where it is not installed."""
+    try:
+        import torch
+    except ImportError:
+        raise DeviceMissing(
+            "torch is not installed: install the extra, as in pip install 'tamago-workbench[torch]'"
+        ) from None
+    return torch
+
+
+def _restore(torch: Any, values: tuple[bool, bool, bool, int]) -> None:
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = values[:2]
+    torch.backends.cuda.matmul.allow_tf32 = values[2]
+    if torch.get_num_threads() != values[3]:
+        torch.set_num_threads(values[3])
+
+
+def _nvidia_smi(uuid: str) -> dict[str, str]:
+    """Return what the driver says of a GPU; empty where the program is missing or knows it not."""
+    wanted = [f"--query-gpu=uuid,{','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
+    try:
+        text = subprocess.run(
+            ["nvidia-smi", *wanted], capture_output=True, text=True, timeout=20, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
+    # torch numbers the GPUs it may see; the driver numbers all of them.
+    own = [r for r in rows if uuid and uuid.removeprefix("GPU-") in r[0]] or (rows if len(rows) == 1 else [])
+    if not own or len(own[0]) != len(_QUERIED) + 1:
+        return {}
+    return {
+        name: value for name, value in zip(_QUERIED.values(), own[0][1:], strict=True) if value[:1] != "["
+    }

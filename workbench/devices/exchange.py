@@ -1,0 +1,283 @@
+"""What travels to a machine that only measures, and back: plain JSON, read strictly.
+
+A *spec* holds operator instances, and groups of graphs to be timed against each other. A node names its
+operator, attributes, operands and type; a weight is a type and a seed, or its data where they matter.
+*Results* hold the measurements, the failures with their reasons, and what they depend on.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.costs.keys import parse_type, type_key
+from workbench.costs.model import OpInstance
+from workbench.costs.store import Measurement
+from workbench.files import write_atomic
+from workbench.graph import Graph, Node, Weight
+from workbench.ops import TensorType, spec_of
+from workbench.ops.types import FLOAT_DTYPES
+
+SPEC: Final = "workbench device spec, version 1"
+RESULTS: Final = "workbench device results, version 1"
+
+#: Weights up to this size travel with their data; larger floats are drawn anew where they arrive.
+SMALL_BYTES: Final = 1 << 16
+
+
+class ExchangeError(ValueError):
+    """Say why a file is no spec, or no results, or why a graph cannot travel."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEntry:
+    """Hold a graph to be timed: its group, its label in it, and the graph.
+
+    The graphs of a group are timed in alternation; the first one is what the others are compared with.
+    """
+
+    group: str
+    label: str
+    graph: Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Hold what is to be measured; ``about`` says where it comes from."""
+
+    instances: tuple[OpInstance, ...] = ()
+    graphs: tuple[GraphEntry, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def groups(self) -> dict[str, list[GraphEntry]]:
+        """Return the graphs by group, in order."""
+        found: dict[str, list[GraphEntry]] = {}
+        for entry in self.graphs:
+            found.setdefault(entry.group, []).append(entry)
+        return found
+
+
+@dataclass(slots=True)
+class Results:
+    """Hold what was measured: by instance key, with the failures, and the latency of graphs.
+
+    ``device`` is the device's provenance, ``protocol`` how it was measured; measurements made in another
+    way, or elsewhere, do not belong into the same results. ``left`` counts the instances not reached.
+    """
+
+    device: dict[str, Any]
+    protocol: dict[str, Any]
+    measured: dict[str, Measurement] = field(default_factory=dict)
+    methods: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    latency: list[dict[str, Any]] = field(default_factory=list)
+    left: int = 0
+
+    def continues(self, other: Results) -> bool:
+        """Say whether figures of both can stand in one table: one device, one way of measuring."""
+        same = ("device", "tf32", "torch", "threads", "workbench")
+        return self.protocol == other.protocol and all(
+            self.device.get(k) == other.device.get(k) for k in same
+        )
+
+
+# -- instances ------------------------------------------------------------------------------------
+def instance_record(instance: OpInstance) -> dict[str, Any]:
+    """Return an instance as plain data."""
+    return {
+        "op": instance.op,
+        "attrs": spec_of(instance.op).unpack(instance.attrs),
+        "inputs": [type_key(k) for k in instance.inputs],
+        "constant": list(instance.constant),
+        "type": type_key(instance.type),
+    }
+
+
+def read_instance(record: Mapping[str, Any]) -> OpInstance:
+    """Return the instance of a record; its type must be what its operands give."""
+    spec = spec_of(record["op"])
+    attrs = spec.pack(record["attrs"])
+    inputs = tuple(parse_type(k) for k in record["inputs"])
+    constant = tuple(bool(c) for c in record["constant"])
+    kind = spec.result_type(inputs, attrs)  # type: ignore[arg-type]
+    if len(constant) != len(inputs) or kind != parse_type(record["type"]):
+        raise ValueError(f"{record['op']} of {inputs} gives {kind}, not {record['type']}")
+    return OpInstance(spec.name, attrs, inputs, kind, constant)
+
+
+# -- graphs ---------------------------------------------------------------------------------------
+def graph_record(graph: Graph) -> dict[str, Any]:
+    """Return a graph as plain data; raise :class:`ExchangeError` where it holds opaque operators.
+
+    Large weights of floats go by type and name: what arrives is as fast, and draws the same data for
+    the same name, but computes something else.
+    """
+    if graph.opaques:
+        names = sorted({o.op_type for o in graph.opaques.values()})
+        raise ExchangeError(f"{graph.name!r} holds operators that torch cannot run: {', '.join(names)}")
+    return {
+        "name": graph.name,
+        "nodes": [
+            {
+                "op": n.op,
+                "attrs": n.named_attrs(),
+                "inputs": list(n.inputs),
+                "type": type_key(n.type),
+            }
+            for n in graph.nodes
+        ],
+        "inputs": list(graph.inputs),
+        "outputs": [[name, i] for name, i in graph.outputs],
+        "weights": {name: _weight_record(name, w) for name, w in graph.weights.items()},
+    }
+
+
+def _weight_record(name: str, weight: Weight) -> dict[str, Any]:
+    kind = {"type": type_key(weight.type)}
+    if weight.data is None:
+        return kind | {"seed": weight.seed}
+    if weight.type.dtype in FLOAT_DTYPES and weight.type.nbytes > SMALL_BYTES:
+        return kind | {"seed": zlib.crc32(name.encode()), "drawn": True}
+    data = np.ascontiguousarray(weight.data)
+    return kind | {"data": base64.b64encode(zlib.compress(data.tobytes())).decode()}
+
+
+def read_graph(record: Mapping[str, Any]) -> Graph:
+    """Return the graph of a record; every type in it is checked."""
+    nodes = []
+    for given in record["nodes"]:
+        spec = spec_of(given["op"])
+        kind = parse_type(given["type"])
+        nodes.append(Node(spec.name, tuple(given["inputs"]), spec.pack(given["attrs"]), kind))
+    return Graph(
+        tuple(nodes),
+        tuple(record["inputs"]),
+        tuple((str(name), int(i)) for name, i in record["outputs"]),
+        {name: _read_weight(w) for name, w in record["weights"].items()},
+        name=str(record["name"]),
+    )
+
+
+def _read_weight(record: Mapping[str, Any]) -> Weight:
+    kind = parse_type(record["type"])
+    if not isinstance(kind, TensorType):
+        raise ValueError(f"a weight is a tensor, not {kind}")
+    if "data" not in record:
+        return Weight(kind, seed=int(record["seed"]))
+    content = zlib.decompress(base64.b64decode(record["data"]))
+    return Weight(kind, np.frombuffer(content, kind.numpy_dtype()).reshape(kind.shape))
+
+
+# -- files ----------------------------------------------------------------------------------------
+def write_spec(path: str | os.PathLike[str], spec: Spec) -> None:
+    """Write a spec; the file appears whole or not at all."""
+    record = {
+        "format": SPEC,
+        "about": dict(spec.about),
+        "instances": [instance_record(i) for i in spec.instances],
+        "graphs": [{"group": e.group, "label": e.label, "graph": graph_record(e.graph)} for e in spec.graphs],
+    }
+    write_atomic(path, _lines(record, ("instances", "graphs")))
+
+
+def read_spec(path: str | os.PathLike[str]) -> Spec:
+    """Read a spec; raise :class:`ExchangeError` that says what in it is wrong."""
+    record = _read(path, SPEC, "spec")
+    where = "the spec"
+    try:
+        instances = []
+        for k, given in enumerate(record["instances"]):
+            where = f"instance {k}"
+            instances.append(read_instance(given))
+        graphs = []
+        for k, given in enumerate(record["graphs"]):
+            where = f"graph {k}"
+            graphs.append(GraphEntry(str(given["group"]), str(given["label"]), read_graph(given["graph"])))
+        return Spec(tuple(instances), tuple(graphs), dict(record.get("about", {})))
+    except _WRONG as error:
+        raise ExchangeError(f"{os.fspath(path)}: {where} is wrong: {_say(error)}") from None
+
+
+def write_results(path: str | os.PathLike[str], results: Results) -> None:
+    """Write results; the file appears whole or not at all."""
+    measured = [
+        {"instance": key, "median_us": m.median, "spread_us": m.spread, "runs": m.runs}
+        | {"method": results.methods.get(key, "")}
+        for key, m in results.measured.items()
+    ]
+    record = {
+        "format": RESULTS,
+        "device": results.device,
+        "protocol": results.protocol,
+        "left": results.left,
+        "measured": measured,
+        "failures": [{"instance": k, "reason": r} for k, r in results.failures.items()],
+        "latency": results.latency,
+    }
+    write_atomic(path, _lines(record, ("measured", "failures", "latency")))
+
+
+def read_results(path: str | os.PathLike[str]) -> Results:
+    """Read results; raise :class:`ExchangeError` that says what in them is wrong."""
+    record = _read(path, RESULTS, "results")
+    where = "the file"
+    try:
+        results = Results(dict(record["device"]), dict(record["protocol"]), left=int(record["left"]))
+        for k, m in enumerate(record["measured"]):
+            where = f"measurement {k}"
+            figures = Measurement(m["median_us"], m["spread_us"], m["runs"])
+            results.measured[str(m["instance"])] = figures
+            results.methods[str(m["instance"])] = str(m["method"])
+        where = "a failure"
+        results.failures = {str(f["instance"]): str(f["reason"]) for f in record["failures"]}
+        where = "the latency"
+        results.latency = [dict(row) for row in record["latency"]]
+    except _WRONG as error:
+        raise ExchangeError(f"{os.fspath(path)}: {where} is wrong: {_say(error)}") from None
+    return results
+
+
+#: What reading a record of another form raises.
+_WRONG: Final = (KeyError, TypeError, ValueError, LookupError, AttributeError, zlib.error)
+
+
+def _say(error: BaseException) -> str:
+    return f"{error.args[0]!r} is missing" if type(error) is KeyError else str(error)
+
+
+def _read(path: str | os.PathLike[str], form: str, what: str) -> dict[str, Any]:
+    text = Path(path).read_bytes()
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise ExchangeError(f"{os.fspath(path)} is no {what} file: {error}") from None
+    found = record.get("format") if isinstance(record, dict) else None
+    if found != form:
+        raise ExchangeError(
+            f"{os.fspath(path)} is no {what} file: format {form!r} is expected, not {found!r}"
+        )
+    return dict(record)
+
+
+def _lines(record: Mapping[str, Any], long: Sequence[str]) -> str:
+    """Return JSON with one line for each element of the lists named: short, and fit for a diff."""
+    parts = []
+    for key, value in record.items():
+        if key in long:
+            parts.append(f"{json.dumps(key)}: [{_joined(value)}]")
+        else:
+            parts.append(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _joined(values: Iterable[Any]) -> str:
+    text = ",\n".join(json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in values)
+    return f"\n{text}\n" if text else ""

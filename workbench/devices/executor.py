@@ -1,0 +1,154 @@
+"""Run a graph in torch: each operator by its torch form, what depends on weights alone computed ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.devices.device import Device
+from workbench.devices.kernels import kernel
+from workbench.graph import Graph, GraphError, fold_constants
+from workbench.ops import TensorType, spec_of
+
+
+class NotExecutable(GraphError):
+    """Say which operators of a graph have no torch form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Hold one call: what computes, where its operands and its result are, and what is read last."""
+
+    run: Callable[..., Any]
+    operands: tuple[int, ...]
+    result: int
+    last: tuple[int, ...]
+
+
+class Program:
+    """Compile a graph to calls of torch functions on a device.
+
+    What depends on weights alone is folded as at export (in float64, rounded once) and stays on the
+    device. A call takes the inputs as tensors, in the graph's order, and returns the outputs as a tuple;
+    a value is dropped as soon as its last reader has run. With ``fuse`` an operator runs by the fastest
+    kernel that computes it (:mod:`workbench.devices.kernels`), without it always by its torch form.
+    Raise :class:`NotExecutable` where an operator has none.
+    """
+
+    def __init__(self, graph: Graph, device: Device, *, fuse: bool = True) -> None:
+        check_executable(graph)
+        self.device = device
+        self.graph = folded = fold_constants(graph)
+        live = folded.reachable()
+        last = {j: i for i, node in enumerate(folded.nodes) if live[i] for j in node.inputs}
+        kept = {*folded.output_ids, *(i for i, n in enumerate(folded.nodes) if n.op == "weight")}
+        self._values: list[Any] = [None] * len(folded)
+        self.calls: list[Call] = []
+        with device.settings():
+            for i, node in enumerate(folded.nodes):
+                if node.op == "weight" and live[i]:
+                    weight = folded.weights[node.attr("name")]
+                    self._values[i] = to_tensor(device, weight.value())
+                elif node.op != "input" and live[i]:
+                    types = [folded.nodes[j].tensor for j in node.inputs]
+                    run = kernel(device, node.op, node.attrs, types, node.tensor, fuse=fuse)
+                    done = tuple(j for j in dict.fromkeys(node.inputs) if last[j] == i and j not in kept)
+                    self.calls.append(Call(run, node.inputs, i, done))
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        """Return the outputs, in the graph's order."""
+        values = list(self._values)
+        for i, value in zip(self.graph.inputs, inputs, strict=True):
+            values[i] = value
+        for call in self.calls:
+            values[call.result] = call.run(*[values[j] for j in call.operands])
+            for j in call.last:
+                values[j] = None
+        return tuple([values[i] for i in self.graph.output_ids])
+
+    def inputs(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
+        """Return arrays by name as tensors on the device, in the order of a call."""
+        tensors = []
+        for name, kind in self.graph.input_types.items():
+            if name not in feeds or tuple(feeds[name].shape) != kind.shape:
+                came = f"shape {feeds[name].shape}" if name in feeds else f"inputs {sorted(feeds)}"
+                raise GraphError(f"input {name!r} is {kind}; given: {came}")
+            tensors.append(to_tensor(self.device, feeds[name]))
+        return tensors
+
+    def bound(self, inputs: Sequence[Any], *, graph: bool = False) -> Callable[[], Any]:
+        """Return what runs the program on these inputs, with ``graph`` as one recorded CUDA graph."""
+        if not graph:
+            return lambda: self(*inputs)
+        if not self.device.cuda:
+            raise ValueError("CUDA graphs need a CUDA device")
+        with self.device.settings():
+            return self.device.capture(lambda: self(*inputs))
+
+
+def check_executable(graph: Graph) -> None:
+    """Raise :class:`NotExecutable` where an operator that runs has no torch form."""
+    constant, live = graph.constant(), graph.reachable()
+    missing = sorted(
+        {
+            graph.opaques[node.attr("key")].op_type if node.op == "opaque" else node.op
+            for i, node in enumerate(graph.nodes)
+            if live[i] and not constant[i] and node.op != "input" and not executable(node.op)
+        }
+        - {"project"}
+    )
+    if missing:
+        raise NotExecutable(
+            f"{graph.name!r} holds operators without a torch form: {', '.join(missing)}; "
+            "ONNX Runtime runs them"
+        )
+
+
+def executable(op: str) -> bool:
+    """Say whether an operator has a torch form."""
+    return spec_of(op).torch is not None
+
+
+def run_graph(
+    graph: Graph, feeds: Mapping[str, np.ndarray], device: Device, *, fuse: bool = True
+) -> dict[str, np.ndarray]:
+    """Run a graph once in torch and return its outputs by name.
+
+    >>> from workbench.devices.device import open_device
+    >>> from workbench.graph import GraphBuilder
+    >>> b = GraphBuilder()
+    >>> graph = b.graph({"y": b.op("relu", b.input("x", (3,)))})
+    >>> run_graph(graph, {"x": np.array([-1, 0, 2], np.float32)}, open_device("cpu"))["y"].tolist()
+    [0.0, 0.0, 2.0]
+    """
+    program = Program(graph, device, fuse=fuse)
+    with device.settings():
+        results = program(*program.inputs(feeds))
+    return {name: to_array(value) for (name, _), value in zip(program.graph.outputs, results, strict=True)}
+
+
+def to_tensor(device: Device, array: np.ndarray) -> Any:
+    """Return an array as a tensor on the device, laid out as torch computes fastest: densely."""
+    torch = device.torch
+    kind = TensorType.of(np.asarray(array))
+    dtype = kind.torch_dtype(torch)
+    data = np.ascontiguousarray(array).reshape(kind.shape)
+    if not data.flags.writeable:
+        data = data.copy()
+    try:
+        tensor = torch.from_numpy(data)
+    except TypeError:  # element types that numpy has from elsewhere: the same bytes
+        tensor = torch.from_numpy(data.view(f"u{data.dtype.itemsize}")).view(dtype)
+    return tensor.to(device.name)
+
+
+def to_array(tensor: Any) -> np.ndarray:
+    """Return a tensor as an array; what numpy has no dtype for as float32."""
+    tensor = tensor.detach().cpu()
+    try:
+        return np.asarray(tensor.numpy())
+    except TypeError:
+        return np.asarray(tensor.float().numpy())

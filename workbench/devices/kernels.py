@@ -1,0 +1,133 @@
+"""What runs an operator: its torch form, or one kernel that does the same in fewer launches.
+
+An operator's meaning is its torch form. Where a library computes a product or a convolution together
+with what follows in one kernel, that kernel is tried on random data when a program is made, and taken
+where it agrees with the torch form and is not slower. What does not fit, or is refused, falls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from workbench.devices.device import Device
+from workbench.ops import AttrValue, TensorType, spec_of
+
+Kernel = Callable[..., Any]
+
+#: A kernel agrees when no element differs by more than this part of the largest one.
+_TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
+
+#: Runs of which the fastest counts when two kernels are compared.
+_TRIALS: Final = 5
+
+#: The choice made for an instance on a device: the position among the candidates, or None.
+_chosen: dict[tuple[Any, ...], int | None] = {}
+
+
+def kernel(
+    device: Device,
+    op: str,
+    attrs: tuple[AttrValue, ...],
+    inputs: Sequence[TensorType],
+    out: TensorType,
+    *,
+    fuse: bool = True,
+) -> Kernel:
+    """Return what computes an operator from its operand tensors."""
+    plain = _plain(device, op, attrs)
+    if not fuse or not out.dtype.startswith(("float", "bfloat")):
+        return plain
+    candidates = list(_fused(device, op, attrs, inputs, out))
+    if not candidates:
+        return plain
+    key = (device, op, attrs, tuple(inputs), out)
+    if key not in _chosen:
+        _chosen[key] = _choice(device, plain, candidates, inputs, out)
+    choice = _chosen[key]
+    return plain if choice is None else candidates[choice]
+
+
+def _plain(device: Device, op: str, attrs: tuple[AttrValue, ...]) -> Kernel:
+    spec, torch = spec_of(op), device.torch
+    form, named = spec.torch, spec.unpack(attrs)
+    if form is None:
+        raise LookupError(f"{op} has no torch form")
+    return lambda *xs: form(torch, xs, named)
+
+
+def _fused(
+    device: Device,
+    op: str,
+    attrs: tuple[AttrValue, ...],
+    inputs: Sequence[TensorType],
+    out: TensorType,
+) -> Iterator[Kernel]:
+    torch, named = device.torch, spec_of(op).unpack(attrs)
+    if op == "conv2d" and named["act"] in ("none", "relu"):
+        top, left, bottom, right = named["pads"]
+        if (top, left) != (bottom, right) or (named["act"] == "none" and len(inputs) == 2):
+            return
+        pads, rest = (top, left), (named["strides"], named["dilations"], named["groups"])
+        strides, dilations, groups = rest
+        zeros = torch.zeros(out.shape[1], dtype=out.torch_dtype(torch), device=device.name)
+        if device.cuda and named["act"] == "relu":
+            # cuDNN adds the bias and takes the maximum while it writes.
+            yield lambda x, w, b=zeros: torch.cudnn_convolution_relu(
+                x, w, b.reshape(-1), strides, pads, dilations, groups
+            )
+        elif not device.cuda and out.dtype == "float32":
+            act = named["act"]
+            yield lambda x, w, b=zeros: torch.ops.mkldnn._convolution_pointwise(
+                x, w, b.reshape(-1), pads, strides, dilations, groups, act, [], ""
+            )
+    elif op == "matmul" and named["act"] == "relu" and device.cuda and inputs[0].rank == inputs[1].rank == 2:
+        # cuBLASLt takes the maximum while it writes; it wants a bias.
+        bias = torch.zeros(out.shape[1], dtype=out.torch_dtype(torch), device=device.name)
+        yield lambda a, b: torch._addmm_activation(bias, a, b, use_gelu=False)
+
+
+def _choice(
+    device: Device,
+    plain: Kernel,
+    candidates: Sequence[Kernel],
+    inputs: Sequence[TensorType],
+    out: TensorType,
+) -> int | None:
+    """Return the fastest candidate that computes what the torch form computes, None for the form."""
+    operands = [draw(device, kind, seed) for seed, kind in enumerate(inputs)]
+    expected = plain(*operands)
+    scale = float(expected.abs().max()) or 1.0
+    least, best = _least_time(device, plain, operands), None
+    for i, candidate in enumerate(candidates):
+        try:
+            found = candidate(*operands)
+            right = float((found - expected).abs().max()) <= _TOLERANCE[out.dtype] * scale
+        except (RuntimeError, NotImplementedError, TypeError, AttributeError):
+            continue  # not in this version, or not for these shapes
+        if right and found.shape == expected.shape:
+            taken = _least_time(device, candidate, operands)
+            if taken <= least:
+                least, best = taken, i
+    return best
+
+
+def _least_time(device: Device, run: Kernel, operands: Sequence[Any]) -> float:
+    run(*operands)
+    return min(device.time(lambda: run(*operands), 4) for _ in range(_TRIALS))
+
+
+def draw(device: Device, kind: TensorType, seed: int, *, below: int = 1) -> Any:
+    """Return a tensor of random elements, the same for the same seed on the same device.
+
+    Floats are positive and near 1, so that roots, logarithms and powers exist; integers are at least 0
+    and less than ``below``.
+    """
+    torch = device.torch
+    dtype = kind.torch_dtype(torch)
+    generator = torch.Generator(device.name).manual_seed(seed)
+    where = {"device": device.name, "generator": generator}
+    if kind.dtype.startswith(("float", "bfloat")):
+        exact = torch.float64 if kind.dtype == "float64" else torch.float32
+        return (torch.rand(kind.shape, dtype=exact, **where) + 0.5).to(dtype)
+    return torch.randint(0, max(1, below), kind.shape, **where).to(dtype)

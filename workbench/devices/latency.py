@@ -1,0 +1,214 @@
+"""End-to-end latency of graphs on a device, in alternation, beside what others make of the same graph."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.costs.keys import instance_key, same_kernel
+from workbench.costs.pricing import instances_of, running_instances
+from workbench.devices.device import Device
+from workbench.devices.exchange import GraphEntry, Results
+from workbench.devices.executor import Program, to_array
+from workbench.devices.operators import STANDARD, Protocol, measure_instances
+from workbench.graph import Graph
+from workbench.timing import paired_speedup, rounds
+
+#: The ways to run a graph: torch call by call; one recorded CUDA graph; what torch.compile makes of it,
+#: call by call and recorded; ONNX Runtime with its own optimiser on.
+MODES: Final = ("eager", "cuda-graph", "compile", "compile+cuda-graph", "onnxruntime")
+
+#: One sample on a GPU takes at least this long, in µs: a short graph runs several times in it.
+_SAMPLE: Final = 2000.0
+
+
+class Skipped(RuntimeError):
+    """Say why a graph is not run in one of the ways."""
+
+
+def measure_group(
+    entries: Sequence[GraphEntry],
+    device: Device,
+    results: Results,
+    *,
+    modes: Sequence[str] = MODES,
+    seconds: float = 5.0,
+    protocol: Protocol = STANDARD,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Time the graphs of a group in every mode, all in alternation, and return a row for each.
+
+    A row holds the median and the quartiles in microseconds, the speed-up over the group's first graph in
+    the same mode (median of the rounds' ratios, with its 95 % interval), the sum of the graph's
+    operators as they are measured alone, and how far its outputs are from those of the first graph, as a
+    part of the largest output. A way that does not work here has a row that says why. All graphs get the
+    same inputs and share weights of the same name.
+    """
+    unknown = sorted(set(modes) - set(MODES))
+    if unknown or not entries:
+        raise ValueError(f"modes are {', '.join(MODES)}, not {', '.join(unknown) or 'for no graph'}")
+    first = entries[0].graph
+    for entry in entries[1:]:
+        if (entry.graph.input_types, entry.graph.output_types) != (first.input_types, first.output_types):
+            raise ValueError(
+                f"{entry.group}: {entry.label} has other inputs or outputs than {entries[0].label}"
+            )
+    tell = progress or (lambda text: None)
+    with device.settings():
+        inputs = draw_inputs(first, device, seed)
+        programs = [Program(e.graph, device) for e in entries]
+        outputs = [[to_array(y) for y in p(*inputs)] for p in programs]
+        sums = [_sum_of_operators(e.graph, device, results, protocol) for e in entries]
+        if "compile" in modes or "compile+graph" in modes:
+            with contextlib.suppress(ImportError):
+                # What other groups compiled does not count against this one.
+                device.torch._dynamo.reset()
+        rows: list[dict[str, Any]] = []
+        timers: list[Callable[[], float]] = []
+        timed: list[dict[str, Any]] = []
+        for mode in modes:
+            for entry, program, total, found in zip(entries, programs, sums, outputs, strict=True):
+                tell(f"{entry.group}: {entry.label}, {mode}")
+                row: dict[str, Any] = {"group": entry.group, "label": entry.label, "mode": mode}
+                rows.append(row)
+                try:
+                    timer = _timer(mode, entry.graph, program, inputs, device)
+                except Skipped as reason:
+                    row["skipped"] = str(reason)
+                    continue
+                row |= {"operators_us": total, "difference": _difference(outputs[0], found)}
+                timers.append(timer)
+                timed.append(row)
+        tell(f"{entries[0].group}: {len(timers)} in alternation")
+        taken = rounds(timers, seconds=seconds) if timers else []
+    reference = {
+        row["mode"]: t for row, t in zip(timed, taken, strict=True) if row["label"] == entries[0].label
+    }
+    for row, samples in zip(timed, taken, strict=True):
+        row |= _figures(samples, reference.get(row["mode"]))
+        if row["operators_us"] is not None:
+            row["ratio"] = row["operators_us"] / row["median_us"]
+    return rows
+
+
+def draw_inputs(graph: Graph, device: Device, seed: int = 0) -> list[Any]:
+    """Return random inputs of a graph as tensors: normal, the integers 0 and 1; the same for a seed."""
+    torch = device.torch
+    generator = torch.Generator(device.name).manual_seed(seed)
+    where = {"device": device.name, "generator": generator}
+    found = []
+    for kind in graph.input_types.values():
+        if kind.dtype.startswith(("float", "bfloat")):
+            data = torch.randn(kind.shape, **where)
+        else:
+            data = torch.randint(0, 2, kind.shape, **where)
+        found.append(data.to(kind.torch_dtype(torch)))
+    return found
+
+
+def sum_of_operators(graph: Graph, results: Results) -> float | None:
+    """Return the sum of a graph's operators in microseconds, None where one was not measured."""
+    keys = [instance_key(same_kernel(i)) for i in running_instances(graph)]
+    if any(key not in results.measured for key in keys):
+        return None
+    return sum(results.measured[key].median for key in keys)
+
+
+def _sum_of_operators(graph: Graph, device: Device, results: Results, protocol: Protocol) -> float | None:
+    left = results.left
+    measure_instances(instances_of(graph), device, results, protocol=protocol)
+    results.left = left
+    return sum_of_operators(graph, results)
+
+
+def _timer(
+    mode: str, graph: Graph, program: Program, inputs: Sequence[Any], device: Device
+) -> Callable[[], float]:
+    """Return what runs a graph in a mode and says how many microseconds it took."""
+    if mode == "onnxruntime":
+        return _onnxruntime(graph, inputs, device)
+    if mode.endswith("graph") and not device.cuda:
+        raise Skipped("CUDA graphs need a CUDA device")
+    run = partial(program, *inputs)
+    if mode.startswith("compile"):
+        run = _compiled(graph, inputs, device)
+    if mode.endswith("graph"):
+        try:
+            run = device.capture(run)  # type: ignore[assignment]
+        except RuntimeError as error:
+            raise Skipped(f"it cannot be recorded: {_first_line(error)}") from None
+    run()
+    times = 1
+    if device.cuda:
+        times = max(1, min(100, math.ceil(_SAMPLE / max(1.0, device.time(run, 3)))))
+    return lambda: device.time(run, times)
+
+
+def _compiled(graph: Graph, inputs: Sequence[Any], device: Device) -> Any:
+    # The torch forms alone: the compiler fuses by itself, and does not look into finished kernels.
+    program = Program(graph, device, fuse=False)
+    try:
+        run = device.torch.compile(lambda *xs: program(*xs), dynamic=False, fullgraph=True)
+        run(*inputs)
+    except Exception as error:  # no compiler, or something it cannot compile
+        raise Skipped(f"torch.compile: {_first_line(error)}") from None
+    return partial(run, *inputs)
+
+
+def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[], float]:
+    if device.cuda:
+        raise Skipped("ONNX Runtime is timed on the CPU")
+    try:
+        from workbench.frontends import to_onnx
+        from workbench.frontends.runtime import session
+    except ImportError as error:
+        raise Skipped(f"{error.name or 'ONNX Runtime'} is not installed") from None
+    try:
+        loaded = session(to_onnx(graph), threads=device.threads, spin=False)
+    except (RuntimeError, ValueError) as error:
+        raise Skipped(f"ONNX Runtime: {_first_line(error)}") from None
+    feeds: Mapping[str, np.ndarray] = {
+        name: to_array(x) for name, x in zip(graph.input_types, inputs, strict=True)
+    }
+
+    def timer() -> float:
+        began = time.perf_counter()
+        loaded.run(None, feeds)
+        return (time.perf_counter() - began) * 1e6
+
+    timer()
+    return timer
+
+
+def _figures(samples: Sequence[float], reference: Sequence[float] | None) -> dict[str, Any]:
+    low, median, high = np.percentile(samples, [25, 50, 75]).tolist()
+    row = {"median_us": median, "quartiles_us": [low, high], "rounds": len(samples)}
+    if reference is None:
+        return row
+    speedup, interval = paired_speedup(reference, samples)
+    return row | {"speedup": speedup, "interval": list(interval)}
+
+
+def _difference(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+    """Return the largest difference of the outputs as a part of the largest output; inf for other NaNs."""
+    worst = 0.0
+    for a, b in zip(expected, found, strict=True):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        if x.shape != y.shape or not np.array_equal(np.isfinite(x), np.isfinite(y)):
+            return math.inf
+        finite = np.isfinite(x)
+        if finite.any():
+            worst = max(worst, float(np.abs(x - y)[finite].max() / max(1e-30, np.abs(x[finite]).max())))
+    return worst
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

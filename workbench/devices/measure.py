@@ -1,0 +1,156 @@
+"""Measure a spec on this machine: ``python -m workbench.devices.measure SPEC.json RESULTS.json``.
+
+Needs torch, numpy and the standard library alone. Results that are there already are continued, so that
+a long spec can be measured in several goes; Ctrl-C keeps what is measured. Exit codes: 0 done; 1 the
+device no longer answers; 2 usage or bad input; 3 results cannot be written; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from workbench.devices.device import Device, DeviceMissing, open_device
+from workbench.devices.exchange import Results, Spec, read_results, read_spec, write_results
+from workbench.devices.latency import MODES, measure_group
+from workbench.devices.operators import CACHES, STANDARD, DeviceLost, Protocol, measure_instances
+from workbench.files import UnwritableOutput, check_writable
+
+
+def measure_spec(
+    spec: Spec,
+    device: Device,
+    out: Path,
+    *,
+    protocol: Protocol = STANDARD,
+    seconds: float = math.inf,
+    round_seconds: float = 5.0,
+    modes: Sequence[str] = MODES,
+    fresh: bool = False,
+    quiet: bool = False,
+) -> Results:
+    """Measure the graphs of a spec, then its instances, and write the results, also as they grow.
+
+    ``seconds`` bound the measuring of instances; what is left is counted. Raise ValueError where ``out``
+    holds results of another device or protocol, unless they are to be replaced (``fresh``).
+    """
+    check_writable(out)
+    results = Results(device.provenance(), protocol.record())
+    if out.exists() and not fresh:
+        earlier = read_results(out)
+        if not earlier.continues(results):
+            raise ValueError(
+                f"{out} holds results of {earlier.device.get('device')} by {earlier.protocol}; "
+                "name another file, or replace it with --fresh"
+            )
+        earlier.device = results.device
+        results = earlier
+    say = _Say(quiet)
+
+    def keep() -> None:
+        write_results(out, results)
+
+    for group, entries in spec.groups().items():
+        done = {(row["label"], row["mode"]) for row in results.latency if row["group"] == group}
+        if {(e.label, m) for e in entries for m in modes} <= done:
+            continue
+        try:
+            rows = measure_group(
+                entries, device, results, modes=modes, seconds=round_seconds, protocol=protocol, progress=say
+            )
+        except (ValueError, RuntimeError, MemoryError) as error:
+            device.release()
+            rows = [{"group": group, "label": e.label, "mode": "", "skipped": str(error)} for e in entries]
+        results.latency = [r for r in results.latency if r["group"] != group] + rows
+        keep()
+    measure_instances(
+        spec.instances,
+        device,
+        results,
+        protocol=protocol,
+        seconds=seconds,
+        progress=lambda done, of: say(f"{done} of {of} instances, {len(results.failures)} failed"),
+        keep=keep,
+    )
+    # The clocks and the temperature of a device that has worked.
+    results.device = device.provenance()
+    keep()
+    say.last(
+        f"{len(results.measured)} instances measured, {len(results.failures)} failed, {results.left} left"
+    )
+    return results
+
+
+class _Say:
+    """Say on stderr what is being done, not more than once a second."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._began, self._said = quiet, time.perf_counter(), -math.inf
+
+    def __call__(self, text: str) -> None:
+        now = time.perf_counter()
+        if not self._quiet and now - self._said > 1:
+            self._said = now
+            print(f"[{now - self._began:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+    def last(self, text: str) -> None:
+        self._said = -math.inf
+        self(text)
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    parser = argparse.ArgumentParser(prog="python -m workbench.devices.measure", description=__doc__)
+    parser.add_argument("spec", type=Path, metavar="SPEC.json")
+    parser.add_argument("out", type=Path, metavar="RESULTS.json")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--threads", type=int, help="threads of an operator on the CPU")
+    parser.add_argument("--tf32", action="store_true", help="allow TF32 in float32 products")
+    parser.add_argument("--caches", choices=CACHES, default="weights", help="what a run finds in the caches")
+    parser.add_argument("--milliseconds", type=float, default=10.0, help="how long an operator is sampled")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="limit on measuring instances")
+    parser.add_argument("--rounds", type=float, default=5.0, metavar="S", help="seconds a group is timed")
+    parser.add_argument("--modes", default=",".join(MODES), help="how graphs are run, separated by commas")
+    parser.add_argument("--fresh", action="store_true", help="replace results that are there")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    given = command_line().parse_args(arguments)
+    try:
+        device = open_device(given.device, tf32=given.tf32, threads=given.threads)
+        measure_spec(
+            read_spec(given.spec),
+            device,
+            given.out,
+            protocol=Protocol(given.milliseconds, given.caches),
+            seconds=given.seconds,
+            round_seconds=given.rounds,
+            modes=[m for m in given.modes.split(",") if m],
+            fresh=given.fresh,
+            quiet=given.quiet,
+        )
+    except KeyboardInterrupt:
+        return _stop(130, f"interrupted; {given.out} keeps what was measured")
+    except DeviceLost as error:
+        return _stop(1, f"{error}; {given.out} keeps what was measured")
+    except UnwritableOutput as error:
+        return _stop(3, str(error))
+    except (ValueError, OSError, DeviceMissing) as error:
+        return _stop(2, str(error))
+    return 0
+
+
+def _stop(code: int, text: str) -> int:
+    print(f"measure: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What optimised graphs are run by, and timed on: ONNX Runtime on the CPU, or torch on a device."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from workbench.devices.device import open_device
+from workbench.devices.executor import Program, check_executable
+from workbench.devices.latency import draw_inputs
+from workbench.graph import Graph
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+NAMES = ("onnxruntime", "torch", "torch:cuda", "torch:cuda+graph")
+
+
+class UnknownTarget(LookupError):
+    """Say which targets there are, and which is nearest to the one asked for."""
+
+
+class Target(Protocol):
+    """Run models and say how long they took."""
+
+    @property
+    def title(self) -> str:
+        """Say in one line what runs the models."""
+        ...
+
+    def check(self, graph: Graph) -> None:
+        """Raise an error that says why where the target cannot run a graph."""
+        ...
+
+    def timers(
+        self, models: Sequence[Graph | ModelProto], seed: int
+    ) -> contextlib.AbstractContextManager[list[Callable[[], float]]]:
+        """Load models; each timer runs one once, on inputs that all share, and returns microseconds."""
+        ...
+
+
+def checked_target(count: int, given: str | Target) -> Target:
+    """Return what so many candidates are to be timed on; raise ValueError where they are fewer than one."""
+    if count < 1:
+        raise ValueError(f"measure is how many candidates are timed, 0 or more, not {count}")
+    return target(given) if isinstance(given, str) else given
+
+
+class OnnxRuntime:
+    """Run models in ONNX Runtime on the CPU, its own graph optimisations on."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads
+
+    @property
+    def title(self) -> str:
+        """Say in one line what runs the models."""
+        from workbench.timing import executor
+
+        return executor(self.threads, True)
+
+    def check(self, graph: Graph) -> None:
+        """Accept every graph: what ONNX Runtime refuses, it refuses when it loads it."""
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load models; see :class:`Target`. Raise RuntimeFailure where the runtime refuses one."""
+        from workbench.frontends import to_onnx
+        from workbench.frontends.runtime import session
+        from workbench.timing import random_feeds
+
+        sessions = [
+            session(to_onnx(m) if isinstance(m, Graph) else m, threads=self.threads, spin=False)
+            for m in models
+        ]
+        feeds = random_feeds(sessions[0], seed)
+
+        def timed(run: Callable[[], object]) -> float:
+            began = time.perf_counter()
+            run()
+            return (time.perf_counter() - began) * 1e6
+
+        yield [partial(timed, partial(loaded.run, None, feeds)) for loaded in sessions]
+
+
+class Torch:
+    """Run graphs in torch on a device, with ``graph`` as recorded CUDA graphs.
+
+    Raise :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
+    """
+
+    def __init__(self, device: str = "cpu", *, graph: bool = False) -> None:
+        self.device = open_device(device)
+        self.graph = graph
+        if graph and not self.device.cuda:
+            raise ValueError(f"CUDA graphs need a CUDA device, not {device}")
+
+    @property
+    def title(self) -> str:
+        """Say in one line what runs the models."""
+        return f"{self.device.title}{', as a CUDA graph' if self.graph else ''}"
+
+    def check(self, graph: Graph) -> None:
+        """Raise :class:`~workbench.devices.executor.NotExecutable` where an operator has no torch form."""
+        check_executable(graph)
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load graphs; see :class:`Target`."""
+        from workbench.frontends import load_onnx
+
+        graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
+        with self.device.settings():
+            inputs = draw_inputs(graphs[0], self.device, seed)
+            runs = [Program(g, self.device).bound(inputs, graph=self.graph) for g in graphs]
+            yield [partial(self.device.time, run, self._times(run)) for run in runs]
+
+    def _times(self, run: Callable[[], object]) -> int:
+        """Return how often a model runs in one sample: on a GPU for two milliseconds."""
+        run()
+        if not self.device.cuda:
+            return 1
+        return max(1, min(100, math.ceil(2000 / max(1.0, self.device.time(run, 3)))))
+
+
+def target(name: str) -> Target:
+    """Return a target by name: ``onnxruntime``, or ``torch`` with a device, as ``torch:cuda+graph``.
+
+    Raise :class:`UnknownTarget` with the nearest name, and
+    :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
+    """
+    if name == "onnxruntime":
+        return OnnxRuntime()
+    kind, _, device = name.partition(":")
+    if kind == "torch":
+        device, _, graph = device.partition("+")
+        if graph in ("", "graph"):
+            return Torch(device or "cpu", graph=bool(graph))
+    near = difflib.get_close_matches(name, NAMES, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(NAMES)}")

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from workbench.pipeline import Optimized, optimize
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
     from workbench.saturation import Limits, Saturation
+    from workbench.search import BacktrackingSearch
+    from workbench.search.optimize import Searched, search_optimize
     from workbench.trace import StopReason, Trace
     from workbench.verification import Verification, certify, sound_rules
 
 _HOMES = {
+    "BacktrackingSearch": "workbench.search",
     "Extraction": "workbench.extraction.extract",
     "Graph": "workbench.graph",
     "GraphBuilder": "workbench.graph",
@@ -32,6 +35,7 @@ _HOMES = {
     "Optimized": "workbench.pipeline",
     "RuleSet": "workbench.rules",
     "Saturation": "workbench.saturation",
+    "Searched": "workbench.search.optimize",
     "StopReason": "workbench.trace",
     "Trace": "workbench.trace",
     "Verification": "workbench.verification",
@@ -48,6 +52,7 @@ _HOMES = {
     "parse_rules": "workbench.rules",
     "rule_set": "workbench.rules",
     "save_onnx": "workbench.frontends",
+    "search_optimize": "workbench.search.optimize",
     "sound_rules": "workbench.verification",
     "to_onnx": "workbench.frontends",
 }
@@ -57,6 +62,7 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules",
     "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
+    "search_optimize", "Searched", "BacktrackingSearch",
     "certify", "Trace", "StopReason", "to_onnx", "save_onnx",
 ]  # fmt: skip
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 from workbench.rules.foreign import SAME, Variable, make
 from workbench.rules.language import parse_rules
-from workbench.rules.pattern import Rule
+from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
 from workbench.rules.translation import law
 
 #: TASO's epsilon when it folds a batch normalisation, whatever the model's: cuDNN's smallest.
@@ -54,6 +54,16 @@ def mode_of(name: str) -> Mode:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"no search mode is called {name!r}{hint} There are: {', '.join(MODES)}")
     return MODES[name]
+
+
+def guarded_merges() -> tuple[Rule, ...]:
+    """Return TASO's hand-written merge of two convolutions with the condition it lacks: one group each."""
+    guard = tuple(Compare("=", AttrVar(name), Literal(1)) for name in ("g0", "g1"))
+    return tuple(
+        replace(rule, name=rule.name.removeprefix("taso-"), conditions=rule.conditions + guard)
+        for rule in _merges()
+        if rule.multi
+    )
 
 
 @cache

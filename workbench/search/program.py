@@ -169,7 +169,8 @@ class Program:
         """Return what an edit changes, without making it; None where it changes nothing or would be cyclic.
 
         Only nodes that appear or disappear are counted, unless the edit makes other nodes equal to each
-        other, folds more of the graph, or has roots that depend on each other: then it is made.
+        other, folds more of the graph, or has roots that depend on each other: then it is made. Of
+        several roots none may be part of what replaces it; a single one may.
         """
         if len(plan.roots) > 1:
             needs = self._needs(plan)
@@ -205,13 +206,17 @@ class Program:
         return Change(cost, size, lambda: self._digest_after(plan, refs, fresh, redirect))
 
     def _resolved(self, plan: Plan) -> tuple[list[int], list[int]]:
-        """Return what each made node is in this graph, ``~k`` where it is new, and which are new."""
+        """Return what each made node is in this graph, ``~k`` where it is new, and which are new.
+
+        What reads a root is new: a node that is there already reads, after the edit, what replaces it.
+        """
+        roots = {v for v, _ in plan.roots}
         refs: list[int] = []
         fresh: list[int] = []
         for k, made in enumerate(plan.made):
             operands = tuple([refs[~i] if i < 0 else i for i in made.inputs])
             known = self.index.get((made.kind.symbol, operands))
-            if known is None:
+            if known is None or not roots.isdisjoint(operands):
                 fresh.append(k)
                 known = ~k
             refs.append(known)

@@ -183,7 +183,7 @@ class BacktrackingSearch(Stepwise):
         Raise StopIteration where nothing is left to take or the budget is spent.
         """
         if not self.unfinished:
-            raise StopIteration(f"the search has stopped: {self.stop_reason}")
+            raise StopIteration(f"the search has stopped: {self.stop_reason and self.stop_reason.value}")
         if self._under_way is None and not self._queue:
             self.stop_reason = StopReason.FINISHED
             raise StopIteration("every graph within reach was taken")
@@ -197,19 +197,19 @@ class BacktrackingSearch(Stepwise):
             raise
 
     def _take(self, began: float) -> Step:
+        # A step that is interrupted begins again with the same graph: what it has found by then is known.
         program = self._under_way
         if program is None:
-            program = self._queue[0].program()
+            program = self._under_way = self._queue[0].program()
             del self._queue[0]
             self.taken += 1
-            if program.cost < self._best.cost:
-                self._best = program
+        if program.cost < self._best.cost:
+            self._best = program
         note = f"took {program.cost / PER_MICROSECOND:.6g} µs"
         if self.taken > self.budget + 1:
+            self._under_way = None
             self.stop_reason = StopReason.ITERATION_LIMIT
             return self._finish(began, {}, f"{note}, only compared")
-        # A step that is interrupted begins again: what it has found by then is known.
-        self._under_way = program
         counts: dict[str, _Counts] = {}
         whole = self._expand(program, counts, began + self.time_limit - self.seconds)
         if whole:

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from workbench.pipeline import Optimized, optimize
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
     from workbench.saturation import Limits, Saturation
+    from workbench.search import BacktrackingSearch
+    from workbench.search.optimize import Searched, search_optimize
     from workbench.trace import StopReason, Trace
     from workbench.verification import Verification, certify, sound_rules
     from workbench.without import Ablation, ablation
 
 _HOMES = {
     "Ablation": "workbench.without",
+    "BacktrackingSearch": "workbench.search",
     "Extraction": "workbench.extraction.extract",
     "Graph": "workbench.graph",
     "GraphBuilder": "workbench.graph",
@@ -43,6 +46,7 @@ _HOMES = {
     "Optimized": "workbench.pipeline",
     "RuleSet": "workbench.rules",
     "Saturation": "workbench.saturation",
+    "Searched": "workbench.search.optimize",
     "StopReason": "workbench.trace",
     "Trace": "workbench.trace",
     "Verification": "workbench.verification",
@@ -64,6 +68,7 @@ _HOMES = {
     "rule_table": "workbench.activity",
     "save_model": "workbench.frontends",
     "save_onnx": "workbench.frontends",
+    "search_optimize": "workbench.search.optimize",
     "sound_rules": "workbench.verification",
     "to_onnx": "workbench.frontends",
 }
@@ -74,7 +79,8 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "Verification", "sound_rules",
     "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
     "certify", "Trace", "StopReason",
-    "rule_table", "contributions", "ablation", "Ablation", "to_onnx", "save_onnx", "save_model",
+    "rule_table", "contributions", "ablation", "Ablation",
+    "search_optimize", "Searched", "BacktrackingSearch", "to_onnx", "save_onnx", "save_model",
 ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ OK, FAILED, BAD_INPUT, UNWRITABLE, INTERRUPTED = 0, 1, 2, 3, 130
 _STAGES = {
     "import": "reading the model",
     "saturation": "growing the e-graph",
+    "search": "searching",
     "pricing": "pricing operators",
     "extraction": "extracting the cheapest graph",
     "measuring": "timing the best results against the original",
@@ -124,7 +125,9 @@ class Progress:
         if self._quiet:
             return
         text = self._title + _STAGES.get(stage, stage)
-        if isinstance(detail, Step):
+        if isinstance(detail, Step) and stage == "search":
+            text += f": {thousands(detail.e_nodes)} graphs found, {detail.note}"
+        elif isinstance(detail, Step):
             text += (
                 f": iteration {detail.index}, {thousands(detail.e_nodes)} e-nodes, "
                 f"{thousands(detail.e_classes)} e-classes"

@@ -134,7 +134,8 @@ class Optimized(Face):
         return "\n".join(lines)
 
 
-def _load(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
+def graph_of(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
+    """Return a model as a graph, with the coverage of its import where it was no graph."""
     if isinstance(model, Graph):
         return model, None
     from workbench.frontends import import_model
@@ -143,7 +144,8 @@ def _load(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
     return imported.graph, imported.coverage
 
 
-def _rules(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
+def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
+    """Return rules as a set: by name, from a file (of other systems' rules the sound ones), or given."""
     if isinstance(rules, str):
         from workbench.rules import rule_set
 
@@ -156,7 +158,8 @@ def _rules(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
     return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules))
 
 
-def _cost_model(cost: str | os.PathLike[str] | CostModel) -> CostModel:
+def cost_model_of(cost: str | os.PathLike[str] | CostModel) -> CostModel:
+    """Return a cost model: by name, from a recorded table, or given."""
     if isinstance(cost, CostModel):
         return cost
     from workbench.costs.choose import cost_model
@@ -164,7 +167,8 @@ def _cost_model(cost: str | os.PathLike[str] | CostModel) -> CostModel:
     return cost_model(cost)
 
 
-def _by_operator(graph: Graph, costs: np.ndarray) -> dict[str, float]:
+def operator_costs(graph: Graph, costs: np.ndarray) -> dict[str, float]:
+    """Return the cost of a graph by operator, of those that cost anything."""
     found: dict[str, float] = {}
     for node, cost in zip(graph.nodes, costs.tolist(), strict=True):
         if cost > 0:
@@ -240,13 +244,13 @@ def optimize(
         from workbench.devices.targets import checked_target
 
         target = checked_target(measure, measure_on)
-    clock = _Clock()
-    chosen = _rules(rules)
+    clock = Clock()
+    chosen = rules_of(rules)
     set_name, chosen_rules = chosen.name, chosen.rules
-    cost_model = _cost_model(cost)
+    cost_model = cost_model_of(cost)
     tell("import")
     with clock("import"):
-        graph, coverage = _load(model, dims)
+        graph, coverage = graph_of(model, dims)
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
         bind(graph)
@@ -310,7 +314,7 @@ def optimize(
             tell("certificate")
             with clock("certificate"):
                 certificate = replace(
-                    _certify(graph, result, seed), rules=_verdicts(saturation.trace, chosen, made_by)
+                    certified(graph, result, seed), rules=verdicts(saturation.trace, chosen, made_by)
                 )
         if certificate is None or certificate.passed:
             solution = option
@@ -321,7 +325,7 @@ def optimize(
     if certify and certificate is None:
         tell("certificate")
         with clock("certificate"):
-            certificate = replace(_certify(graph, graph, seed), rules=_verdicts(saturation.trace, chosen, ()))
+            certificate = replace(certified(graph, graph, seed), rules=verdicts(saturation.trace, chosen, ()))
     elif certificate is not None and not certificate.passed:
         tell("blame")
         offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, cheapest, seed)
@@ -331,8 +335,8 @@ def optimize(
         "cost_after": after,
         "cost_bound": solution.bound,
         "operator_costs": {
-            "before": _by_operator(graph, node_costs(graph, cost_model)),
-            "after": _by_operator(result, node_costs(result, cost_model)),
+            "before": operator_costs(graph, node_costs(graph, cost_model)),
+            "after": operator_costs(result, node_costs(result, cost_model)),
         },
         "rule_set": set_name,
         "seed": seed,
@@ -391,7 +395,8 @@ def versions() -> dict[str, str]:
     }
 
 
-def _certify(original: Graph, optimised: Graph, seed: int) -> Certificate:
+def certified(original: Graph, optimised: Graph, seed: int) -> Certificate:
+    """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime."""
     from workbench.verification import certify
 
     runner = None
@@ -402,7 +407,7 @@ def _certify(original: Graph, optimised: Graph, seed: int) -> Certificate:
     return certify(original, optimised, seed=seed, opaque=runner)
 
 
-def _verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:
+def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:
     """Return the verdict on every rule that fired, those that made the result first."""
     fired = {r.rule for step in trace for r in step.rules if r.matches}
     known = {rule.name: rules.verdict(rule) for rule in rules if rule.name in fired}
@@ -433,10 +438,10 @@ def _blame(
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.
     active = sorted({r.rule for step in trace for r in step.rules})
-    return find_offending(active, lambda names: _certify(graph, reproduce(names), seed).passed)
+    return find_offending(active, lambda names: certified(graph, reproduce(names), seed).passed)
 
 
-class _Clock:
+class Clock:
     """Measure named stages."""
 
     def __init__(self) -> None:
@@ -444,7 +449,8 @@ class _Clock:
         self._stage = ""
         self._began = 0.0
 
-    def __call__(self, stage: str) -> _Clock:
+    def __call__(self, stage: str) -> Clock:
+        """Name the stage that comes next, as in ``with clock("import"):``."""
         self._stage = stage
         return self
 
@@ -460,6 +466,7 @@ class _Clock:
         stages = (
             "import",
             "engine",
+            "search",
             "saturation",
             "snapshot",
             "pricing",

@@ -11,6 +11,7 @@ from workbench.units import change, microseconds, thousands
 if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.pipeline import Optimized
+    from workbench.search.optimize import Searched
     from workbench.timing import Timing
 
 
@@ -28,14 +29,9 @@ def summary_rows(
 ) -> list[Row]:
     """Return the summary of a result, one row a stage, in the order of the way through."""
     seconds = result.seconds
-    loaded = f"{thousands(sum(running_operators(result.original).values()))} operators"
-    if result.coverage is not None:
-        modelled, opaque = sum(result.coverage.modelled.values()), sum(result.coverage.opaque.values())
-        kept = f", {opaque} kept as they came" if opaque else ""
-        loaded = f"{thousands(modelled)} of {thousands(modelled + opaque)} operators modelled{kept}"
     solution = result.solution
     rows = [
-        Row("import", seconds.get("import"), loaded),
+        Row("import", seconds.get("import"), _loaded(result)),
         Row("engine", seconds.get("engine"), f"rules compiled ({result.settings['rules']}), engine started"),
         Row(
             "saturation",
@@ -73,6 +69,46 @@ def summary_rows(
     return rows
 
 
+def search_rows(result: Searched, *, written: Iterable[str] = ()) -> list[Row]:
+    """Return the summary of what TASO's search found, one row a stage."""
+    seconds, used = result.seconds, result.settings
+    rows = [
+        Row("import", seconds.get("import"), _loaded(result)),
+        Row(
+            "search",
+            seconds.get("search"),
+            f"{used['mode']}, alpha {used['alpha']:g}, budget {used['budget']}, rules {used['rules']}: "
+            f"{thousands(result.expanded)} graphs expanded, {thousands(result.found)} found: "
+            f"{result.stop_reason.value}",
+        ),
+    ]
+    if result.certificate is not None:
+        rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
+    rows += [Row("written", None, text) for text in written]
+    counts = [f"{rule} × {result.history.count(rule)}" for rule in result.rules]
+    rows += [
+        Row(
+            "cost",
+            None,
+            f"{microseconds(result.cost_before)} → {microseconds(result.cost_after)} "
+            f"({change(result.cost_before, result.cost_after)}), {result.cost_source}",
+        ),
+        Row("operators", None, operator_changes(result)),
+        Row("rules", None, ", ".join(counts) or "none: the original is the best found"),
+    ]
+    if result.certificate is not None:
+        rows.append(Row("verdicts", None, result.certificate.rules_line()))
+    return rows
+
+
+def _loaded(result: Optimized | Searched) -> str:
+    if result.coverage is None:
+        return f"{thousands(sum(running_operators(result.original).values()))} operators"
+    modelled, opaque = sum(result.coverage.modelled.values()), sum(result.coverage.opaque.values())
+    kept = f", {opaque} kept as they came" if opaque else ""
+    return f"{thousands(modelled)} of {thousands(modelled + opaque)} operators modelled{kept}"
+
+
 def running_operators(graph: Graph) -> dict[str, int]:
     """Count the operators that run: those an output needs and that depend on an input."""
     counts: dict[str, int] = {}
@@ -82,7 +118,7 @@ def running_operators(graph: Graph) -> dict[str, int]:
     return counts
 
 
-def operator_changes(result: Optimized) -> str:
+def operator_changes(result: Optimized | Searched) -> str:
     """Say which of the operators that run became fewer or more."""
     before, after = running_operators(result.original), running_operators(result.graph)
     names = sorted({*before, *after}, key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n))

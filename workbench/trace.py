@@ -148,3 +148,9 @@ class Trace(Face):
             except (json.JSONDecodeError, TypeError, KeyError) as error:
                 raise ValueError(f"{path}, line {number}: not a trace record ({error})") from None
         return trace
+
+
+def sizes(trace: Trace) -> tuple[str, str]:
+    """Return what the two sizes of a step count: e-nodes and e-classes, unless the run counts others."""
+    made, kept = trace.meta.get("sizes", ("e-nodes", "e-classes"))
+    return made, kept

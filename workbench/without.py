@@ -12,7 +12,7 @@ from workbench.activity import contributions
 from workbench.costs import CostModel
 from workbench.extraction.solution import Status
 from workbench.graph import Graph
-from workbench.pipeline import Optimized, _cost_model, _load, _rules, optimize
+from workbench.pipeline import Optimized, cost_model_of, graph_of, optimize, rules_of
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
 from workbench.stepwise import Stepwise
@@ -59,12 +59,12 @@ class Ablation(Stepwise):
         **settings: Any,
     ) -> None:
         super().__init__()
-        self.rules = _rules(rules)
+        self.rules = rules_of(rules)
         for name in candidates or ():
             self.rules[name]  # raises for a name that is not there
         # Read once: every run must see the same graph and the same prices.
-        self.graph = _load(model, settings.pop("dims", None))[0]
-        self.cost = _cost_model(cost)
+        self.graph = graph_of(model, settings.pop("dims", None))[0]
+        self.cost = cost_model_of(cost)
         self.settings = settings
         self.best: Optimized | None = None
         self.rows: list[Without] = []

@@ -17,7 +17,7 @@ def test_help_names_the_commands_and_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *text, loaded = done.stdout.strip().splitlines()
     assert loaded == "[]"
-    for command in ("optimize", "rules", "cost", "bench", "demo"):
+    for command in ("optimize", "search", "rules", "cost", "bench", "demo"):
         assert any(line.split()[:1] == [command] for line in text)
     assert "Exit codes" in done.stdout
 

@@ -126,6 +126,8 @@ def test_errors_are_exceptions():
         lambda: x.dim(4),
         lambda: taso.new_graph().graph(),
         lambda: taso.optimize(graph, alpha=0.5),
+        lambda: taso.optimize(graph, budget=-1),
+        lambda: taso.optimize(graph, method="greedy"),
         lambda: graph.reduce_argmax(x, (1, 2)),
     ]  # fmt: skip
     for call in wrong:
@@ -138,3 +140,33 @@ def test_numbers_and_tables():
     assert taso.get_padding_mode("VALID") == 1
     assert taso.get_activation_mode("RELU") == 2
     assert taso.core.op_table[3] == "Conv"
+
+
+def products_in_a_chain():
+    """y = x (A B): the product of weights can be folded once the products are reordered."""
+    graph = taso.new_graph()
+    x = graph.new_input(dims=(64, 64))
+    y = graph.matmul(x, graph.new_weight(dims=(64, 64)))
+    graph.relu(graph.relu(graph.matmul(y, graph.new_weight(dims=(64, 64)))))
+    return graph
+
+
+def test_alpha_and_budget_are_tasos(capsys):
+    greedy = taso.optimize(products_in_a_chain(), alpha=1.0, budget=0, print_subst=True)
+    assert len(capsys.readouterr().out.split()) == 1
+    whole = taso.optimize(products_in_a_chain(), alpha=1.05, budget=100, print_subst=True)
+    printed = capsys.readouterr().out.split()
+    assert len(printed) > 1
+    assert whole.cost() < greedy.cost()
+    saturated = taso.optimize(products_in_a_chain(), method="saturation", print_subst=True)
+    assert capsys.readouterr().out.strip()
+    assert saturated.cost() <= whole.cost() * (1 + 1e-9)
+    assert products_in_a_chain().optimize(1.05, 100).cost() == whole.cost()
+
+
+def test_tasos_own_rules_run_in_its_interface(shared_data, capsys):
+    path = str(shared_data / "taso" / "graph_subst.pb")
+    graph = three_convolutions(4)
+    found = taso.optimize(graph, 1.0, 100, print_subst=True, rules=path, mode="taso-release")
+    assert "taso-enlarge-merge-relu" in capsys.readouterr().out
+    assert found.cost() < graph.cost()

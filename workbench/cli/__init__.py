@@ -1,9 +1,11 @@
-"""The command line: ``workbench optimize | rules | verify | extract | cost | device | bench | run | demo``.
+"""The command line.
+
+``workbench optimize | search | rules | verify | extract | cost | device | bench | run | demo``.
 
 Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, a run of a
 study failed, or another failure; 2 usage or bad input; 3 a result cannot be written; 130 interrupted
-before there was a result. Ctrl-C during saturation keeps what is there and goes on with it, and during a
-study keeps the runs that are done.
+before there was a result. Ctrl-C during saturation or search keeps what is there and goes on with it, and
+during a study keeps the runs that are done.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, cost, device, extract, optimize, rules, run, verify
+from workbench.cli import benchmarks, cost, device, extract, optimize, rules, run, search, verify
 from workbench.console import OK
 
 app = typer.Typer(
@@ -49,6 +51,7 @@ def _main(
 
 for _command in (
     optimize.optimize,
+    search.search,
     rules.rules,
     verify.verify,
     extract.extract,

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from workbench.plots.style import INK, axes_for, paper_style, say
-from workbench.trace import Trace
+from workbench.trace import Trace, sizes
 from workbench.units import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Measure = Literal["matches", "e_nodes"]
-_LABELS = {"matches": "matches", "e_nodes": "e-nodes made"}
+_MEASURES = ("matches", "e_nodes")
+#: A longer run is drawn in blocks of iterations, at most so many.
+MOST_COLUMNS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Firing:
     """Hold counts by rule and iteration: ``counts[i, j]`` is of ``rules[i]`` in ``iterations[j]``.
 
+    Of a long run each column stands for ``block`` iterations, ``iterations[j]`` being the first of them.
     ``left_out`` rules, the least active ones, are not among ``rules``; they account for ``left_out_count``.
     """
 
@@ -31,6 +34,7 @@ class Firing:
     measure: Measure
     left_out: int
     left_out_count: int
+    block: int = 1
 
 
 def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> Firing:
@@ -38,12 +42,14 @@ def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> F
 
     ``measure`` is ``"matches"`` or ``"e_nodes"`` (those that exist at the end because of the rule).
     """
-    if measure not in _LABELS:
-        raise ValueError(f"measure is one of {', '.join(_LABELS)}, not {measure!r}")
+    if measure not in _MEASURES:
+        raise ValueError(f"measure is one of {', '.join(_MEASURES)}, not {measure!r}")
     if most < 1:
         raise ValueError(f"most is at least 1, not {most}")
-    iterations = tuple(s.index for s in trace if s.index > 0)
-    column = {index: j for j, index in enumerate(iterations)}
+    every = [s.index for s in trace if s.index > 0]
+    block = max(1, -(-len(every) // MOST_COLUMNS))
+    iterations = tuple(every[::block])
+    column = {index: j // block for j, index in enumerate(every)}
     rows: dict[str, np.ndarray] = {}
     for step in trace:
         for record in step.rules:
@@ -55,7 +61,13 @@ def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> F
     shown, rest = order[:most], order[most:]
     counts = np.array([rows[rule] for rule in shown]) if shown else np.zeros((0, len(iterations)), np.int64)
     return Firing(
-        tuple(shown), iterations, counts, measure, len(rest), int(sum(int(rows[r].sum()) for r in rest))
+        tuple(shown),
+        iterations,
+        counts,
+        measure,
+        len(rest),
+        int(sum(int(rows[r].sum()) for r in rest)),
+        block,
     )
 
 
@@ -72,7 +84,9 @@ def plot_firing(
     with paper_style():
         ax = axes_for(ax, firing_size(data))
         ax.grid(visible=False)
-        ax.set_title(f"Rule firing: {_LABELS[measure]} by iteration")
+        made = sizes(trace)[0]
+        what = "matches" if measure == "matches" else f"{made} made" if made == "e-nodes" else made
+        ax.set_title(f"Rule firing: {what} by iteration")
         if not data.rules:
             return say(ax, "no rule fired")
         shade = np.log1p(data.counts.astype(float))
@@ -94,7 +108,8 @@ def plot_firing(
         left_out = ""
         if data.left_out:
             left_out = f"  ({data.left_out} more rules: {thousands(data.left_out_count)})"
-        ax.set_xlabel("iteration" + left_out)
+        blocks = f", {data.block} at a time" if data.block > 1 else ""
+        ax.set_xlabel("iteration" + blocks + left_out)
     return ax
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import MaxNLocator
 
 from workbench.plots.style import BLUE, DARK_ORANGE, ORANGE, VERMILION, axes_for, paper_style, say
-from workbench.trace import Trace
+from workbench.trace import Trace, sizes
 from workbench.units import thousands
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ _LOG_RATIO = 8
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Hold the sizes after each iteration; iteration 0 is the start graph."""
+    """Hold the sizes after each iteration; iteration 0 is the start graph.
+
+    ``names`` say what they count.
+    """
 
     iterations: tuple[int, ...]
     e_nodes: tuple[int, ...]
@@ -30,6 +33,7 @@ class Growth:
     iteration_limit: int | None
     stop_reason: str | None
     notes: tuple[tuple[int, str], ...]
+    names: tuple[str, str] = ("e-nodes", "e-classes")
 
 
 def growth_data(trace: Trace) -> Growth:
@@ -38,6 +42,7 @@ def growth_data(trace: Trace) -> Growth:
     for step in trace:
         total += step.seconds
         elapsed.append(total)
+    saturation = trace.meta.get("kind", "saturation") == "saturation"
     return Growth(
         iterations=tuple(s.index for s in trace),
         e_nodes=tuple(s.e_nodes for s in trace),
@@ -46,7 +51,9 @@ def growth_data(trace: Trace) -> Growth:
         e_node_limit=trace.meta.get("e_node_limit"),
         iteration_limit=trace.meta.get("iteration_limit"),
         stop_reason=trace.meta.get("stop_reason"),
-        notes=tuple((s.index, s.note) for s in trace if s.note and s.index > 0),
+        # A saturation notes only what cut an iteration short.
+        notes=tuple((s.index, s.note) for s in trace if s.note and s.index > 0 and saturation),
+        names=sizes(trace),
     )
 
 
@@ -60,8 +67,10 @@ def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
         ax = axes_for(ax, (6.0, 3.6))
         if not data.iterations:
             return say(ax, "no steps recorded")
-        ax.plot(data.iterations, data.e_nodes, color=BLUE, marker="o", label="e-nodes")
-        ax.plot(data.iterations, data.e_classes, color=ORANGE, marker="s", linestyle="--", label="e-classes")
+        ax.plot(data.iterations, data.e_nodes, color=BLUE, marker="o", label=data.names[0])
+        ax.plot(
+            data.iterations, data.e_classes, color=ORANGE, marker="s", linestyle="--", label=data.names[1]
+        )
         _draw_limits(data, ax)
         _label_ends(data, ax)
         _mark_cuts(data, ax)

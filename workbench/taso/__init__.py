@@ -84,20 +84,39 @@ def optimize(
     alpha: float = 1.0,
     budget: int = 1000,
     print_subst: bool = False,
+    *,
+    method: str = "search",
     **options: Any,
 ) -> PyGraph:
     """Return an equivalent graph that costs less; the given one stays as it is.
 
-    The search is equality saturation, not TASO's backtracking: ``alpha`` and ``budget`` are accepted
-    for its sake and do nothing. ``print_subst`` prints the rules that made the result. ``options`` go
-    to :func:`workbench.optimize`.
+    ``method="search"`` is TASO's backtracking search: ``alpha`` and ``budget`` mean what they mean there
+    (:class:`~workbench.search.BacktrackingSearch`); ``options`` go to
+    :func:`~workbench.search.optimize.search_optimize`, whose modes run TASO's own rules too. By default
+    the rules are sound ones, and TASO's merge of two convolutions of one input is among them.
+    ``method="saturation"`` finds what the search cannot reach; it needs neither ``alpha`` nor ``budget``,
+    and ``options`` go to :func:`workbench.optimize`. ``print_subst`` prints the rules that made the
+    result. Raise :class:`TasoError` for values that make no sense.
     """
-    from workbench.pipeline import optimize as optimise
-
     if alpha < 1.0 or budget < 0:
         raise TasoError(f"alpha is 1 or more and the budget 0 or more, not {alpha} and {budget}")
-    result = optimise(graph.graph(), **options)
+    if method == "search":
+        from workbench.rules import rule_set
+        from workbench.search.modes import guarded_merges
+        from workbench.search.optimize import search_optimize
+
+        if options.get("mode", "sound") == "sound":
+            options.setdefault("rules", rule_set("default") + guarded_merges())
+        searched = search_optimize(graph.graph(), alpha=alpha, budget=budget, **options)
+        found, names = searched.graph, searched.history
+    elif method == "saturation":
+        from workbench.pipeline import optimize as optimise
+
+        result = optimise(graph.graph(), **options)
+        found, names = result.graph, result.rules
+    else:
+        raise TasoError(f'the method is "search" or "saturation", not {method!r}')
     if print_subst:
-        for name in result.rules:
+        for name in names:
             print(name)
-    return PyGraph(result.graph)
+    return PyGraph(found)

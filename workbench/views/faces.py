@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.pipeline import Optimized
     from workbench.saturation import Saturation
+    from workbench.search import BacktrackingSearch
+    from workbench.search.optimize import Searched
     from workbench.trace import Trace
     from workbench.verification import Certificate, Verdict, Verification
     from workbench.without import Ablation
@@ -74,16 +76,18 @@ def _figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str
 def _trace(trace: Trace) -> str:
     from workbench.plots import plot_cost_curve, plot_firing, plot_gap, plot_growth
     from workbench.plots.firing import firing_data, firing_size
+    from workbench.trace import sizes
 
     kind = str(trace.meta.get("kind", "saturation"))
     parts = [heading(f"Trace of {kind}", f"{len(trace)} steps")]
     if kind == "extraction":
         parts.append(_figure(lambda ax: plot_gap(trace, ax), (7.0, 3.4), "cost and bound over time"))
     else:
-        parts.append(_figure(lambda ax: plot_growth(trace, ax), (7.0, 3.4), "growth of the e-graph"))
+        made, kept = sizes(trace)
+        parts.append(_figure(lambda ax: plot_growth(trace, ax), (7.0, 3.4), f"{made} and {kept} by step"))
         if any(step.rules for step in trace):
             size = firing_size(firing_data(trace))
-            parts.append(_figure(lambda ax: plot_firing(trace, ax), size, "e-nodes made by rule and step"))
+            parts.append(_figure(lambda ax: plot_firing(trace, ax), size, f"{made} by rule and step"))
         if any(step.cost is not None for step in trace):
             parts.append(_figure(lambda ax: plot_cost_curve(trace, ax), (7.0, 3.2), "best cost by step"))
     parts += [_steps(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
@@ -103,12 +107,19 @@ def _steps(trace: Trace) -> str:
         )
         for s in trace
     ]
-    headings = ("step", "seconds", "e-nodes", "e-classes", "cost", "bound", "")
+    from workbench.trace import sizes
+
+    headings = ("step", "seconds", *sizes(trace), "cost", "bound", "")
     return details("steps", table(headings, rows, most=100))
 
 
 def _saturation(saturation: Saturation) -> str:
     return heading("Saturation", _state(saturation)) + _trace(saturation.trace)
+
+
+def _search(search: BacktrackingSearch) -> str:
+    note = f"{search.mode}, alpha {search.alpha:g}, budget {search.budget}: {_state(search)}"
+    return heading(f"Backtracking search of {search.graph.name}", note) + _trace(search.trace)
 
 
 def _state(stepwise: Any) -> str:
@@ -207,6 +218,18 @@ def _ablation(ablation: Ablation) -> str:
     return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution
 
 
+def _searched(result: Searched) -> str:
+    from workbench.summary import search_rows
+
+    rows = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in search_rows(result)]
+    return (
+        heading(f"{result.original.name}, optimised by search")
+        + table(("stage", "seconds", "figures"), rows)
+        + details("the optimised graph", _graph(result.graph))
+        + details("how it was found", _trace(result.trace))
+    )
+
+
 #: By the name of the class: a face is looked up without importing what is not there.
 _FACES: dict[str, Callable[[Any], str]] = {
     "Graph": _graph,
@@ -224,4 +247,6 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Verdict": _verdict,
     "Certificate": _certificate,
     "Optimized": _optimized,
+    "BacktrackingSearch": _search,
+    "Searched": _searched,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from workbench.trace import Step, Trace
+from workbench.trace import Step, Trace, sizes
 from workbench.units import thousands
 
 #: Rules in the heat map and in the table of a step; the rest is counted.
@@ -25,12 +25,12 @@ def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
     steps = list(trace)
     charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps)]
     if kind != "extraction":
-        charts += [c for c in (_cost(steps, unit), _firing(steps, unit)) if c is not None]
+        charts += [c for c in (_cost(steps, unit), _firing(steps, unit, sizes(trace)[0])) if c is not None]
     return {
         "title": title or _title(trace, kind),
         "unit": unit,
-        "columns": ["rule", "matches", "e-nodes", "ms"],
-        "steps": [_step(step, unit, len(steps)) for step in steps],
+        "columns": ["rule", "matches", sizes(trace)[0], "ms"],
+        "steps": [_step(step, unit, len(steps), sizes(trace)) for step in steps],
         "charts": charts,
     }
 
@@ -43,14 +43,14 @@ def _title(trace: Trace, kind: str) -> str:
     )
 
 
-def _step(step: Step, unit: str, count: int) -> dict[str, Any]:
+def _step(step: Step, unit: str, count: int, names: tuple[str, str]) -> dict[str, Any]:
     rules = sorted(
         (r for r in step.rules if r.matches or r.e_nodes), key=lambda r: (-r.e_nodes, -r.matches, r.rule)
     )
     parts = [
         f"{unit} {step.index} of {count - 1}",
-        f"{thousands(step.e_nodes)} e-nodes",
-        f"{thousands(step.e_classes)} e-classes",
+        f"{thousands(step.e_nodes)} {names[0]}",
+        f"{thousands(step.e_classes)} {names[1]}",
     ]
     if step.cost is not None:
         parts.append(f"cost {step.cost:.6g}")
@@ -78,14 +78,15 @@ def _lines(title: str, x: str, series: Sequence[Mapping[str, Any]], **more: Any)
 
 def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
     nodes = [s.e_nodes for s in steps]
+    made, kept = sizes(trace)
     limit = trace.meta.get("e_node_limit")
     near = limit is not None and nodes and limit <= 8 * max(nodes)
     return _lines(
-        "Growth of the e-graph",
+        "Growth of the search" if trace.meta.get("kind") == "search" else "Growth of the e-graph",
         unit,
         [
-            {"name": "e-nodes", "values": nodes},
-            {"name": "e-classes", "values": [s.e_classes for s in steps], "dash": "dashed"},
+            {"name": made, "values": nodes},
+            {"name": kept, "values": [s.e_classes for s in steps], "dash": "dashed"},
         ],
         limits=[{"name": f"limit {thousands(int(limit))}", "value": limit}] if near and limit else [],
         zero=True,
@@ -121,7 +122,7 @@ def _closing(steps: Sequence[Step]) -> dict[str, Any]:
     )
 
 
-def _firing(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
+def _firing(steps: Sequence[Step], unit: str, made_name: str) -> dict[str, Any] | None:
     made: dict[str, list[int]] = {}
     counted = any(r.e_nodes for s in steps for r in s.rules)
     for k, step in enumerate(steps):
@@ -132,7 +133,7 @@ def _firing(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
     if not made:
         return None
     order = sorted(made, key=lambda rule: (-sum(made[rule]), rule))
-    what = "e-nodes" if counted else "matches"
+    what = made_name if counted else "matches"
     more = f", {len(order) - MOST_RULES} rules more" if len(order) > MOST_RULES else ""
     return {
         "kind": "heat",

@@ -1,0 +1,113 @@
+"""``workbench search``: TASO's search in place of the saturation, for comparison."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.cli.options import (
+    CostOption,
+    DimOption,
+    ModelArgument,
+    QuietOption,
+    check_input,
+    dimensions,
+    to_json,
+    writing,
+)
+from workbench.console import FAILED, Progress, complain, reporting_errors, show_table, stop
+from workbench.files import check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from workbench.search.optimize import Searched
+
+
+class SearchMode(enum.StrEnum):
+    """Name the modes of the search."""
+
+    sound = "sound"
+    taso_release = "taso-release"
+    tensat_fork = "tensat-fork"
+
+
+@reporting_errors
+def search(
+    model: ModelArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the optimised model here.")
+    ] = None,
+    mode: Annotated[
+        SearchMode, typer.Option(metavar="sound|taso-release|tensat-fork", help="How to search.")
+    ] = SearchMode.sound,
+    rules: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Rule set, or a file; TASO's graph_subst.pb in the other modes."),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(min=1.0, metavar="A", help="How much dearer than the best a graph may be.")
+    ] = 1.05,
+    budget: Annotated[int, typer.Option(min=0, metavar="N", help="How many graphs to expand.")] = 100,
+    cost: CostOption = "analytic",
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the search.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the certificate's inputs.")] = 0,
+    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained page.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Optimise a model by TASO's backtracking search: the baseline."""
+    check_input(model)
+    places = [p for p in (output, json, report) if p is not None]
+    if len({p.resolve() for p in places}) < len(places):
+        raise ValueError(f"two results would go to one file: {', '.join(map(str, places))}")
+    for place in places:
+        check_writable(place)
+
+    from workbench.search.optimize import search_optimize
+    from workbench.summary import search_rows
+
+    with Progress(model.name, quiet=quiet) as progress:
+        result = search_optimize(
+            model,
+            rules=rules,
+            cost=cost,
+            alpha=alpha,
+            budget=budget,
+            mode=mode.value,
+            seconds=seconds,
+            seed=seed,
+            dims=dimensions(dim),
+            progress=progress,
+        )
+        written = _write(result, output, json, report)
+    rows = search_rows(result, written=written)
+    show_table(
+        ("stage", "seconds", "figures"),
+        [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
+        title=model.name,
+        right=[1],
+    )
+    if result.stop_reason.value == "interrupted":
+        complain("interrupted: the result above is the best that was found by then")
+    if result.certificate is not None and not result.certificate.passed:
+        kept = "; the original was written" if output is not None else ""
+        stop(FAILED, f"the certificate failed ({', '.join(result.offending)}): the original stays{kept}")
+
+
+def _write(result: Searched, output: Path | None, json: Path | None, report: Path | None) -> list[str]:
+    written: list[str] = []
+    if output is not None:
+        writing(lambda: result.save(output))
+        written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
+    if json is not None:
+        writing(lambda: write_atomic(json, to_json(result.summary())))
+        written.append(str(json))
+    if report is not None:
+        writing(lambda: result.save_html(report))
+        written.append(str(report))
+    return written

@@ -1,6 +1,7 @@
 """Graphs as scenes: what is drawn, what is folded, what is stated."""
 
 import re
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -18,6 +19,7 @@ from workbench.views.graphs import (
     whole_scene,
 )
 from workbench.views.layout import TooSlow
+from workbench.views.svg import beside
 
 
 def network(layers=1):
@@ -106,6 +108,15 @@ def test_a_drawing_has_every_node():
     svg = graph_svg(network()).decode()
     assert set(re.findall(r">(x|matmul|relu|y|x again)<", svg)) == {"x", "matmul", "relu", "y", "x again"}
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_pictures_stand_side_by_side():
+    one, two = graph_svg(network()), graph_svg(network(3))
+    both = ElementTree.fromstring(beside(one, two))
+    inner = [part for part in both if part.tag.endswith("svg")]
+    assert [float(part.get("x", 0)) for part in inner] == [0.0, float(inner[0].get("width")) + 24]
+    assert float(both.get("width")) == sum(float(part.get("width")) for part in inner) + 24
+    assert float(both.get("height")) == max(float(part.get("height")) for part in inner)
 
 
 def test_a_slow_layout_is_halved_and_says_so(monkeypatch):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from html import escape
 from typing import Any, Final
 
 from workbench.comparison import MARKS, Comparison, Side
 from workbench.views.graphs import Notes, graph_svg
 from workbench.views.markup import details, heading, picture, table
 from workbench.views.panes import graph_pane, viewer_data
+from workbench.views.svg import beside
 
 #: Operators in the static table; the rest is counted.
 MOST_OPERATORS: Final = 60
@@ -93,16 +95,15 @@ def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
 def comparison_html(comparison: Comparison) -> str:
     """Return the static face: figures, both graphs, and what was made by which rule."""
-    both = [(s, side_notes(comparison, s)) for s in (comparison.before, comparison.after)]
-    pictures = [
-        details(_caption(what, side), picture(graph_svg(side.graph, notes), what, kind="svg"), open_=True)
-        for what, (side, notes) in zip(("original", "optimised"), both, strict=True)
-    ]
+    sides = (comparison.before, comparison.after)
+    drawn = beside(*(graph_svg(side.graph, side_notes(comparison, side)) for side in sides))
+    captions = [_caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
     rules = [(rule, len(made)) for rule, made in comparison.rules().items()]
     signs = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
     return (
         heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {signs}")
-        + "".join(pictures)
+        + "".join(f"<p>{escape(caption)}</p>" for caption in captions)
+        + picture(drawn, "original on the left, optimised on the right", kind="svg")
         + details("rules", table(("rule", "operators made"), rules), open_=True)
         + details(
             "operators rewritten and added",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 
 from workbench.views.layout import Layout, Point
 from workbench.views.scene import FAMILIES, LINE, MARKS, Scene
 
+_SIZE = re.compile(r'(?:width|height)="([0-9.]+)"')
 _STYLE = (
     "text{font:11px Helvetica,Arial,sans-serif;text-anchor:middle;fill:#111}"
     ".e{fill:none;stroke:#777;stroke-width:1}.c{fill:#fafafa}.s{font-weight:bold;font-size:13px}"
@@ -34,6 +36,22 @@ def svg(scene: Scene, layout: Layout) -> bytes:
         "</g></svg>",
     ]
     return "".join(parts).encode()
+
+
+def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
+    """Return pictures made by :func:`svg` as one, side by side, their tops level."""
+    left, height, parts = 0.0, 0.0, []
+    for picture in pictures:
+        text = picture.decode()
+        wide, high = map(float, _SIZE.findall(text)[:2])
+        parts.append(text.replace("<svg ", f'<svg x="{left:.0f}" ', 1))
+        left, height = left + wide + gap, max(height, high)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left - gap:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {left - gap:.0f} {height:.0f}"><rect width="100%" height="100%" fill="#fff"/>'
+        + "".join(parts)
+        + "</svg>"
+    ).encode()
 
 
 def path_of(points: tuple[Point, ...]) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import html.parser
+import json
 import re
 
 import numpy as np
@@ -39,7 +40,11 @@ def things():
     rules = workbench.rule_set("default")
     table = workbench.rule_table(rules, result)
     ablation = workbench.ablation(graph, rules.select("merge-*"), certify=False)
+    search = workbench.BacktrackingSearch(graph, rules, workbench.cost_model("analytic"), budget=5)
+    search.run()
+    searched = workbench.search_optimize(graph, budget=5)
     return {
+        "comparison": result.compare(), "e-graph": result.egraph, "search": search, "searched": searched,
         "graph": graph, "result": result, "certificate": result.certificate, "trace": result.trace,
         "extraction": extraction, "solution": extraction.solution, "verification": verification,
         "refuted": verification["wrong"], "saturation": saturation, "rules": rules,
@@ -49,7 +54,7 @@ def things():
 
 NAMES = (
     "graph", "result", "certificate", "trace", "extraction", "solution", "verification", "refuted",
-    "saturation", "rules", "rule", "table", "ablation",
+    "saturation", "rules", "rule", "table", "ablation", "comparison", "e-graph", "search", "searched",
 )  # fmt: skip
 
 
@@ -82,7 +87,21 @@ def test_every_object_has_a_face_that_survives(things, name):
     assert parser.open == []
 
 
-@pytest.mark.parametrize("name", ["graph", "trace", "extraction", "saturation", "result", "rule", "ablation"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_object_has_a_view_with_the_same_face(things, name):
+    pytest.importorskip("anywidget")
+    view = things[name].view()
+    bundle = view._repr_mimebundle_()[0]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert len(bundle["text/plain"].splitlines()) <= 13
+    assert len(json.dumps(view.get_state(), default=str)) < 500_000
+    assert bundle["text/html"] == view.face()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["graph", "trace", "extraction", "saturation", "result", "rule", "ablation", "comparison", "e-graph"],
+)
 def test_pictures_are_within_the_page_and_say_what_they_show(things, name):
     pictures = re.findall(
         r'<img alt="([^"]+)" src="data:image/(png|svg\+xml);base64,', static_html(things[name])

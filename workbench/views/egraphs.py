@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import networkx as nx
 import numpy as np
 
 from workbench.extraction.egraph import EGraph
@@ -132,6 +131,8 @@ def _in_label(egraph: EGraph, members: list[int]) -> bool:
 
 def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
     """Return the e-classes that reach themselves."""
+    import networkx as nx
+
     graph: Any = nx.DiGraph()
     for c, inside in shown.items():
         graph.add_edges_from((c, d) for i in inside for d in egraph.operands(i).tolist() if d in shown)

@@ -11,6 +11,14 @@ import workbench
 
 STATIC = Path(workbench.__file__).parent / "static"
 
+
+def script(name):
+    """Return a view's module as the browser gets it."""
+    from workbench.views.widget import script
+
+    return script(name)
+
+
 #: What anywidget offers a module: get, set, save, events, messages to the kernel.
 MODEL = """
 class Model {
@@ -44,7 +52,7 @@ def show(browser, module, state, *, dark=False):
     page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda e: problems.append(str(e)))
     page.on("requestfailed", lambda r: problems.append(r.url))
-    source = (STATIC / f"{module}.js").read_text(encoding="utf-8")
+    source = script(module)
     source = source.replace("export default { render };", "window.view = { render };")
     style = (STATIC / f"{module}.css").read_text(encoding="utf-8")
     page.set_content(

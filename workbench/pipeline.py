@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
-from workbench.face import Face
 from workbench.graph import Graph
+from workbench.result import Result
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
-from workbench.summary import running_operators
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ Progress = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optimized(Face):
+class Optimized(Result):
     """Hold what :func:`optimize` found.
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
@@ -74,50 +73,23 @@ class Optimized(Face):
 
         return compare(self)
 
-    @property
-    def gain(self) -> float:
-        """Return the speed-up that the cost model predicts: before / after - 1."""
-        return self.cost_before / self.cost_after - 1 if self.cost_after > 0 else 0.0
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the optimised graph as ONNX, as TASO's text where the path ends in ``.model``.
-
-        The file appears whole or not at all.
-        """
-        from workbench.frontends import save_model
-
-        save_model(self.graph, path)
-
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        return {
-            "graph": self.original.name,
-            "original": self.cost_before,
-            "optimized": self.cost_after,
-            "gain": self.gain,
-            "cost_source": self.cost_source,
+        return self.figures() | {
             "saturation": self.seconds["saturation"],
             "extraction": self.seconds["extraction"],
-            "seconds": dict(self.seconds),
             "nodes": self.e_nodes,
             "classes": self.e_classes,
             "iterations": self.iterations,
-            "stop_reason": self.stop_reason.value,
             "rules": list(self.rules),
             "extractor": self.solution.method,
             "bound": self.solution.bound,
             "status": self.solution.status.value,
             "scope": self.solution.scope,
             "measured": None if self.measured is None else self.measured.summary(),
-            "certificate": None if self.certificate is None else self.certificate.summary(),
-            "offending_rules": list(self.offending),
-            "operators_before": running_operators(self.original),
-            "operators_after": running_operators(self.graph),
-            "settings": dict(self.settings),
         }
 
     def __repr__(self) -> str:
-        certified = "not checked" if self.certificate is None else self.certificate.verdict()
         lines = [
             f"Optimized {self.original.name!r}: {self.cost_before:.1f} → {self.cost_after:.1f} µs "
             f"({self.gain:+.1%}), {self.cost_source}",
@@ -127,9 +99,7 @@ class Optimized(Face):
             f"({self.solution.scope}), bound {self.solution.bound:.1f} µs",
             f"  rules: {', '.join(self.rules) or 'none'}",
             *([f"  measured: {self.measured}"] if self.measured is not None else []),
-            f"  certificate: {certified}",
-            *([f"  {self.certificate.rules_line()}"] if self.certificate is not None else []),
-            "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
+            *self.outline(),
         ]
         return "\n".join(lines)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
-from workbench.face import Face
 from workbench.graph import Graph
 from workbench.pipeline import (
     Clock,
@@ -23,11 +22,11 @@ from workbench.pipeline import (
     verdicts,
     versions,
 )
+from workbench.result import Result
 from workbench.rules import RuleSet, load_rules
 from workbench.rules.pattern import Rule
 from workbench.search.modes import mode_of
 from workbench.search.search import BacktrackingSearch
-from workbench.summary import running_operators
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Searched(Face):
+class Searched(Result):
     """Hold what :func:`search_optimize` found.
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
@@ -65,41 +64,17 @@ class Searched(Face):
         """Return the rules that made the result, the most used first."""
         return tuple(sorted(set(self.history), key=lambda r: (-self.history.count(r), r)))
 
-    @property
-    def gain(self) -> float:
-        """Return the speed-up that the cost model predicts: before / after - 1."""
-        return self.cost_before / self.cost_after - 1 if self.cost_after > 0 else 0.0
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the optimised graph as ONNX; the file appears whole or not at all."""
-        from workbench.frontends import save_onnx
-
-        save_onnx(self.graph, path)
-
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        return {
-            "graph": self.original.name,
-            "original": self.cost_before,
-            "optimized": self.cost_after,
-            "gain": self.gain,
-            "cost_source": self.cost_source,
+        return self.figures() | {
             "search": self.seconds["search"],
-            "seconds": dict(self.seconds),
             "expanded": self.expanded,
             "found": self.found,
-            "stop_reason": self.stop_reason.value,
             "history": list(self.history),
             "rules": list(self.rules),
-            "certificate": None if self.certificate is None else self.certificate.summary(),
-            "offending_rules": list(self.offending),
-            "operators_before": running_operators(self.original),
-            "operators_after": running_operators(self.graph),
-            "settings": dict(self.settings),
         }
 
     def __repr__(self) -> str:
-        checked = "not checked" if self.certificate is None else self.certificate.verdict()
         mode, alpha, budget = (self.settings[name] for name in ("mode", "alpha", "budget"))
         lines = [
             f"Searched {self.original.name!r}: {self.cost_before:.1f} → {self.cost_after:.1f} µs "
@@ -107,9 +82,7 @@ class Searched(Face):
             f"  search: {mode}, alpha {alpha:g}, budget {budget}: {self.expanded} graphs expanded, "
             f"{self.found} found, {self.stop_reason.value}",
             f"  {len(self.history)} substitutions by: {', '.join(self.rules) or 'none'}",
-            f"  certificate: {checked}",
-            *([f"  {self.certificate.rules_line()}"] if self.certificate is not None else []),
-            "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
+            *self.outline(),
         ]
         return "\n".join(lines)
 

@@ -1,20 +1,6 @@
 // The rule browser: a table to filter and sort, and a card of the rule that is selected.
 // Plain module: no framework, no network. Everything comes as data; drawings are unpacked here.
 
-const SVG = "http://www.w3.org/2000/svg";
-
-const element = (name, attributes = {}, ...children) => {
-  const made = name.startsWith("svg:")
-    ? document.createElementNS(SVG, name.slice(4))
-    : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-};
-
 // Base64, deflated JSON: the drawings are many and alike.
 const unpack = async (packed) => {
   const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));

@@ -1,22 +1,9 @@
 // The stepper of every stepwise object: a slider, keys, play, and plots whose cursor follows the step.
 // Plain module: no framework, no network. What is drawn comes as data; the state is one number, `step`.
 
-const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 460, HEIGHT = 210, LEFT = 56, RIGHT = 14, TOP = 26, BOTTOM = 34;
 const DASHES = { solid: "", dashed: "6 4", dotted: "2 3" };
 const INTERVAL = 500;
-
-const element = (name, attributes = {}, ...children) => {
-  const made = name.startsWith("svg:")
-    ? document.createElementNS(SVG, name.slice(4))
-    : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-};
 
 const short = (x) => {
   const size = Math.abs(x);
@@ -197,7 +184,6 @@ function render({ model, el }) {
       choose(model.get("step") + 1);
     }, INTERVAL);
   };
-  const button = (text, name, action) => element("button", { type: "button", title: name, "aria-label": name, onclick: action }, text);
   const play = button("play", "play", toggle);
   const slider = element("input", { type: "range", min: 0, "aria-label": "step", oninput: () => choose(+slider.value) });
   const label = element("div", { class: "wb-label", "aria-live": "polite" });

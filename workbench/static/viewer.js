@@ -1,26 +1,10 @@
 // The viewer of graphs, comparisons and e-graphs: panes that pan, zoom, search and tell what a box is.
 // Plain module: no framework, no network. Places come with the data; nothing is laid out here.
 
-const SVG = "http://www.w3.org/2000/svg";
 const LINE = 13;
 const HELP = "drag or arrows: move · + − 0: zoom, fit · Ctrl+wheel: zoom · / search, Enter: next hit · " +
   "click a box: what it is; then ↑ ↓: operand, reader, ← →: neighbours · Enter or double click: open a layer · " +
   "Esc: back · f: fold or unfold · [ ]: step";
-
-const element = (name, attributes = {}, ...children) => {
-  const made = name.startsWith("svg:")
-    ? document.createElementNS(SVG, name.slice(4))
-    : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-};
-
-const button = (text, name, action) =>
-  element("button", { type: "button", title: name, "aria-label": name, onclick: action }, text);
 
 let panes_made = 0;
 

@@ -6,7 +6,7 @@ import traitlets
 
 from workbench.activity import RuleTable
 from workbench.views.rules import rules_data
-from workbench.views.widget import STATIC, View
+from workbench.views.widget import STATIC, View, script
 
 
 class RuleBrowser(View):
@@ -19,7 +19,7 @@ class RuleBrowser(View):
     """
 
     module = "rules"
-    _esm = STATIC / "rules.js"
+    _esm = script("rules")
     _css = STATIC / "rules.css"
 
     data = traitlets.Dict().tag(sync=True)

@@ -8,7 +8,7 @@ import traitlets
 
 from workbench.stepwise import Stepwise
 from workbench.views.steps import stepper_data
-from workbench.views.widget import STATIC, View
+from workbench.views.widget import STATIC, View, script
 
 
 class Stepper(View):
@@ -20,7 +20,7 @@ class Stepper(View):
     """
 
     module = "stepper"
-    _esm = STATIC / "stepper.js"
+    _esm = script("stepper")
     _css = STATIC / "stepper.css"
 
     data = traitlets.Dict().tag(sync=True)

@@ -7,14 +7,14 @@ from typing import Any
 import traitlets
 
 from workbench.views.faces import static_html
-from workbench.views.widget import STATIC, View
+from workbench.views.widget import STATIC, View, script
 
 
 class Still(View):
     """Show an object's static face as it is."""
 
     module = "static"
-    _esm = STATIC / "static.js"
+    _esm = script("static")
     _css = STATIC / "static.css"
     html = traitlets.Unicode("").tag(sync=True)
 

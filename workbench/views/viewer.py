@@ -7,7 +7,7 @@ from typing import Any
 
 import traitlets
 
-from workbench.views.widget import STATIC, View
+from workbench.views.widget import STATIC, View, script
 
 #: Answers a question about a box, as columns and rows under a title.
 Answer = Callable[[str], dict[str, Any] | None]
@@ -25,7 +25,7 @@ class Viewer(View):
     """
 
     module = "viewer"
-    _esm = STATIC / "viewer.js"
+    _esm = script("viewer")
     _css = STATIC / "viewer.css"
     data = traitlets.Dict().tag(sync=True)
     step = traitlets.Int(0).tag(sync=True)

@@ -10,6 +10,13 @@ from typing import Any, ClassVar, Final
 import anywidget
 
 STATIC: Final = Path(__file__).parents[1] / "static"
+
+
+def script(name: str) -> str:
+    """Return the module of a view: what all draw with, and its own."""
+    return "".join((STATIC / f"{part}.js").read_text(encoding="utf-8") for part in ("dom", name))
+
+
 _EXPORT: Final = "export default { render };"
 
 
@@ -53,7 +60,7 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
         state = json.dumps(kept | {"live": False, "answers": False}).replace("</", "<\\/")
-        module = (STATIC / f"{self.module}.js").read_text(encoding="utf-8")
+        module = script(self.module)
         assert _EXPORT in module
         shim = (STATIC / "page.js").read_text(encoding="utf-8")
         style = (STATIC / f"{self.module}.css").read_text(encoding="utf-8")

@@ -6,24 +6,10 @@ import onnx
 import pytest
 
 from tests.devices.graphs import products
-from workbench import cli
 from workbench.devices.exchange import read_results, read_spec
 from workbench.frontends import save_onnx
 
 QUICK = ("--threads", "1", "--milliseconds", "0.5", "--rounds", "0.05", "--quiet")
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process and return its exit code, stdout and stderr."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as stop:
-            cli.app([str(a) for a in args], prog_name="workbench")
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

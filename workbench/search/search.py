@@ -31,7 +31,11 @@ class _Queued:
     plan: Plan | None = field(compare=False)
 
     def program(self) -> Program:
-        return self.before if self.plan is None else self.before.edited(self.plan)
+        if self.plan is None:
+            return self.before
+        made = self.before.edited(self.plan)
+        self.before.release()
+        return made
 
 
 @dataclass(slots=True)
@@ -214,6 +218,7 @@ class BacktrackingSearch(Stepwise):
         whole = self._expand(program, counts, began + self.time_limit - self.seconds)
         if whole:
             self._under_way = None
+            program.release()
             if not self._queue:
                 self.stop_reason = StopReason.FINISHED
         else:

@@ -92,6 +92,12 @@ class BacktrackingSearch(Stepwise):
         seconds: float = 600.0,
         growth: float = 2.0,
     ) -> None:
+        if not isinstance(graph, Graph):
+            raise TypeError(
+                f"a Graph is searched, not {type(graph).__name__}; load_onnx reads a model as one"
+            )
+        if not isinstance(budget, int):
+            raise TypeError(f"budget is a whole number of graphs, not {budget!r}")
         for name, value, least in (("alpha", alpha, 1), ("budget", budget, 0), ("growth", growth, 1)):
             if not value >= least:
                 raise ValueError(f"{name} is {least} or more, not {value}")

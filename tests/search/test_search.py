@@ -281,6 +281,13 @@ def test_settings_that_make_no_sense_are_refused(options, message):
         search(products(), **options)
 
 
+def test_what_is_no_graph_and_no_number_is_refused():
+    with pytest.raises(TypeError, match="a Graph is searched, not str"):
+        search("model.onnx")
+    with pytest.raises(TypeError, match="a whole number of graphs"):
+        search(products(), budget=2.5)
+
+
 def test_prices_that_are_no_numbers_are_refused():
     class Wrong(AnalyticCost):
         def price(self, instances):

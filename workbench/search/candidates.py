@@ -52,15 +52,13 @@ class Candidates:
         self._conditional = {
             e.sources[0]: e.rule for e in self._entries if len(e.sources) == 1 and e.rule.conditions
         }
-        self._found: dict[Program, dict[int, Found]] = {}
-        self._plans: dict[tuple[Any, ...], Plan | None] = {}
 
     # -- matches ----------------------------------------------------------------------------------
     def matches(self, program: Program) -> dict[int, Found]:
         """Return the matches in a graph by the node they end in."""
-        known = self._found.get(program)
+        known: dict[int, Found] | None = program.found
         if known is None:
-            before = self._found.get(program.parent) if program.parent is not None else None
+            before: dict[int, Found] | None = program.parent.found if program.parent is not None else None
             stale = self._stale(program) if before is not None else frozenset()
             known = {}
             for node in sorted(program.inputs):
@@ -68,7 +66,7 @@ class Candidates:
                     known[node] = before[node]
                 else:
                     known[node] = self._ending_in(program, node)
-            self._found[program] = known
+            program.found = known
         return known
 
     def _stale(self, program: Program) -> frozenset[int]:
@@ -78,7 +76,7 @@ class Candidates:
         front = [n for n, operands in program.inputs.items() if before.get(n) != operands]
         stale = set(front)
         for _ in range(self._depth):
-            front = [u for n in front for u in program.users[n] if u not in stale]
+            front = [u for n in front for u in program.around.users[n] if u not in stale]
             stale.update(front)
         return frozenset(stale)
 
@@ -103,11 +101,12 @@ class Candidates:
                 by_source[number].append(match)
         for place, entry in enumerate(self._entries):
             for matches in self._applications(entry, by_source, program):
-                key = (place, *matches)
-                if key not in self._plans:
+                known = matches[0].plans
+                key = (place, *matches[1:])
+                if key not in known:
                     make = plan_merge if entry.rule.each else plan_rule
-                    self._plans[key] = make(entry.rule, matches, self.table)
-                plan = self._plans[key]
+                    known[key] = make(entry.rule, matches, self.table)
+                plan = known[key]
                 if plan is not None and not (self.exclusive and _read_elsewhere(program, matches)):
                     yield plan
 
@@ -150,12 +149,12 @@ class Candidates:
             key = group_key(entry.rule, match, entry.stars, self.table)
             groups.setdefault(key, {}).setdefault(match.root, match)
         for members in groups.values():
-            left = sorted(members.values(), key=lambda m: program.position[m.root])
+            left = sorted(members.values(), key=lambda m: program.around.position[m.root])
             while len(left) > 1:
                 layer: list[Match] = []
                 for member in left:
                     operands = [v for n, v in member.bindings.items() if n[0] not in "@#"]
-                    if not any(program.feeds(kept.root, v) for kept in layer for v in operands):
+                    if not any(program.around.feeds(kept.root, v) for kept in layer for v in operands):
                         layer.append(member)
                 if len(layer) > 1:
                     yield tuple(sorted(layer, key=lambda m: m.root))
@@ -176,5 +175,5 @@ def _symmetric(rule: Rule) -> bool:
 def _read_elsewhere(program: Program, matches: Sequence[Match]) -> bool:
     """Say whether a node below the roots is an output, or has a reader that is not matched."""
     inner = {n for m in matches for n in m.inner}
-    matched = inner | {m.root for m in matches}
-    return any(sum(u in matched for u in program.users[n]) < program.uses[n] for n in inner)
+    matched, around = inner | {m.root for m in matches}, program.around
+    return any(sum(u in matched for u in around.users[n]) < around.uses[n] for n in inner)

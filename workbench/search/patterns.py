@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.ops import spec_of
@@ -16,11 +16,15 @@ Bindings = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """Hold where a pattern matches: the node it ends in, the nodes matched below, what it binds."""
+    """Hold where a pattern matches: the node it ends in, the nodes matched below, what it binds.
+
+    ``plans`` keeps what was made of it, by rule and the matches that go with it.
+    """
 
     root: int
     inner: tuple[int, ...]
     bindings: Bindings
+    plans: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from workbench.graph import Graph, GraphBuilder
 from workbench.search.nodes import Kind, NodeTable, digest_of
@@ -52,98 +52,29 @@ class Change:
     digest: Callable[[], bytes]
 
 
-class Program:
-    """Hold one graph: every node at most once, none that no output needs.
+class Surroundings:
+    """Hold how the nodes of one graph hang together.
 
-    ``inputs`` maps live nodes to their operands, in topological order; ``users`` has every reader once
-    per operand, ``uses`` counts the outputs too. ``index`` finds a node by symbol and operands.
-    ``history`` names the rules that led here from the start graph, ``parent`` is the graph before the
-    last of them.
+    ``users`` has every reader once per operand, ``uses`` counts the outputs too, ``position`` is in
+    topological order.
     """
 
-    __slots__ = (
-        "_above",
-        "cost",
-        "digests",
-        "history",
-        "index",
-        "inputs",
-        "key",
-        "outputs",
-        "parent",
-        "position",
-        "size",
-        "table",
-        "users",
-        "uses",
-    )
+    __slots__ = ("_above", "digests", "position", "users", "uses")
 
     def __init__(
-        self,
-        table: NodeTable,
-        inputs: dict[int, tuple[int, ...]],
-        index: dict[Key, int],
-        outputs: tuple[int, ...],
-        parent: Program | None = None,
-        history: tuple[str, ...] = (),
+        self, kinds: Sequence[Kind], inputs: Mapping[int, tuple[int, ...]], outputs: Sequence[int]
     ) -> None:
-        self.table, self.inputs, self.index, self.outputs = table, inputs, index, outputs
-        self.parent, self.history = parent, history
-        kinds = table.kinds
         self.users: dict[int, list[int]] = {n: [] for n in inputs}
         self.digests: dict[int, bytes] = {}
-        self.cost = 0
         for n, operands in inputs.items():
-            kind = kinds[n]
-            self.cost += kind.price
-            self.digests[n] = digest_of(kind.head, [self.digests[i] for i in operands])
+            self.digests[n] = digest_of(kinds[n].head, [self.digests[i] for i in operands])
             for i in operands:
                 self.users[i].append(n)
         self.uses = {n: len(readers) for n, readers in self.users.items()}
         for n in outputs:
             self.uses[n] += 1
         self.position = {n: p for p, n in enumerate(inputs)}
-        self.size = len(inputs)
-        self.key = digest_of(b"", [self.digests[n] for n in outputs])
         self._above: dict[int, tuple[tuple[int, ...], frozenset[int]]] = {}
-
-    @classmethod
-    def of(cls, graph: Graph, table: NodeTable) -> Program:
-        """Return the program of a graph: equal applications become one node."""
-        place: list[int] = []
-        inputs: dict[int, tuple[int, ...]] = {}
-        index: dict[Key, int] = {}
-        live = graph.reachable()
-        for position, node in enumerate(graph.nodes):
-            if not live[position]:
-                place.append(-1)
-                continue
-            operands = tuple(place[j] for j in node.inputs)
-            kind = table.kind(node.op, node.attrs, node.type, [table.kinds[i] for i in operands])
-            known = index.get((kind.symbol, operands))
-            if known is None:
-                known = index[kind.symbol, operands] = table.new(kind)
-                inputs[known] = operands
-            place.append(known)
-        return cls(table, inputs, index, tuple(place[i] for i in graph.output_ids))
-
-    def graph(self, original: Graph) -> Graph:
-        """Return the program as a graph with the inputs, outputs, weights and opaques of ``original``."""
-        builder = GraphBuilder(original.name)
-        builder.weights, builder.opaques = dict(original.weights), dict(original.opaques)
-        names: dict[object, int] = {}
-        for i in original.inputs:
-            node = original.nodes[i]
-            names[node.attr("name")] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        place: dict[int, int] = {}
-        for n, operands in self.inputs.items():
-            kind = self.table.kinds[n]
-            if kind.op == "input":
-                place[n] = names[kind.attrs[0]]
-            else:
-                place[n] = builder.apply(kind.op, [place[i] for i in operands], kind.attrs)
-        outputs = [(name, place[n]) for (name, _), n in zip(original.outputs, self.outputs, strict=True)]
-        return builder.graph(outputs)
 
     def above(self, node: int) -> tuple[tuple[int, ...], frozenset[int]]:
         """Return the nodes that depend on a node, in topological order and as a set."""
@@ -164,6 +95,106 @@ class Program:
         """Say whether ``other`` is ``node`` or depends on it."""
         return node == other or other in self.above(node)[1]
 
+
+class Program:
+    """Hold one graph: every node at most once, none that no output needs.
+
+    ``inputs`` maps live nodes to their operands, in topological order. ``history`` names the rules that
+    led here from the start graph, ``parent`` is the graph before the last of them. ``found`` is where
+    whoever matches patterns keeps the matches. ``cost`` is in picoseconds, ``key`` a digest of the whole
+    structure. How the nodes hang together is worked out when it is asked for, and again after
+    :meth:`release`.
+    """
+
+    __slots__ = (
+        "_around",
+        "_index",
+        "cost",
+        "found",
+        "history",
+        "inputs",
+        "key",
+        "outputs",
+        "parent",
+        "size",
+        "table",
+    )
+
+    def __init__(
+        self,
+        table: NodeTable,
+        inputs: dict[int, tuple[int, ...]],
+        outputs: tuple[int, ...],
+        parent: Program | None = None,
+        history: tuple[str, ...] = (),
+    ) -> None:
+        self.table, self.inputs, self.outputs = table, inputs, outputs
+        self.parent, self.history = parent, history
+        self.found: Any = None
+        self._index: dict[Key, int] | None = None
+        self._around: Surroundings | None = None
+        self.cost = sum(table.kinds[n].price for n in inputs)
+        self.size = len(inputs)
+        digests = self.around.digests
+        self.key = digest_of(b"", [digests[n] for n in outputs])
+
+    @property
+    def around(self) -> Surroundings:
+        """Return how the nodes hang together."""
+        if self._around is None:
+            self._around = Surroundings(self.table.kinds, self.inputs, self.outputs)
+        return self._around
+
+    @property
+    def index(self) -> dict[Key, int]:
+        """Return the nodes by symbol and operands."""
+        if self._index is None:
+            kinds = self.table.kinds
+            self._index = {(kinds[n].symbol, operands): n for n, operands in self.inputs.items()}
+        return self._index
+
+    def release(self) -> None:
+        """Give back the memory of what can be worked out again."""
+        self._around = self._index = None
+
+    @classmethod
+    def of(cls, graph: Graph, table: NodeTable) -> Program:
+        """Return the program of a graph: equal applications become one node."""
+        place: list[int] = []
+        inputs: dict[int, tuple[int, ...]] = {}
+        index: dict[Key, int] = {}
+        live = graph.reachable()
+        for position, node in enumerate(graph.nodes):
+            if not live[position]:
+                place.append(-1)
+                continue
+            operands = tuple(place[j] for j in node.inputs)
+            kind = table.kind(node.op, node.attrs, node.type, [table.kinds[i] for i in operands])
+            known = index.get((kind.symbol, operands))
+            if known is None:
+                known = index[kind.symbol, operands] = table.new(kind)
+                inputs[known] = operands
+            place.append(known)
+        return cls(table, inputs, tuple(place[i] for i in graph.output_ids))
+
+    def graph(self, original: Graph) -> Graph:
+        """Return the program as a graph with the inputs, outputs, weights and opaques of ``original``."""
+        builder = GraphBuilder(original.name)
+        builder.weights, builder.opaques = dict(original.weights), dict(original.opaques)
+        names: dict[object, int] = {}
+        for i in original.inputs:
+            node = original.nodes[i]
+            names[node.attr("name")] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        place: dict[int, int] = {}
+        for n, operands in self.inputs.items():
+            kind = self.table.kinds[n]
+            if kind.op == "input":
+                place[n] = names[kind.attrs[0]]
+            else:
+                place[n] = builder.apply(kind.op, [place[i] for i in operands], kind.attrs)
+        outputs = [(name, place[n]) for (name, _), n in zip(original.outputs, self.outputs, strict=True)]
+        return builder.graph(outputs)
+
     # -- what an edit would change ----------------------------------------------------------------
     def change(self, plan: Plan) -> Change | None:
         """Return what an edit changes, without making it; None where it changes nothing or would be cyclic.
@@ -182,7 +213,7 @@ class Program:
             return None
         if self._reaches_further(plan, refs, redirect):
             return self._made_change(plan)
-        kinds, inputs, uses = self.table.kinds, self.inputs, self.uses
+        kinds, inputs, uses = self.table.kinds, self.inputs, self.around.uses
         counts: dict[int, int] = {}
         cost = 0
         for k in fresh:
@@ -230,7 +261,7 @@ class Program:
                 known[leaves] = frozenset(
                     j
                     for j, (v, _) in enumerate(plan.roots)
-                    if v in leaves or not leaves.isdisjoint(self.above(v)[1])
+                    if v in leaves or not leaves.isdisjoint(self.around.above(v)[1])
                 )
         return [known[leaves] for leaves in plan.leaves]
 
@@ -246,7 +277,7 @@ class Program:
         if not several and next(iter(redirect.values())) < 0:
             return False  # a new node makes no two readers equal
         found: set[Key] = set()
-        for reader in {reader for v in redirect for reader in self.users[v]}:
+        for reader in {reader for v in redirect for reader in self.around.users[v]}:
             key = (kinds[reader].symbol, tuple([redirect.get(i, i) for i in self.inputs[reader]]))
             if key in self.index or key in found:
                 return True
@@ -254,7 +285,7 @@ class Program:
         return False
 
     def _digest_after(self, plan: Plan, refs: list[int], fresh: list[int], redirect: dict[int, int]) -> bytes:
-        digests, kinds, inputs = self.digests, self.table.kinds, self.inputs
+        digests, kinds, inputs = self.around.digests, self.table.kinds, self.inputs
         made: dict[int, bytes] = {}
         for k in fresh:
             operands = [refs[~i] if i < 0 else i for i in plan.made[k].inputs]
@@ -267,9 +298,9 @@ class Program:
 
     def _all_above(self, nodes: list[int]) -> tuple[int, ...]:
         if len(nodes) == 1:
-            return self.above(nodes[0])[0]
-        joined = frozenset().union(*(self.above(n)[1] for n in nodes))
-        return tuple(sorted(joined, key=self.position.__getitem__))
+            return self.around.above(nodes[0])[0]
+        joined = frozenset().union(*(self.around.above(n)[1] for n in nodes))
+        return tuple(sorted(joined, key=self.around.position.__getitem__))
 
     def _made_change(self, plan: Plan) -> Change | None:
         try:
@@ -339,7 +370,6 @@ class _Editing:
         return Program(
             self.table,
             self.inputs,
-            self.index,
             tuple(self.final[n] for n in outputs),
             self.before,
             (*self.before.history, self.plan.rule),

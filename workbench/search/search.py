@@ -31,7 +31,11 @@ class _Queued:
     plan: Plan | None = field(compare=False)
 
     def program(self) -> Program:
-        return self.before if self.plan is None else self.before.edited(self.plan)
+        if self.plan is None:
+            return self.before
+        made = self.before.edited(self.plan)
+        self.before.release()
+        return made
 
 
 @dataclass(slots=True)
@@ -88,6 +92,12 @@ class BacktrackingSearch(Stepwise):
         seconds: float = 600.0,
         growth: float = 2.0,
     ) -> None:
+        if not isinstance(graph, Graph):
+            raise TypeError(
+                f"a Graph is searched, not {type(graph).__name__}; load_onnx reads a model as one"
+            )
+        if not isinstance(budget, int):
+            raise TypeError(f"budget is a whole number of graphs, not {budget!r}")
         for name, value, least in (("alpha", alpha, 1), ("budget", budget, 0), ("growth", growth, 1)):
             if not value >= least:
                 raise ValueError(f"{name} is {least} or more, not {value}")
@@ -214,6 +224,7 @@ class BacktrackingSearch(Stepwise):
         whole = self._expand(program, counts, began + self.time_limit - self.seconds)
         if whole:
             self._under_way = None
+            program.release()
             if not self._queue:
                 self.stop_reason = StopReason.FINISHED
         else:

@@ -7,6 +7,7 @@ import workbench
 from workbench import pipeline
 from workbench.benchmarks import benchmark
 from workbench.benchmarks.random_graphs import random_graph
+from workbench.extraction.solution import Status
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.rules import parse_rules, rule_set
 from workbench.trace import StopReason
@@ -129,3 +130,17 @@ def test_the_package_is_light_and_complete():
     with pytest.raises(AttributeError):
         workbench.nonsense  # noqa: B018
     assert pipeline.optimize is workbench.optimize
+
+
+def test_what_was_extracted_is_merged_once_more():
+    # BERT: every layer's products read x once they are reassociated, and the whole group is merged. The
+    # best graph merges only those it takes, which no group was before the extraction.
+    result = workbench.optimize(benchmark("bert"), certify=False)
+    assert result.solution.status is Status.OPTIMAL
+    assert result.cost_after < 0.93 * 1067.8
+    assert result.cost_source == "analytic roofline, t4"
+    rounds = [step.index for step in result.trace if step.note == "merges among what was extracted"]
+    assert len(rounds) == 1
+    # It is all one e-graph: what corresponds is still known.
+    assert "added" in result.compare().after.counts()
+    assert all(c >= 0 for c in result.compare().after.classes)

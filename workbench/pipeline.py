@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
@@ -21,8 +23,6 @@ from workbench.rules.pattern import Rule
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from workbench.comparison import Comparison
     from workbench.devices.fastest import Ranking
     from workbench.devices.targets import Target
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 #: Up to this size the trace also gets the best cost after every step.
 HISTORY_E_NODES = 20_000
+
+#: Times that what was extracted is merged once more, and extracted again.
+ROUNDS = 3
 
 #: Called as ``progress(stage, detail)``: the stage's name, and a trace step or a short text.
 Progress = Callable[[str, Any], None]
@@ -146,6 +149,44 @@ def operator_costs(graph: Graph, costs: np.ndarray) -> dict[str, float]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Extracted:
+    """Hold an extraction with the e-graph and the costs it was made of."""
+
+    egraph: EGraph
+    costs: np.ndarray
+    before: float
+    solution: Solution
+
+
+def _extracted(
+    graph: Graph,
+    egraph: EGraph,
+    cost_model: CostModel,
+    cheapest: Callable[[EGraph, np.ndarray], Solution],
+    clock: Clock,
+    tell: Progress,
+) -> _Extracted:
+    """Price an e-graph and extract the cheapest term.
+
+    A measured model estimates what it had no time for; what the solution uses is then measured, and the
+    extraction repeated with that.
+    """
+    measure = getattr(cost_model, "measure", None)
+    for _ in range(9):
+        tell("pricing", None)
+        with clock("pricing"):
+            costs = price_egraph(egraph, cost_model)
+            before = float(node_costs(graph, cost_model).sum())
+        tell("extraction", None)
+        with clock("extraction"):
+            solution = cheapest(egraph, costs)
+        with clock("pricing"):
+            if measure is None or not measure(chosen_instances(egraph, solution.choice)):
+                break
+    return _Extracted(egraph, costs, before, solution)
+
+
 def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
     """Return the rules that made the chosen e-nodes, most productive first."""
     counts: dict[str, int] = {}
@@ -227,34 +268,29 @@ def optimize(
     if target is not None:
         target.check(graph)
     tell("saturation")
+    left = seconds if extraction_seconds is None else extraction_seconds
     with Saturation(graph, chosen_rules, limits, profile=profile, keep=0) as saturation:
         saturation.start_engine()
         stop = saturation.run(lambda step: tell("saturation", step))
-        with clock("snapshot"):
-            egraph = saturation.egraph()
-        clock.seconds["engine"] = saturation.engine_seconds
-        clock.seconds["saturation"] = saturation.seconds
-    with clock("engine"):
-        load_solver()
-    tell("pricing")
-    with clock("pricing"):
-        costs = price_egraph(egraph, cost_model)
-        before = float(node_costs(graph, cost_model).sum())
-    tell("extraction")
-    left = seconds if extraction_seconds is None else extraction_seconds
-    with clock("extraction"):
-        solution = cheapest(egraph, costs, seconds=left)
-    # A measured model estimates what it had no time for; what the solution uses is then measured.
-    measure_more = getattr(cost_model, "measure", None)
-    for _ in range(8):
-        with clock("pricing"):
-            if measure_more is None or not measure_more(chosen_instances(egraph, solution.choice)):
+        best: _Extracted | None = None
+        for _ in range(1 + ROUNDS):
+            with clock("snapshot"):
+                egraph = saturation.egraph()
+            with clock("engine"):
+                load_solver()
+            found = _extracted(graph, egraph, cost_model, partial(cheapest, seconds=left), clock, tell)
+            if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
                 break
-            costs = price_egraph(egraph, cost_model)
-            before = float(node_costs(graph, cost_model).sum())
-        tell("extraction")
-        with clock("extraction"):
-            solution = cheapest(egraph, costs, seconds=left)
+            best = found
+            built = np.flatnonzero(best.solution.choice >= 0).tolist()
+            tell("saturation")
+            if not saturation.merge_among(built, lambda step: tell("saturation", step)):
+                break
+            stop = saturation.stop_reason or stop
+        clock.seconds["engine"] = clock.seconds.get("engine", 0.0) + saturation.engine_seconds
+        clock.seconds["saturation"] = saturation.seconds
+    assert best is not None
+    egraph, costs, before, solution = best.egraph, best.costs, best.before, best.solution
     with clock("history"):
         if len(egraph) <= HISTORY_E_NODES:
             steps = [step.index for step in saturation.trace]

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from workbench.graph import GraphBuilder
+from workbench.rules import rule_set
 from workbench.saturation import Limits, Saturation
 from workbench.trace import StopReason, Trace
 
@@ -143,3 +144,60 @@ def test_start_graph_above_the_limit_stops_at_once():
     with Saturation(sum_of(8), AC, Limits(e_nodes=3)) as run:
         assert run.run() is StopReason.E_NODE_LIMIT
         assert len(run.egraph()) == 15
+
+
+def chained():
+    """Products of x, and of a product of x: reassociated, all of them read x."""
+    b = GraphBuilder()
+    x = b.input("x", (8, 16))
+    first = [b.op("matmul", x, b.weight((16, 16))) for _ in range(3)]
+    inner = b.op("matmul", x, b.weight((16, 16)))
+    second = [b.op("matmul", inner, b.weight((16, 16))) for _ in range(3)]
+    return b.graph({f"y{k}": y for k, y in enumerate([*first, *second])})
+
+
+def test_merges_among_some_e_classes_take_these_alone():
+    with Saturation(chained(), rule_set("default"), Limits(settle=4)) as saturation:
+        saturation.run()
+        egraph = saturation.egraph()
+        # The start graph's own products of x: never a group of their own once all are reassociated.
+        built = {int(egraph.eclass[i]) for i in egraph.original}
+        merged = {
+            egraph.types[int(egraph.eclass[i])].shape for i, op in enumerate(egraph.ops) if op == "matmul"
+        }
+        assert saturation.merge_among(built)
+        after = saturation.egraph()
+        more = {after.types[int(after.eclass[i])].shape for i, op in enumerate(after.ops) if op == "matmul"}
+        assert (8, 4 * 16) in more - merged
+        assert saturation.stop_reason is StopReason.SATURATED
+        assert "merges among what was extracted" in [step.note for step in saturation.trace]
+        assert [step.index for step in saturation.trace] == list(range(len(saturation.trace)))
+        # A second time there is nothing new, and nothing is recorded.
+        known = len(saturation.trace)
+        again = {int(after.eclass[i]) for i in after.original}
+        assert not saturation.merge_among(again)
+        assert (len(saturation.trace), saturation.stop_reason) == (known, StopReason.SATURATED)
+
+
+def test_merges_among_e_classes_survive_a_killed_engine():
+    with Saturation(chained(), rule_set("default"), Limits(settle=4)) as saturation:
+        saturation.run()
+        egraph = saturation.egraph()
+        saturation.merge_among({int(egraph.eclass[i]) for i in egraph.original})
+        size = saturation.e_nodes
+        before = saturation.egraph()
+        saturation.close()
+        saturation._egraph = None
+        after = saturation.egraph()
+        assert (len(after), saturation.e_nodes) == (len(before), size)
+        assert after.ops == before.ops
+
+
+@pytest.mark.parametrize("limits", [Limits(settle=4, k_multi=0), Limits(settle=4, e_nodes=40)])
+def test_no_merges_where_a_limit_has_ended_the_run_or_none_were_wanted(limits):
+    with Saturation(chained(), rule_set("default"), limits) as saturation:
+        saturation.run()
+        egraph = saturation.egraph()
+        reason = saturation.stop_reason
+        assert not saturation.merge_among(range(egraph.n_classes))
+        assert saturation.stop_reason is reason

@@ -48,7 +48,9 @@ class Plan:
     """Say what one iteration does.
 
     ``multi`` runs the rules of several roots, ``banned`` are rule numbers to leave out, ``limit`` is
-    the number of e-nodes never to exceed, ``profile`` times every rule by itself.
+    the number of e-nodes never to exceed, ``profile`` times every rule by itself. With ``among``, numbers
+    of e-classes in the last snapshot, the iteration does nothing but merge operators that are, with all
+    they read, among these.
     """
 
     step: int
@@ -56,6 +58,7 @@ class Plan:
     limit: int
     banned: frozenset[int] = frozenset()
     profile: bool = False
+    among: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Engine:
         self.applied: dict[str, int] = {}
         self.merged: set[tuple[Any, ...]] = set()
         self.made_by_merge: set[int] = set()
+        self.among: frozenset[Any] | None = None
         parts = [declarations(self.constructors)]
         for rule in self.rules:
             parts += [rule.text, rule.counting]
@@ -162,6 +166,7 @@ class Engine:
             self.run("(push)")
         marks = self._marks()
         notes: list[str] = []
+        self.among = self._values(plan.among)
         try:
             self._all_at_once(plan, tally, notes)
             over = self.sizes()[0] > plan.limit
@@ -188,6 +193,13 @@ class Engine:
             "; ".join(notes),
         )
 
+    def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:
+        """Return the engine's names of e-classes that are numbered as in a snapshot of this very state."""
+        if among is None:
+            return None
+        rows = self.egraph.freeze().functions["ty_"].rows
+        return frozenset(row.inputs[0] for k, row in enumerate(rows) if k in among)
+
     def _marks(self) -> tuple[Any, ...]:
         """Return what is known beside the e-graph and must be undone with it, declarations included."""
         return dict(self.applied), set(self.merged), set(self.made_by_merge), list(self.constructors)
@@ -199,7 +211,15 @@ class Engine:
     def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
         return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
 
+    def _merging(self, plan: Plan) -> list[CompiledRule]:
+        return [r for r in self._active(plan, multi=True) if r.member is not None]
+
     def _all_at_once(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
+        if plan.among is not None:
+            merges = [(r, collect(self, r)) for r in self._merging(plan)]
+            for rule, found in merges:
+                merge_members(self, rule, plan, tally, found)
+            return
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes)
             # First what only makes operators alike (a kernel enlarged beside a larger one), then the
@@ -267,7 +287,7 @@ class Engine:
 
     def _one_by_one(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
         """Run the iteration rule by rule; undo and name those that would break the limit."""
-        rules = self._active(plan, multi=False)
+        rules = self._active(plan, multi=False) if plan.among is None else self._merging(plan)
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
         for rule in rules:

@@ -119,8 +119,10 @@ def merge_members(
     tally: _Tally,
     collected: tuple[int, list[_Candidate]] | None = None,
 ) -> None:
-    """Merge every whole group of members that a rule has collected."""
+    """Merge every whole group of members that a rule has collected, of those the engine is to look at."""
     matches, rows = collected or collect(engine, rule)
+    if engine.among is not None:
+        rows = [r for r in rows if engine.among.issuperset((r.root, *r.shared, *r.starred))]
     groups: dict[tuple[Any, ...], dict[Value, _Candidate]] = {}
     for row in rows:
         groups.setdefault((row.shared, row.attrs), {}).setdefault(row.root, row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -178,7 +178,7 @@ class Saturation(Stepwise):
         if self.e_nodes <= self.keep and len(self.snapshots) == len(self.trace) - 1:
             self.snapshots.append(self.egraph())
 
-    def _record(self, index: int, plan: Plan, outcome: Outcome) -> None:
+    def _record(self, index: int, plan: Plan, outcome: Outcome, note: str = "") -> None:
         names = {c.number: c.rule.name for c in self._engine.program.rules}
         for number, (matches, _) in outcome.rules.items():
             times = self._rests.get(number, (0, 0))[1]
@@ -187,7 +187,9 @@ class Saturation(Stepwise):
         rules = tuple(
             RuleStep(names[n], matches, seconds) for n, (matches, seconds) in sorted(outcome.rules.items())
         )
-        step = Step(index, outcome.seconds, outcome.e_nodes, outcome.e_classes, rules, note=outcome.cut)
+        step = Step(
+            index, outcome.seconds, outcome.e_nodes, outcome.e_classes, rules, note=outcome.cut or note
+        )
         self.trace.add(step)
         self._multi_done += plan.multi
         waiting = self._multi_done < self.limits.k_multi and any(r.multi for r in self.rules)
@@ -217,6 +219,33 @@ class Saturation(Stepwise):
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
         """Step until a reason to stop, and return it; Ctrl-C stops and keeps what is there."""
         return self.drive(progress)
+
+    def merge_among(self, classes: Iterable[int], progress: Callable[[Step], None] | None = None) -> bool:
+        """Merge operators that share an operand once more, among some e-classes only, and go on.
+
+        A merge takes whole groups, and a group holds every form that rules have found: those that a good
+        graph takes together may never be a group of their own. ``classes`` are those that an extraction
+        builds, numbered as in :meth:`egraph`. Return whether that added anything; it does not where a
+        limit has ended the run.
+        """
+        self.start_engine()
+        over = self.stop_reason not in (StopReason.SATURATED, StopReason.ITERATION_LIMIT)
+        if over or not self._multi_done:
+            return False
+        index = self.trace.steps[-1].index + 1
+        plan = Plan(index, False, self.limits.e_nodes, frozenset(), self.profile, frozenset(classes))
+        try:
+            outcome = self._engine.iterate(plan, self.limits.seconds - self.seconds)
+        except (OutOfTime, OutOfMemory):
+            return False
+        self.seconds += outcome.seconds
+        if not outcome.changed:
+            return False
+        self._egraph, self.stop_reason = None, None
+        self._record(index, plan, outcome, "merges among what was extracted")
+        if self.unfinished:
+            self.drive(progress)
+        return True
 
     # -- result -----------------------------------------------------------------------------------
     def egraph(self) -> EGraph:

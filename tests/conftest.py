@@ -2,7 +2,12 @@
 
 import signal
 
+import hypothesis
 import pytest
+
+# How long an example takes says something of the machine, not of the code.
+hypothesis.settings.register_profile("workbench", deadline=None)
+hypothesis.settings.load_profile("workbench")
 
 
 def pytest_configure(config):

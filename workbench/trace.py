@@ -126,16 +126,36 @@ class Trace(Face):
         return pd.DataFrame(rows, columns=["step", "rule", "matches", "seconds", "e_nodes"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as JSON lines, first the meta data; the file appears whole or not at all."""
+        """Write the trace, as Parquet where the path ends in ``.parquet``, else as JSON lines.
+
+        JSON lines begin with the meta data; in Parquet, a row a step, they are JSON in the schema's
+        metadata under ``trace``. The file appears whole or not at all.
+        """
         target = Path(path)
-        lines = [json.dumps({"meta": self.meta})] + [json.dumps(asdict(s)) for s in self.steps]
         temporary = target.with_name(target.name + ".part")
-        temporary.write_text("\n".join(lines) + "\n")
+        if target.suffix == ".parquet":
+            self._write_parquet(temporary)
+        else:
+            lines = [json.dumps({"meta": self.meta})] + [json.dumps(asdict(s)) for s in self.steps]
+            temporary.write_text("\n".join(lines) + "\n")
         temporary.replace(target)
+
+    def _write_parquet(self, file: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        number, count, text = pa.float64(), pa.int64(), pa.string()
+        rule = pa.struct({"rule": text, "matches": count, "seconds": number, "e_nodes": count})
+        sizes = {"index": count, "seconds": number, "e_nodes": count, "e_classes": count}
+        others = {"rules": pa.list_(rule), "cost": number, "bound": number, "note": text}
+        schema = pa.schema(sizes | others, metadata={"trace": json.dumps(self.meta)})
+        pq.write_table(pa.Table.from_pylist([asdict(s) for s in self.steps], schema), file)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace back; raise ValueError where a line is not one of a trace."""
+        """Read a trace back from either form; raise ValueError where it is not one."""
+        if Path(path).suffix == ".parquet":
+            return cls._load_parquet(Path(path))
         trace = cls()
         for number, line in enumerate(Path(path).read_text().splitlines(), 1):
             try:
@@ -143,11 +163,27 @@ class Trace(Face):
                 if "meta" in record:
                     trace.meta = record["meta"]
                 else:
-                    rules = tuple(RuleStep(**r) for r in record.pop("rules"))
-                    trace.add(Step(**record, rules=rules))
+                    trace.add(_step(record))
             except (json.JSONDecodeError, TypeError, KeyError) as error:
                 raise ValueError(f"{path}, line {number}: not a trace record ({error})") from None
         return trace
+
+    @classmethod
+    def _load_parquet(cls, file: Path) -> Trace:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(file)
+            meta = json.loads((table.schema.metadata or {})[b"trace"])
+            return cls(meta, [_step(record) for record in table.to_pylist()])
+        except (pa.ArrowInvalid, ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{file}: not a trace in Parquet ({error})") from None
+
+
+def _step(record: dict[str, Any]) -> Step:
+    rules = tuple(RuleStep(**r) for r in record.pop("rules"))
+    return Step(**record, rules=rules)
 
 
 def sizes(trace: Trace) -> tuple[str, str]:

@@ -64,9 +64,9 @@ def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
 
 
 def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
-    from workbench.experiments import extraction_study
+    from workbench.experiments import sweep
 
-    save, kept = extraction_study.save_record, []
+    save, kept = sweep.save_record, []
 
     def interrupted(folder, record, trace=None):
         if len(kept) == 2:
@@ -74,7 +74,7 @@ def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
         kept.append(record["name"])
         save(folder, record, trace)
 
-    monkeypatch.setattr(extraction_study, "save_record", interrupted)
+    monkeypatch.setattr(sweep, "save_record", interrupted)
     study, results = write_study(tmp_path), tmp_path / "results"
     code, _, err = run("run", study, "--results", results)
     assert code == 130

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named(read, line, message):
     [
         ("", "a study is a mapping of keys to values, not empty"),
         ("- a\n- b\n", "not a list"),
-        ("methods: [tree]\n", "'kind' is missing; it is one of extraction"),
+        ("methods: [tree]\n", "'kind' is missing; it is one of extraction, optimisation"),
         ("kind: extractoin\n", r"no kind of study is called 'extractoin'; did you mean extraction\?"),
         ("kind: [a]\n", "kind: a list where a text"),
         ("kind: extraction\nmethods: [tree]\n", "'instances' is missing"),

@@ -11,8 +11,11 @@ import pytest
 from tests.experiments.studies import SHARED, write_egraph, write_study
 from workbench.experiments import extraction_study
 from workbench.experiments.config import StudyError, read_study
-from workbench.experiments.extraction_study import make_plan, sweep
-from workbench.experiments.tables import contradictions, markdown, table, write_tables
+from workbench.experiments.extraction_tables import contradictions, markdown, table
+from workbench.experiments.plan import make_plan
+from workbench.experiments.pool import local_pool
+from workbench.experiments.sweep import sweep
+from workbench.experiments.tables import write_tables
 
 ROOT = Path(__file__).parents[2]
 NAMES = [f"graphs/{g}:{m}" for g in ("cycle", "shared") for m in ("tree", "dag", "exact")]
@@ -87,7 +90,7 @@ def test_repeats_take_the_next_seed_and_have_rows_of_their_own(plan_of):
     plan = plan_of(methods="tree", more="repeats: 2\nseed: 5\n")
     names = ["graphs/cycle:tree", "graphs/cycle:tree#2", "graphs/shared:tree", "graphs/shared:tree#2"]
     assert [(r.name, r.seed) for r in plan.runs] == list(zip(names, (5, 6, 5, 6), strict=True))
-    list(sweep(plan, plan.runs, at_once=2))
+    list(sweep(plan, plan.runs, pool=local_pool(2)))
     frame = table(plan.records())
     assert frame["repeat"].tolist() == [1, 2, 1, 2]
     assert frame["cost"].nunique() <= 2
@@ -198,9 +201,8 @@ def test_a_program_that_finds_nothing_in_time_says_so(tmp_path, plan_of):
     from workbench.extraction import load_json
 
     plan_of()
-    file = tmp_path / "shared.pickle"
-    file.write_bytes(pickle.dumps(load_json(tmp_path / "graphs" / "shared.json")))
-    figures = extraction_study.extract_one((file, "tensat", 0.001))
+    pickled = pickle.dumps(load_json(tmp_path / "graphs" / "shared.json"))
+    figures = extraction_study.extract_one((pickled, "tensat", 0.001))
     assert figures["status"] == "nothing found"
     assert figures["notes"] == ("time limit",)
     assert figures["bound"] >= 0.0
@@ -280,8 +282,6 @@ def test_the_study_of_the_project_finds_the_shared_e_graphs(shared_data, monkeyp
     file = ROOT / "experiments" / "extraction.yaml"
     plan = make_plan(read_study(file), file.parent, tmp_path)
     assert plan.skipped == ()
-    assert {"extraction-gym/bert", "extraction-gym/vgg_acyclic", "bert"} <= {
-        r.instance.name for r in plan.runs
-    }
+    assert {"extraction-gym/bert", "extraction-gym/vgg_acyclic", "bert"} <= {r.subject for r in plan.runs}
     (record,) = sweep(plan, plan.only("extraction-gym/vgg:dag"))
     assert record["row"]["cost"] == pytest.approx(4.850757, abs=1e-6)

@@ -21,8 +21,8 @@ def test_what_is_saved_is_read_back_and_nothing_else_stays(tmp_path):
     assert load_record(folder) is None
     save_record(folder, {"name": "µ", "row": {"cost": None}}, Trace(steps=[Step(0, 0.1, 3, 2, cost=1.0)]))
     assert load_record(folder) == {"name": "µ", "row": {"cost": None}}
-    assert sorted(p.name for p in folder.iterdir()) == ["run.json", "trace.jsonl"]
-    assert Trace.load(folder / "trace.jsonl").steps[0].cost == 1.0
+    assert sorted(p.name for p in folder.iterdir()) == ["run.json", "trace.parquet"]
+    assert Trace.load(folder / "trace.parquet").steps[0].cost == 1.0
     assert [p.name for p in folder.parent.iterdir()] == ["one"]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +16,8 @@ from workbench.console import FAILED, INTERRUPTED, complain, reporting_errors, s
 from workbench.files import UnwritableOutput, check_writable
 
 if TYPE_CHECKING:
-    from workbench.experiments.extraction_study import Plan, Run
+    from workbench.experiments.plan import Plan, Run
+    from workbench.experiments.pool import Pool
 
 
 @reporting_errors
@@ -28,6 +31,10 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and do none.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at a time.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="tcp://HOST:PORT", help="Do the runs on a Dask cluster instead of here."),
+    ] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records go.")] = Path("results"),
     force: Annotated[bool, typer.Option("--force", help="Also do runs that have a record.")] = False,
     quiet: QuietOption = False,
@@ -35,7 +42,8 @@ def run(
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     check_input(file)
     from workbench.experiments.config import read_study
-    from workbench.experiments.extraction_study import make_plan, sweep
+    from workbench.experiments.plan import make_plan
+    from workbench.experiments.sweep import sweep
     from workbench.experiments.tables import write_tables
 
     plan = make_plan(read_study(file), file.parent, results / file.stem)
@@ -48,6 +56,7 @@ def run(
         return
     todo = len(chosen) if force else sum(r.name in missing for r in chosen)
     _check_folder(plan.folder)
+    command = _command(file, only, jobs, scheduler, force)
     done = 0
 
     def tell(text: str) -> None:
@@ -55,8 +64,10 @@ def run(
             print(f"[{done}/{todo}] {text}", file=sys.stderr, flush=True)
 
     try:
-        with contextlib.closing(sweep(plan, chosen, at_once=jobs, force=force, tell=tell)) as records:
-            for record in records:
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(_pool(scheduler if todo else None, jobs))
+            records = sweep(plan, chosen, pool=pool, force=force, command=command, tell=tell)
+            for record in stack.enter_context(contextlib.closing(records)):
                 done += 1
                 tell(_line(record))
     except KeyboardInterrupt:
@@ -69,6 +80,27 @@ def run(
     typer.echo(f"{what}; {plan.folder / 'table.md'}")
     if failed:
         stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
+
+
+@contextlib.contextmanager
+def _pool(scheduler: str | None, jobs: int) -> Iterator[Pool]:
+    if scheduler is not None:
+        from workbench.experiments.cluster import cluster_pool
+
+        with cluster_pool(scheduler) as pool:
+            yield pool
+        return
+    from workbench.experiments.pool import local_pool
+
+    yield local_pool(jobs)
+
+
+def _command(file: Path, only: str | None, jobs: int, scheduler: str | None, force: bool) -> str:
+    """Return the command as another would give it: without this machine's folders and addresses."""
+    words = ["workbench", "run", file.name if file.is_absolute() else file.as_posix()]
+    words += ["--only", only] if only is not None else []
+    words += ["-j", str(jobs)] if scheduler is None else ["--scheduler", "tcp://…"]
+    return shlex.join([*words, *(["--force"] if force else [])])
 
 
 def _check_folder(folder: Path) -> None:
@@ -87,8 +119,16 @@ def _list(plan: Plan, runs: list[Run], missing: set[str]) -> None:
 
 
 def _line(record: dict[str, Any]) -> str:
+    """Return what a run came to, in a line."""
     row = record["row"]
     if record["failed"]:
         return f"{record['name']}: {row['status']}: {row['notes']}"
+    if "optimized" in row:
+        gain = row["original"] / row["optimized"] - 1 if row["optimized"] else 0.0
+        wrong = "" if row["certified"] in (True, None) else ", its certificate failed: the original stays"
+        return (
+            f"{record['name']}: {row['original']:.6g} → {row['optimized']:.6g} µs ({gain:+.1%}), "
+            f"{record['stop_reason']}, {row['seconds']:.2f} s{wrong}"
+        )
     cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))
     return f"{record['name']}: cost {cost}, bound {bound}, {row['status']}, {row['seconds']:.2f} s"

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_origin, get_type_hints
+from typing import ClassVar, Final, TypeAlias
 
 import yaml
 
-T = TypeVar("T")
+from workbench.experiments.reading import (
+    StudyError,
+    check_double,
+    check_names,
+    parse,
+    read_object,
+    said,
+)
+from workbench.experiments.resources import is_file_name
 
-
-class StudyError(ValueError):
-    """Say what is wrong with a study, and at which key."""
+__all__ = [
+    "KINDS", "ExtractionStudy", "Instances", "Method", "OptimisationStudy", "SaturationMethod",
+    "SaturationSettings", "SearchMethod", "Study", "StudyError", "read_study",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +63,8 @@ class Instances:
     def __post_init__(self) -> None:
         from workbench.benchmarks import benchmarks
 
-        _check_names("networks", "network", self.networks, benchmarks())
-        _check_double("files", self.files)
+        check_names("networks", "network", self.networks, benchmarks())
+        check_double("files", self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,8 @@ class ExtractionStudy:
 
     ``seconds`` bounds a run, ``seconds_for`` the runs of the methods it names; a run that is not over
     ``grace`` seconds later is killed. ``seed`` is that of Python's hashes, and so of the order in which
-    sets are walked, on which no result should depend; every repeat takes the next one.
+    sets are walked, on which no result should depend; every repeat takes the next one. A run's process
+    has ``memory`` GiB, each solver's beside it what it asks for.
     """
 
     instances: Instances
@@ -73,153 +82,183 @@ class ExtractionStudy:
     seconds: float = 60.0
     seconds_for: Mapping[str, float] = field(default_factory=dict)
     grace: float = 30.0
+    memory: float = 12.0
     repeats: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
         from workbench.extraction import METHODS
 
-        _check_names("methods", "extraction method", self.methods, METHODS)
-        _check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
+        check_names("methods", "extraction method", self.methods, METHODS)
+        check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
         if not self.methods:
             raise StudyError("methods: name at least one")
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
-        for key, value in {"seconds": self.seconds, "repeats": self.repeats, **limits}.items():
-            if not 0 < value < float("inf"):
-                raise StudyError(f"{key}: {value} is not a positive number")
-        for key, value in {"grace": self.grace, "seed": self.seed}.items():
-            if not 0 <= value < 2**32:
-                raise StudyError(f"{key}: {value} is not between 0 and 2^32")
+        _check_numbers({"seconds": self.seconds, **limits}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
         """Return the seconds that a run of a method may take."""
         return self.seconds_for.get(method, self.seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class SaturationMethod:
+    """Optimise by equality saturation: names and limits are those of :func:`workbench.optimize`.
+
+    ``rules`` is a rule set of the library or a file; of other systems' rules the sound ones are used.
+    ``extractor`` is a method of :data:`workbench.extraction.METHODS`: some break cycles first
+    (``filtered``, ``tensat-filtered``), some leave them to the program (``tensat``, ``tensat-integer``).
+    """
+
+    BY: ClassVar[str] = "saturation"
+
+    rules: str = "default"
+    e_nodes: int = 50_000
+    iterations: int = 15
+    k_multi: int = 1
+    settle: int = 4
+    seconds: float = 60.0
+    extractor: str = "exact"
+    extraction_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        from workbench.extraction import METHODS
+        from workbench.saturation import Limits
+
+        Limits(self.e_nodes, self.seconds, self.iterations, self.k_multi, settle=self.settle)
+        _check_numbers({"extraction_seconds": self.extraction_seconds})
+        check_names("extractor", "extraction method", [self.extractor], METHODS)
+        _check_rules(self.rules)
+
+    @property
+    def limit(self) -> float:
+        """Return the seconds that the limits allow."""
+        return self.seconds + self.extraction_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMethod:
+    """Optimise by TASO's search: names are those of :func:`workbench.search_optimize`.
+
+    The modes other than ``sound`` run TASO's rules as published and take their file.
+    """
+
+    BY: ClassVar[str] = "search"
+
+    rules: str = "default"
+    mode: str = "sound"
+    alpha: float = 1.05
+    budget: int = 100
+    growth: float = 2.0
+    seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        from workbench.search.modes import MODES
+
+        check_names("mode", "search mode", [self.mode], MODES)
+        if MODES[self.mode].handwritten and not is_file_name(self.rules):
+            raise StudyError(
+                f"rules: mode {self.mode} takes the file of TASO's rules, as PATH/graph_subst.pb"
+            )
+        for name, value, least in (
+            ("alpha", self.alpha, 1),
+            ("budget", self.budget, 0),
+            ("growth", self.growth, 1),
+        ):
+            if not value >= least:
+                raise StudyError(f"{name}: {value} is not {least} or more")
+        _check_numbers({"seconds": self.seconds})
+        _check_rules(self.rules)
+
+    @property
+    def limit(self) -> float:
+        """Return the seconds that the limits allow."""
+        return self.seconds
+
+
+Method: TypeAlias = SaturationMethod | SearchMethod
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisationStudy:
+    """Ask for every network to be optimised by every method, under one source of costs.
+
+    ``rules`` and ``cost`` may name files, relative to the study's own folder; ``${NAME}`` stands for an
+    environment variable, and where a file is not there its runs are skipped. With ``certify`` every
+    result is compared with its original. A run that is not over ``grace`` seconds after its method's
+    limits (pricing, certificate and the search for a wrong rule are not among them) is killed; its
+    process has ``memory`` GiB. ``seed`` is that of Python's hashes and of the certificate's inputs;
+    every repeat takes the next one.
+    """
+
+    networks: tuple[str, ...]
+    methods: Mapping[str, SaturationMethod | SearchMethod]
+    cost: str = "analytic"
+    certify: bool = True
+    grace: float = 600.0
+    memory: float = 12.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        from workbench.benchmarks import benchmarks
+        from workbench.costs.choose import cost_model
+
+        check_names("networks", "network", self.networks, benchmarks())
+        for key, given in {"networks": self.networks, "methods": self.methods}.items():
+            if not given:
+                raise StudyError(f"{key}: name at least one")
+        for name in self.methods:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+                raise StudyError(f"methods: {name!r} is no name: letters, digits, '.', '_' and '-' make one")
+        if not is_file_name(self.cost):
+            cost_model(self.cost)
+        _check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's limits allow a run."""
+        return self.methods[method].limit
+
+
+Study: TypeAlias = ExtractionStudy | OptimisationStudy
+
 #: The kinds of studies and their settings.
-KINDS: Final = {"extraction": ExtractionStudy}
-
-_NOUNS: Final = {
-    dict: "a mapping",
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    type(None): "empty",
-}
+KINDS: Final[Mapping[str, type[Study]]] = {"extraction": ExtractionStudy, "optimisation": OptimisationStudy}
 
 
-def read_study(path: str | Path) -> ExtractionStudy:
+def read_study(path: str | Path) -> Study:
     """Read a study; raise :class:`StudyError` with the key at fault, and the nearest one that exists."""
     file = Path(path)
     try:
-        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"{file.name} is not YAML that can be read: {' '.join(str(error).split())}"
-        ) from None
-    try:
-        _check_keys(node)
-        if not isinstance(data, dict):
-            raise StudyError(f"a study is a mapping of keys to values, not {_said(data)}")
+        data = parse(file.read_text(encoding="utf-8"))
         if "kind" not in data:
             raise StudyError(f"'kind' is missing; it is one of {', '.join(KINDS)}")
         kind = data.pop("kind")
         if not isinstance(kind, str):
-            raise StudyError(f"kind: {_said(kind)} where a text is expected")
-        _check_names("kind", "kind of study", [kind], KINDS)
-        return _object(KINDS[kind], data, "")
+            raise StudyError(f"kind: {said(kind)} where a text is expected")
+        check_names("kind", "kind of study", [kind], KINDS)
+        return read_object(KINDS[kind], data)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise StudyError(
+            f"{file.name} is not YAML that can be read: {' '.join(str(error).split())}"
+        ) from None
     except StudyError as error:
         raise StudyError(f"{file.name}: {error}") from None
 
 
-def _check_keys(node: Any) -> None:
-    """Raise where a mapping has a key twice, of which YAML would keep the last without a word."""
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            if key.value in seen:
-                raise StudyError(f"line {key.start_mark.line + 1}: {key.value!r} stands there twice")
-            seen.add(key.value)
-            _check_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _check_keys(value)
+def _check_rules(rules: str) -> None:
+    from workbench.rules import rule_set
+
+    if not is_file_name(rules):
+        rule_set(rules)
 
 
-def _object(cls: type[T], data: Mapping[Any, Any], prefix: str) -> T:
-    """Make an object of settings from a mapping; ``prefix`` is the path of keys that leads to it."""
-    hints = get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    for key in data:
-        if key not in fields:
-            raise StudyError(f"unknown key '{prefix}{key}'{_nearest(str(key), fields)}")
-    for name, f in fields.items():
-        needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        if needed and name not in data:
-            raise StudyError(f"'{prefix}{name}' is missing")
-    values = {key: _value(hints[key], value, f"{prefix}{key}") for key, value in data.items()}
-    try:
-        return cls(**values)
-    except StudyError as error:
-        raise StudyError(f"{prefix}{error}") from None
-    except (ValueError, LookupError, OSError) as error:
-        where = prefix.rstrip(".") + ": " if prefix else ""
-        raise StudyError(f"{where}{error.args[0] if error.args else error}") from None
-
-
-def _value(hint: Any, data: Any, key: str) -> Any:
-    """Return a value of the type that a key wants."""
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return _object(hint, _of(dict, data, key), f"{key}.")
-    if get_origin(hint) is tuple:
-        return tuple(_of(str, item, f"{key}[{i}]") for i, item in enumerate(_of(list, data, key)))
-    if hint is float:
-        return float(_of(float, data, key))
-    if hint in (int, str):
-        return _of(hint, data, key)
-    return {
-        _of(str, name, key): float(_of(float, value, f"{key}.{name}"))
-        for name, value in _of(dict, data, key).items()
-    }
-
-
-def _of(kind: type, data: Any, key: str) -> Any:
-    fits: Callable[[Any], bool] = {
-        float: lambda d: isinstance(d, int | float) and not isinstance(d, bool),
-        int: lambda d: isinstance(d, int) and not isinstance(d, bool),
-    }.get(kind, lambda d: isinstance(d, kind))
-    if not fits(data):
-        wanted = "a whole number" if kind is int else _NOUNS[kind]
-        raise StudyError(f"{key}: {_said(data)} where {wanted} is expected")
-    return data
-
-
-def _said(data: Any) -> str:
-    """Return what a value is, and the value where it is short."""
-    noun = _NOUNS.get(type(data), f"a {type(data).__name__}")
-    return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"
-
-
-def _check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]) -> None:
-    known = list(known)
-    for name in names:
-        if name not in known:
-            hint = _nearest(name, known) or "."
-            raise StudyError(f"{key}: no {noun} is called {name!r}{hint} There are: {', '.join(known)}")
-    _check_double(key, names)
-
-
-def _check_double(key: str, names: Iterable[str]) -> None:
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise StudyError(f"{key}: {name!r} stands there twice")
-        seen.add(name)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+def _check_numbers(
+    seconds: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, repeats: int = 1, seed: int = 0
+) -> None:
+    for key, value in {**seconds, "memory": memory, "repeats": repeats}.items():
+        if not 0 < value < float("inf"):
+            raise StudyError(f"{key}: {value} is not a positive number")
+    for key, value in {"grace": grace, "seed": seed}.items():
+        if not 0 <= value < 2**32:
+            raise StudyError(f"{key}: {value} is not between 0 and 2^32")

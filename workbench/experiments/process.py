@@ -16,25 +16,32 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from workbench.frames import environment, receive, send
+from workbench.frames import environment, limit_memory, receive, send
 
 #: Seconds that a process has to end its own processes before it is killed.
 PATIENCE: Final = 3.0
 
+#: Seconds between two looks at whether to halt.
+GLANCE: Final = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Ask for a module's function to be called in a process of its own."""
+    """Ask for a module's function to be called in a process of its own.
+
+    It is killed after ``seconds``, and has ``memory`` bytes, as much as there is for None.
+    """
 
     name: str
     function: Callable[[Any], Any]
     argument: Any
     seconds: float
     seed: int = 0
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class _Child:
         child = cls(job, process, said)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            send(process.stdin, (job.function, job.argument))
+            send(process.stdin, (job.function, job.argument, job.memory))
         return child
 
     @property
@@ -113,17 +120,22 @@ class _Child:
                     stream.close()
 
 
-def run_jobs(jobs: Iterable[Job], at_once: int = 1) -> Iterator[tuple[Job, Outcome]]:
+def run_jobs(
+    jobs: Iterable[Job], at_once: int = 1, halt: threading.Event | None = None
+) -> Generator[tuple[Job, Outcome]]:
     """Run jobs, so many at a time, and return each with its outcome when it ends.
 
-    However the iteration ends, the processes end with it.
+    However the iteration ends, the processes end with it; it ends soon after ``halt`` is set.
     """
     waiting, running = deque(jobs), list[_Child]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
                 running.append(_Child.start(waiting.popleft()))
+            if halt is not None and halt.is_set():
+                return
             wait = max(0.0, min(child.left for child in running))
+            wait = wait if halt is None else min(wait, GLANCE)
             ready, _, _ = select.select([child.outlet for child in running], [], [], wait)
             for child in list(running):
                 if child.outlet in ready:
@@ -157,8 +169,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    function, argument = receive(os.fdopen(os.dup(0), "rb", buffering=0))
+    function, argument, memory = receive(os.fdopen(os.dup(0), "rb", buffering=0))
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    limit_memory(memory)
     try:
         answer = ("done", function(argument), "")
     except MemoryError:

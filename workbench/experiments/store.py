@@ -9,6 +9,7 @@ import platform
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +18,9 @@ import workbench
 from workbench.files import UnwritableOutput
 from workbench.trace import Trace
 
-#: The file that says, where it is there, that a run is done.
+#: The file that says, where it is there, that a run is done; and the one with its steps.
 RECORD: Final = "run.json"
+TRACE: Final = "trace.parquet"
 
 
 def digest(config: Mapping[str, Any]) -> str:
@@ -42,7 +44,7 @@ def load_record(folder: Path) -> dict[str, Any] | None:
 
 
 def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = None) -> None:
-    """Write a run's record, and its trace as JSON lines, in place of one that may be there.
+    """Write a run's record, and its trace as Parquet, in place of one that may be there.
 
     Raise :class:`~workbench.files.UnwritableOutput` where that cannot be done.
     """
@@ -53,7 +55,7 @@ def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = N
             whole = Path(temporary) / "new"
             whole.mkdir()
             if trace is not None:
-                trace.save(whole / "trace.jsonl")
+                trace.save(whole / TRACE)
             (whole / RECORD).write_text(text, encoding="utf-8")
             if folder.exists():
                 folder.rename(Path(temporary) / "old")
@@ -63,7 +65,10 @@ def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = N
 
 
 def provenance() -> dict[str, Any]:
-    """Return what a figure depends on beside its settings: versions, commit, machine and its load."""
+    """Return what a figure depends on beside its settings, on the machine that this is called on.
+
+    Versions, commit (with ``+`` where files differ from it), machine, the moment and the machine's load.
+    """
     from workbench.pipeline import versions
 
     return {
@@ -73,7 +78,9 @@ def provenance() -> dict[str, Any]:
             "cpus": os.cpu_count(),
             "processor": _processor(),
             "platform": platform.platform(),
+            "memory_gib": _memory(),
         },
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
 
@@ -97,6 +104,13 @@ def commit() -> str | None:
     head = git("rev-parse", "--short=12", "HEAD")
     changed = git("status", "--porcelain", "--", ".", "../rules")
     return head and head + ("+" if changed else "")
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def _processor() -> str:

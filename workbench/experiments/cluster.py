@@ -1,0 +1,113 @@
+"""Jobs on the workers of a Dask cluster: each still in a process of its own, with its limits.
+
+A worker does one job for each of its threads: start workers with ``--nthreads 1``, so that runs that
+are timed do not share a machine's cores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Final
+
+import workbench
+from workbench.experiments.pool import Done, Pool
+from workbench.experiments.process import Job, Outcome, run_jobs
+from workbench.experiments.store import provenance
+
+#: Seconds to wait for a scheduler, and for its first worker.
+PATIENCE: Final = 20.0
+
+
+class ClusterMissing(ConnectionError):
+    """Say that there is no Dask cluster to run on, and what to do."""
+
+
+@contextlib.contextmanager
+def cluster_pool(address: str, *, patience: float = PATIENCE) -> Iterator[Pool]:
+    """Connect to a Dask scheduler (``tcp://HOST:PORT``) and return the pool of its workers.
+
+    What is given up is ended on the workers too. A worker that is lost has its job done again by
+    another, as Dask does it. Files that jobs name must be there for the workers under the same path.
+    Raise :class:`ClusterMissing` where ``distributed`` is not installed, no scheduler answers within
+    ``patience`` seconds, it has no worker, or a worker has no workbench of this version.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ClusterMissing(
+            "a scheduler needs Dask: pip install 'tamago-workbench[dask]', or leave --scheduler out"
+        ) from None
+    try:
+        client = Client(address, timeout=patience, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterMissing(
+            f"no Dask scheduler answers at {address} ({' '.join(str(error).split())}); `dask scheduler` "
+            "starts one, `dask worker --nthreads 1 ADDRESS` a worker"
+        ) from None
+    with client:
+        _check_workers(client, address, patience)
+        yield _pool(client)
+
+
+def _check_workers(client: Any, address: str, patience: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=patience)
+    except TimeoutError:
+        raise ClusterMissing(
+            f"the scheduler at {address} has no worker; `dask worker --nthreads 1 {address}` starts one"
+        ) from None
+    for worker, found in client.run(_version, on_error="return").items():
+        if found != workbench.__version__:
+            raise ClusterMissing(
+                f"the worker {worker} has not workbench {workbench.__version__} ({found}): install it there"
+            )
+
+
+def _pool(client: Any) -> Pool:
+    def do(jobs: Sequence[Job]) -> Generator[Done]:
+        from distributed import as_completed
+
+        sweep = uuid.uuid4().hex
+        # What a job is called is no key: the same job done again is done, not remembered.
+        futures = {client.submit(_do, sweep, job, key=f"{job.name}-{sweep}", pure=False): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                job = futures[future]
+                error = future.exception()
+                if error is None:
+                    outcome, where = future.result()
+                else:
+                    # Dask gives up a job when several workers were lost over it.
+                    note = " ".join(f"{type(error).__name__}: {error}".split())
+                    outcome, where = Outcome("crashed", None, note), provenance()
+                yield Done(job, outcome, where)
+                future.release()
+        finally:
+            if not all(future.done() for future in futures):
+                client.cancel(list(futures))
+                client.run(_halt, sweep, on_error="ignore")
+
+    return do
+
+
+# -- on a worker --------------------------------------------------------------------------------------
+_HALTS: dict[str, threading.Event] = {}
+
+
+def _version() -> str:
+    return workbench.__version__
+
+
+def _halt(sweep: str) -> None:
+    """End the jobs of a sweep that was given up."""
+    _HALTS.setdefault(sweep, threading.Event()).set()
+
+
+def _do(sweep: str, job: Job) -> tuple[Outcome, dict[str, Any]]:
+    halt = _HALTS.setdefault(sweep, threading.Event())
+    where = provenance()
+    found = [outcome for _, outcome in run_jobs([job], halt=halt)]
+    return (found[0] if found else Outcome("killed", None, "the sweep was given up")), where

@@ -1,0 +1,206 @@
+"""Tables of the optimisation study: costs, seconds, e-graphs, and saturation against TASO's search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.experiments.config import OptimisationStudy
+from workbench.experiments.markdown import distinct, lines, machines, missing, seconds_text
+from workbench.experiments.plan import Plan, Record
+from workbench.experiments.results import NOTHING, frame_of, geometric_mean, labels, row_of, with_published
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: Final = (
+    "network", "method", "published", "by", "repeat", "original", "optimized", "speedup", "claimed",
+    "certified", "bound", "saturation", "extraction", "seconds", "seconds_best", "nodes", "classes",
+    "programs", "iter", "k_multi", "budget", "candidates", "status", "stop_reason", "limits_hit",
+    "cost_source", "hardware", "failed", "notes",
+)  # fmt: skip
+
+#: Two costs closer than this share are one: a search counts in picoseconds.
+SAME: Final = 1e-7
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return a row for every run, followed by what TASO's and Tensat's papers report for the networks."""
+    return with_published(frame_of(map(row_of, records)))[list(COLUMNS)]
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text, ours first and what others published beside them, marked as such."""
+    assert isinstance(plan.study, OptimisationStudy)
+    frame = frame.assign(label=labels(frame))
+    ours = frame[~frame["published"]]
+    parts = [f"# {plan.folder.name}: networks by methods", _about(plan.study, ours, records)]
+    parts += ["## Costs", _costs(frame), "## Seconds of the optimiser", _seconds(frame)]
+    parts += _against(ours) + _e_graphs(ours) + _refused(ours, records) + missing(plan)
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(study: OptimisationStudy, ours: pd.DataFrame, records: Sequence[Record]) -> str:
+    sources = "; ".join(distinct(str(s) for s in ours["cost_source"] if s)) or "none yet"
+    text = [
+        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, a row a run.",
+        f"Costs: {sources}, the same for all methods; sums over operators in µs, not measured run times.",
+        "Seconds: of a saturation those of saturation, reading the e-graph and extraction, as in Tensat's "
+        "figures; of a search those of the search. Model, engine start, pricing and certificate are not "
+        "among them on either side; `run.json` has every stage.",
+    ]
+    if any(method.BY == "search" for method in study.methods.values()):
+        text.append(
+            "TASO's search is our own, in Python on one thread, on the same costs and graphs. It edits and "
+            "prices graphs incrementally, which makes it much faster than TASO's program: its seconds are no "
+            "measurement of TASO, and the ratios below are not those of the papers."
+        )
+    return "\n".join([*text, *machines(records)])
+
+
+def _costs(frame: pd.DataFrame) -> str:
+    rows = []
+    for network, group in frame.groupby("network", sort=False):
+        original = group.loc[~group["published"], "original"].mean()
+        cells = [_gain(group[group["label"] == label]) for label in distinct(frame["label"])]
+        rows.append([str(network), NOTHING if original != original else f"{original:.1f}", *cells])
+    means = []
+    for label in distinct(frame["label"]):
+        gains = frame[frame["label"] == label].groupby("network", sort=False)["speedup"].mean()
+        found = geometric_mean((1 + gains / 100).tolist())
+        means.append(NOTHING if found is None else f"{100 * (found - 1):+.1f}% (n {gains.count()})")
+    rows.append(["geometric mean", "", *means])
+    key = (
+        "Each cell: original / optimised − 1, and the cost in µs, of repeats the mean ± its standard error. "
+        "**✗** the certificate refused the result and the original stays; in brackets the gain that was "
+        "claimed. **…** a limit had a part in the result. n is the number of networks in the mean. Published "
+        "figures are measured speed-ups of run times on the hardware named."
+    )
+    return lines(["network", "original µs", *distinct(frame["label"])], rows) + "\n\n" + key
+
+
+def _gain(rows: pd.DataFrame) -> str:
+    from workbench.plots.records import estimate
+
+    done = rows[rows["speedup"].notna()]
+    if done.empty:
+        return NOTHING if rows.empty else f"† {rows.iloc[0]['status']}"
+    gain = estimate(done["speedup"])
+    text = f"{gain.mean:+.1f}%" + (f" ± {gain.error:.1f}" if gain.error > 0.05 else "")
+    if done["optimized"].notna().any():
+        text += f", {done['optimized'].mean():.1f}"
+    if (done["certified"].eq(False)).any():
+        claimed = (done["original"] / done["claimed"] - 1).mean()
+        text += f" ✗ ({claimed:+.1%})"
+    return text + (" …" if done["limits_hit"].fillna("").ne("").any() else "")
+
+
+def _seconds(frame: pd.DataFrame) -> str:
+    names = distinct(frame["label"])
+    rows = []
+    for network, group in frame.groupby("network", sort=False):
+        rows.append([str(network), *(_spent(group[group["label"] == name]) for name in names)])
+    totals, means = [], []
+    for name in names:
+        spent = frame[frame["label"] == name].groupby("network", sort=False)["seconds"].mean().dropna()
+        totals.append(f"{seconds_text(spent.sum())} (n {len(spent)})" if len(spent) else NOTHING)
+        means.append(seconds_text(geometric_mean(spent.tolist())) or NOTHING)
+    rows += [["sum", *totals], ["geometric mean", *means]]
+    return lines(["network", *names], rows)
+
+
+def _spent(rows: pd.DataFrame) -> str:
+    from workbench.plots.records import estimate
+
+    spent = estimate(rows["seconds"])
+    if not spent.count:
+        return NOTHING if rows.empty else f"† {rows.iloc[0]['status']}"
+    return seconds_text(spent.mean) + (f" ± {seconds_text(spent.error)}" if spent.count > 1 else "")
+
+
+def _against(ours: pd.DataFrame) -> list[str]:
+    """Return saturation against search: where its cost is higher, and the ratio of the sums of seconds."""
+    kinds = ours.drop_duplicates("method").set_index("method")["by"]
+    saturations = [str(m) for m, by in kinds.items() if by == "saturation"]
+    searches = [str(m) for m, by in kinds.items() if by == "search"]
+    if not saturations or not searches:
+        return []
+    figures = ["optimized", "claimed", "seconds"]
+    means = {
+        str(method): rows.groupby("network", sort=False)[figures].mean().dropna()
+        for method, rows in ours.groupby("method", sort=False)
+    }
+    rows = []
+    for saturation in saturations:
+        for search in searches:
+            a, b = means[saturation], means[search]
+            shared = [network for network in a.index if network in b.index]
+            a, b = a.loc[shared], b.loc[shared]
+            if not shared:
+                continue
+            total, rival = float(a["seconds"].sum()), float(b["seconds"].sum())
+            seven = _seven_ratio(a["seconds"], b["seconds"])
+            rows.append(
+                [
+                    str(saturation),
+                    str(search),
+                    str(len(shared)),
+                    _worse(a["optimized"], b["optimized"]),
+                    _worse(a["optimized"], b["claimed"]),
+                    f"{rival / total:.1f}×" if total > 0 else NOTHING,
+                    seven,
+                ]
+            )
+    head = ["saturation", "search", "networks", "dearer than its result", "dearer than what it claimed"]
+    head += ["search seconds / saturation seconds", "the same over Tensat's seven"]
+    key = (
+        "*Dearer*: networks on which saturation's result costs more. What the search *claimed* may be wrong "
+        "graphs: those of TASO's rules as published that a certificate refuses."
+    )
+    return ["## Saturation against TASO's search", lines(head, rows) + "\n\n" + key]
+
+
+def _worse(a: pd.Series[Any], b: pd.Series[Any]) -> str:
+    found = [
+        f"{network} {a[network] / b[network] - 1:+.2%}"
+        for network in a.index
+        if a[network] > b[network] * (1 + SAME)
+    ]
+    return ", ".join(found) or "none"
+
+
+def _seven_ratio(a: pd.Series[Any], b: pd.Series[Any]) -> str:
+    from workbench.benchmarks.published import PUBLISHED
+
+    if not set(PUBLISHED) <= set(a.index):
+        return NOTHING
+    names = list(PUBLISHED)
+    return f"{b[names].sum():.2f} s / {a[names].sum():.2f} s = {b[names].sum() / a[names].sum():.1f}×"
+
+
+def _e_graphs(ours: pd.DataFrame) -> list[str]:
+    grown = ours[ours["nodes"].notna()]
+    if grown.empty:
+        return []
+    rows = []
+    for row in grown.to_dict("records"):
+        method = str(row["method"]) + (f" (repeat {row['repeat'] + 1})" if row["repeat"] else "")
+        counts = [f"{row[name]}" for name in ("nodes", "classes")]
+        spent = [seconds_text(row[name]) for name in ("saturation", "extraction")]
+        ended = [str(row["stop_reason"]), str(row["status"])]
+        size = [f"{row['programs']:.0f}", f"{row['iter']}"]
+        rows.append([str(row["network"]), method, *counts, *size, *spent, *ended])
+    head = ["network", "method", "nodes", "classes", "programs (log2)", "iter", "saturation", "extraction"]
+    return ["## E-graphs", lines([*head, "saturation stopped by", "extraction"], rows)]
+
+
+def _refused(ours: pd.DataFrame, records: Sequence[Record]) -> list[str]:
+    if not ours["certified"].eq(False).any():
+        return []
+    found = [
+        f"- {r['name']}: claimed {r['row']['claimed']:.1f} µs; at fault: "
+        f"{', '.join(r['result']['offending_rules']) or 'not found'}"
+        for r in records
+        if r["row"].get("certified") is False
+    ]
+    return ["## Results that the certificate refused", "\n".join(found)]

@@ -1,0 +1,258 @@
+"""What stored runs came to: all of them as a frame, tables of it, and one set of runs against another."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.experiments.store import RECORD, load_record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.plots.records import Estimate
+
+#: Columns of :func:`load` beside those of :data:`workbench.plots.records.COLUMNS`.
+MORE: Final[Mapping[str, str]] = {
+    "study": "the kind of study",
+    "by": "saturation or search; extraction, where only that was run",
+    "claimed": "cost of the graph that was found, before its certificate was asked",
+    "certified": "whether the result passed its certificate; where it did not, the original is the result",
+    "bound": "proven lower bound on the cost of what the e-graph holds",
+    "status": "of the extraction: optimal or not; killed, failed or crashed where the run was",
+    "stop_reason": "why the saturation or the search ended",
+    "limits_hit": "limits that had a part in the result, separated by semicolons",
+    "failed": "whether the run has no result",
+    "notes": "what else is to be said",
+    "seed": "of Python's hashes and of the certificate's inputs",
+    "wall_seconds": "of the run's process, from its start to its end",
+    "device": "the device that costs are of",
+    "commit": "of the package, with + where files differed from it",
+    "folder": "of the record and the trace",
+}
+
+#: What stands where there is nothing.
+NOTHING: Final = "—"
+MEAN: Final = "geometric mean"
+
+
+def load(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return all runs below a folder, one row a run: a study's, several studies', or a single run's.
+
+    The columns are those of :data:`workbench.plots.records.COLUMNS` (the first eight are Tensat's) and
+    ``OPTIONAL`` there, then those of :data:`MORE`; ``speedup`` is in percent. Networks come in the
+    papers' order. Raise FileNotFoundError where there is no run, and ValueError where a record cannot be
+    read.
+    """
+    root = Path(path)
+    files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
+    files = [file for file in files if not any(part.startswith(".part-") for part in file.parts)]
+    if not files:
+        raise FileNotFoundError(f"{root}: no run is stored there; `workbench run STUDY.yaml` makes some")
+    rows = []
+    for file in files:
+        record = load_record(file.parent)
+        assert record is not None
+        if "row" in record and "config" in record:
+            rows.append(row_of(record) | {"folder": file.parent.as_posix()})
+    return _ordered(frame_of(rows))
+
+
+def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a run's record; extractions of e-graphs have their figures under the same names."""
+    row, where = dict(record["row"]), record["provenance"]
+    if "instance" in row:
+        row = _extraction_row(row, record)
+    machine = where["machine"]
+    return row | {
+        "study": record["config"]["study"],
+        "published": False,
+        "hardware": f"{machine['cpus']} CPUs, {machine['processor']}",
+        "stop_reason": record.get("stop_reason"),
+        "limits_hit": "; ".join(record.get("limits_hit", ())),
+        "failed": record["failed"],
+        "seed": record["config"]["seed"],
+        "wall_seconds": record["wall_seconds"],
+        "device": record.get("device"),
+        "commit": where["commit"],
+    }
+
+
+def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    e_graph = record.get("e_graph", {})
+    number = record["name"].partition("#")[2]
+    return {
+        "network": row["instance"],
+        "method": row["method"],
+        "repeat": int(number or 1) - 1,
+        "by": "extraction",
+        "original": e_graph.get("original_cost"),
+        "optimized": row["cost"],
+        "saturation": e_graph.get("saturation_seconds"),
+        "extraction": row["seconds"],
+        "seconds": row["seconds"],
+        "nodes": row["e_nodes"],
+        "classes": row["e_classes"],
+        "iter": e_graph.get("iterations"),
+        "k_multi": record["config"]["instance"].get("k_multi"),
+        "cost_source": e_graph.get("cost_source", ""),
+        "bound": row["bound"],
+        "status": row["status"],
+        "notes": row["notes"],
+    }
+
+
+def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a frame with all columns; counts are whole numbers, also where some are missing."""
+    import pandas as pd
+
+    from workbench.plots.records import COLUMNS, OPTIONAL, records_frame
+
+    columns = [*COLUMNS, *OPTIONAL, *MORE]
+    frame = records_frame(pd.DataFrame(list(rows)).reindex(columns=columns))[columns]
+    counts = ("nodes", "classes", "iter", "k_multi", "repeat", "candidates", "seed")
+    return frame.astype(dict.fromkeys(counts, "Int64"))
+
+
+def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
+    from workbench.benchmarks import benchmarks
+
+    known = {name: i for i, name in enumerate(benchmarks())}
+    keys = frame.assign(_place=[known.get(str(n), len(known)) for n in frame["network"]])
+    keys = keys.sort_values(["study", "_place", "network", "method", "repeat"], kind="stable")
+    return frame.loc[keys.index].reset_index(drop=True)
+
+
+def with_published(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return runs and, below them, what TASO's and Tensat's papers report for the same networks."""
+    from workbench.plots.records import published_records
+
+    networks = dict.fromkeys(str(n) for n in frame["network"])
+    rows = frame.to_dict("records") + published_records(networks).to_dict("records")
+    return frame_of({str(k): v for k, v in row.items()} for row in rows)
+
+
+def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
+    """Return a table of texts: for every network and method speed-up, seconds and the number of runs.
+
+    Speed-ups are in percent, and with seconds the mean ± its standard error where there are several
+    runs; what is missing is ``—``. The geometric mean is over the networks that a method has, whose number
+    is its n: methods with different n do not compare. Published figures say so, and on which hardware.
+    ``by`` is ``"network"`` (a row a network, columns by method) or ``"method"`` (the other way round).
+
+    >>> import pandas as pd
+    >>> runs = pd.DataFrame({"network": ["bert", "bert"], "method": ["ours", "ours"], "speedup": [10.0, 12.0],
+    ...                      "seconds": [1.0, 1.0]})
+    >>> table(runs)["ours"].loc["bert"].tolist()
+    ['11.0 ± 1.0', '1.00 ± 0.00', '2']
+    """
+    import pandas as pd
+
+    from workbench.plots.records import records_frame
+
+    if by not in ("network", "method"):
+        raise ValueError(f"a table is by 'network' or by 'method', not by {by!r}")
+    frame = records_frame(frame).assign(label=labels(frame))
+    networks, methods = (list(dict.fromkeys(frame[column])) for column in ("network", "label"))
+    cells: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for method in methods:
+        ours = frame[frame["label"] == method]
+        found = [_estimates(ours[ours["network"] == network]) for network in networks]
+        for network, (speedup, seconds, count) in zip(networks, found, strict=True):
+            cells[network, method] = (
+                _mean(speedup, ".1f"),
+                _mean(seconds, ".2f"),
+                str(count) if count else NOTHING,
+            )
+        gains = geometric_mean([1 + s.mean / 100 for s, _, _ in found])
+        times = geometric_mean([t.mean for _, t, _ in found])
+        cells[MEAN, method] = (
+            NOTHING if gains is None else f"{100 * (gains - 1):.1f}",
+            NOTHING if times is None else f"{times:.2f}",
+            str(sum(count > 0 for _, _, count in found)),
+        )
+    rows = [*networks, MEAN]
+    values = ("speed-up %", "seconds", "n")
+    if by == "network":
+        data = [[text for method in methods for text in cells[row, method]] for row in rows]
+        columns = pd.MultiIndex.from_product([methods, values])
+        return pd.DataFrame(data, index=pd.Index(rows, name=by), columns=columns)
+    data = [[text for row in rows for text in cells[row, method]] for method in methods]
+    columns = pd.MultiIndex.from_product([rows, values])
+    return pd.DataFrame(data, index=pd.Index(methods, name=by), columns=columns)
+
+
+def labels(frame: pd.DataFrame) -> list[str]:
+    """Return how the method of every row is called in a table; published ones say so, with the hardware."""
+    from workbench.plots.records import records_frame
+
+    return [
+        f"{row['method']}, published" + (f" ({row['hardware']})" if row["hardware"] else "")
+        if row["published"]
+        else str(row["method"])
+        for row in records_frame(frame).to_dict("records")
+    ]
+
+
+def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
+    """Return two sets of runs side by side, a row for every network and method that either has.
+
+    ``optimized`` and ``seconds`` are means over repeats, ``_a`` and ``_b`` of which set; the ratios are
+    b / a, so below 1 where the second is better; ``n`` counts runs, 0 where a set has none. Published
+    rows are left out. Raise ValueError where the costs come from different sources.
+    """
+    import pandas as pd
+
+    from workbench.plots.records import records_frame
+
+    means, sources = [], []
+    for frame in (frame_a, frame_b):
+        runs = records_frame(frame)
+        runs = runs[~runs["published"]]
+        sources.append(sorted({str(s) for s in runs["cost_source"] if s}))
+        grouped = runs.groupby(["network", "method"], sort=False)
+        mean = grouped[["optimized", "seconds"]].mean()
+        means.append(mean.assign(n=grouped["optimized"].count()))
+    if all(sources) and sources[0] != sources[1]:
+        raise ValueError(
+            f"costs of different sources do not compare: {', '.join(sources[0])} and {', '.join(sources[1])}"
+        )
+    index = list(dict.fromkeys([*means[0].index, *means[1].index]))
+    a, b = (m.reindex(pd.MultiIndex.from_tuples(index, names=["network", "method"])) for m in means)
+    return pd.DataFrame(
+        {
+            "optimized_a": a["optimized"],
+            "optimized_b": b["optimized"],
+            "cost_ratio": b["optimized"] / a["optimized"],
+            "seconds_a": a["seconds"],
+            "seconds_b": b["seconds"],
+            "seconds_ratio": b["seconds"] / a["seconds"],
+            "n_a": a["n"].fillna(0).astype(int),
+            "n_b": b["n"].fillna(0).astype(int),
+        }
+    ).reset_index()
+
+
+def geometric_mean(values: Iterable[float]) -> float | None:
+    """Return the geometric mean of the values that are there, None for none or one that is not positive."""
+    known = [v for v in values if v == v]
+    if not known or min(known) <= 0:
+        return None
+    return math.exp(sum(map(math.log, known)) / len(known))
+
+
+def _estimates(rows: pd.DataFrame) -> tuple[Estimate, Estimate, int]:
+    from workbench.plots.records import estimate
+
+    speedup, seconds = estimate(rows["speedup"]), estimate(rows["seconds"])
+    return speedup, seconds, max(speedup.count, seconds.count)
+
+
+def _mean(found: Estimate, form: str) -> str:
+    if not found.count:
+        return NOTHING
+    error = f" ± {found.error:{form}}" if found.count > 1 else ""
+    return f"{found.mean:{form}}{error}"

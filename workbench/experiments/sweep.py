@@ -1,0 +1,53 @@
+"""Do the runs of a study: those without a record, each in a process of its own, each record kept at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
+
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell
+from workbench.experiments.pool import Pool, local_pool
+from workbench.experiments.process import Outcome
+from workbench.experiments.store import load_record, provenance, save_record
+
+
+def sweep(
+    plan: Plan,
+    runs: Iterable[Run],
+    *,
+    pool: Pool | None = None,
+    force: bool = False,
+    command: str = "",
+    tell: Tell = lambda text: None,
+) -> Generator[Record]:
+    """Do the runs that have no record, or all with ``force``, and return each record when it is kept.
+
+    ``pool`` does them one at a time on this machine unless it is given; ``command`` is what asked for
+    them. What is kept stays when the iteration is given up.
+    """
+    pool = pool or local_pool()
+    todo = [run for run in runs if not run.absent and (force or load_record(plan.place(run)) is None)]
+    for tasks in plan.work.batches(todo, tell):
+        for task in tasks:
+            if task.job is None:
+                yield _keep(plan, task, Outcome("failed", None, task.why), provenance(), command)
+        by_name = {task.job.name: task for task in tasks if task.job is not None}
+        jobs = [task.job for task in tasks if task.job is not None]
+        with contextlib.closing(pool(jobs)) as ended:
+            for done in ended:
+                yield _keep(plan, by_name[done.job.name], done.outcome, done.where, command)
+
+
+def _keep(plan: Plan, task: Task, outcome: Outcome, where: Mapping[str, Any], command: str) -> Record:
+    figures, trace = plan.work.figures(task, outcome)
+    record = {
+        "name": task.run.name,
+        "config": dict(task.run.config),
+        "failed": outcome.status != "done",
+        "wall_seconds": round(outcome.seconds, 3),
+        **figures,
+        "provenance": {**where, "seed": task.run.seed, "command": command},
+    }
+    save_record(plan.place(task.run), record, trace)
+    return record

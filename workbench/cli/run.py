@@ -126,6 +126,15 @@ def _line(record: dict[str, Any]) -> str:
     row = record["row"]
     if record["failed"]:
         return f"{record['name']}: {row['status']}: {row['notes']}"
+    if "proved" in row:
+        return (
+            f"{record['name']}: {row['proved']} of {row['count']} proved, {row['refuted']} refuted, "
+            f"{row['e_graph_seconds']:.2f} s in the e-graph, {row['seconds']:.2f} s"
+        )
+    if "left_out" in row:
+        return (
+            f"{record['name']}: {row['optimized']:.6g} µs, {row['needed']} of {row['left_out']} rules needed"
+        )
     if "optimized" in row:
         gain = row["original"] / row["optimized"] - 1 if row["optimized"] else 0.0
         wrong = "" if row["certified"] in (True, None) else ", its certificate failed: the original stays"

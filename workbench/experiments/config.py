@@ -21,9 +21,14 @@ from workbench.experiments.reading import (
 from workbench.experiments.resources import is_file_name
 
 __all__ = [
-    "KINDS", "ExtractionStudy", "Instances", "Method", "OptimisationStudy", "SaturationMethod",
-    "SaturationSettings", "SearchMethod", "Study", "StudyError", "read_study",
+    "KINDS", "MODES", "AblationStudy", "ExtractionStudy", "Instances", "Method", "OptimisationStudy",
+    "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy",
+    "read_study",
 ]  # fmt: skip
+
+
+#: How rules can be verified: all in one e-graph, or each in one of its own.
+MODES: Final = ("batch", "one-by-one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,18 +206,7 @@ class OptimisationStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from workbench.benchmarks import benchmarks
-        from workbench.costs.choose import cost_model
-
-        check_names("networks", "network", self.networks, benchmarks())
-        for key, given in {"networks": self.networks, "methods": self.methods}.items():
-            if not given:
-                raise StudyError(f"{key}: name at least one")
-        for name in self.methods:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-                raise StudyError(f"methods: {name!r} is no name: letters, digits, '.', '_' and '-' make one")
-        if not is_file_name(self.cost):
-            cost_model(self.cost)
+        _check_networks(self.networks, self.methods, self.cost)
         _check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
@@ -220,10 +214,70 @@ class OptimisationStudy:
         return self.methods[method].limit
 
 
-Study: TypeAlias = ExtractionStudy | OptimisationStudy
+@dataclass(frozen=True, slots=True)
+class AblationStudy:
+    """Ask for every network to be optimised by every method, then again without each rule in turn.
+
+    The rules left out are those that made the result, and the ``candidates`` where some are named. A run
+    is a network with all its rules; after ``seconds`` it stops before the next rule and keeps what it has.
+    Files, ``grace``, ``memory`` and ``seed`` are as in an :class:`OptimisationStudy`.
+    """
+
+    networks: tuple[str, ...]
+    methods: Mapping[str, SaturationMethod]
+    candidates: tuple[str, ...] = ()
+    cost: str = "analytic"
+    seconds: float = 600.0
+    grace: float = 600.0
+    memory: float = 12.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_networks(self.networks, self.methods, self.cost)
+        check_double("candidates", self.candidates)
+        _check_numbers({"seconds": self.seconds}, self.grace, self.memory, 1, self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationStudy:
+    """Ask for every set of rules to be verified in every mode.
+
+    ``rules`` are sets of the library or files, as in an :class:`OptimisationStudy`. ``batch`` proves all
+    of a file in one e-graph, ``one-by-one`` each rule in one of its own. ``seconds`` bound a run,
+    ``e_nodes`` and ``rounds`` an e-graph, as in :class:`workbench.verification.Effort`.
+    """
+
+    rules: tuple[str, ...]
+    modes: tuple[str, ...] = MODES
+    seconds: float = 600.0
+    e_nodes: int = 30_000
+    rounds: int = 6
+    grace: float = 120.0
+    memory: float = 12.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, given in {"rules": self.rules, "modes": self.modes}.items():
+            if not given:
+                raise StudyError(f"{key}: name at least one")
+        check_double("rules", self.rules)
+        check_names("modes", "way to verify", self.modes, MODES)
+        for rules in self.rules:
+            _check_rules(rules)
+        sizes = {"seconds": self.seconds, "e_nodes": self.e_nodes, "rounds": self.rounds}
+        _check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
+
+
+Study: TypeAlias = ExtractionStudy | OptimisationStudy | AblationStudy | VerificationStudy
 
 #: The kinds of studies and their settings.
-KINDS: Final[Mapping[str, type[Study]]] = {"extraction": ExtractionStudy, "optimisation": OptimisationStudy}
+KINDS: Final[Mapping[str, type[Study]]] = {
+    "extraction": ExtractionStudy,
+    "optimisation": OptimisationStudy,
+    "ablation": AblationStudy,
+    "verification": VerificationStudy,
+}
 
 
 def read_study(path: str | Path) -> Study:
@@ -244,6 +298,21 @@ def read_study(path: str | Path) -> Study:
         ) from None
     except StudyError as error:
         raise StudyError(f"{file.name}: {error}") from None
+
+
+def _check_networks(networks: tuple[str, ...], methods: Mapping[str, object], cost: str) -> None:
+    from workbench.benchmarks import benchmarks
+    from workbench.costs.choose import cost_model
+
+    check_names("networks", "network", networks, benchmarks())
+    for key, given in {"networks": networks, "methods": methods}.items():
+        if not given:
+            raise StudyError(f"{key}: name at least one")
+    for name in methods:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise StudyError(f"methods: {name!r} is no name: letters, digits, '.', '_' and '-' make one")
+    if not is_file_name(cost):
+        cost_model(cost)
 
 
 def _check_rules(rules: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.experiments.config import ExtractionStudy
 from workbench.experiments.markdown import lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.published import PUBLISHED, SOURCE
@@ -101,7 +102,9 @@ def _about(records: Sequence[Record]) -> str:
 
 def _overview(plan: Plan, frame: pd.DataFrame) -> str:
     ours = frame[frame["source"] == "workbench"]
-    methods = list(plan.study.methods)
+    study = plan.study
+    assert isinstance(study, ExtractionStudy)
+    methods = list(study.methods)
     rows = []
     for instance, group in ours.groupby("instance", sort=False):
         best, whole = group["cost"].min(), group[group["scope"] == "e-graph"]["bound"].max()
@@ -113,7 +116,7 @@ def _overview(plan: Plan, frame: pd.DataFrame) -> str:
     key = (
         "Each cell: how far the cost lies above the least one, and the seconds. **✓** proven optimal, "
         "**(✓)** proven among the terms that are left when cycles are broken first, **†** no result; "
-        "limits in seconds: " + ", ".join(f"{m} {plan.study.limit(m):g}" for m in methods) + "."
+        "limits in seconds: " + ", ".join(f"{m} {study.limit(m):g}" for m in methods) + "."
     )
     return lines(head, rows) + "\n\n" + key
 

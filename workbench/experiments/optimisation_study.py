@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
 from workbench.experiments.plan import Plan, Record, Run, Task, Tell
 from workbench.experiments.process import Job, Outcome
-from workbench.experiments.resources import find, is_file_name, sha256
+from workbench.experiments.resources import resource
 
 if TYPE_CHECKING:
     from workbench.pipeline import Optimized
@@ -36,12 +36,12 @@ class Order:
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     """List a study's runs, network by network; ``home`` is the folder that its files are seen from."""
-    costs, cost_config, no_costs = _resource(study.cost, home)
+    costs, cost_config, no_costs = resource(study.cost, home)
     skipped = {no_costs: None} if no_costs else {}
     runs, orders = [], {}
     for network in study.networks:
         for name, method in study.methods.items():
-            rules, rules_config, no_rules = _resource(method.rules, home)
+            rules, rules_config, no_rules = resource(method.rules, home)
             if no_rules:
                 skipped[f"{name}: {no_rules}"] = None
             for repeat in range(study.repeats):
@@ -58,16 +58,6 @@ def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
                 runs.append(run)
                 orders[run.name] = Order(network, method, rules, costs, study.certify, seed)
     return Plan(study, OptimisationWork(study, orders), tuple(runs), folder, tuple(skipped))
-
-
-def _resource(text: str, home: Path) -> tuple[str, Any, str]:
-    """Return what a setting names, how it stands in a run's settings, and why it is not here."""
-    if not is_file_name(text):
-        return text, text, ""
-    file = find(text, home)
-    if isinstance(file, str):
-        return text, {"file": text}, file
-    return str(file), {"file": text, "sha256": sha256(file)}, ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,9 +144,13 @@ def without_digests(config: Any) -> Any:
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:
     """List a study's runs, subject by subject; ``home`` is the folder that its files are seen from."""
-    from workbench.experiments import extraction_study, optimisation_study
-    from workbench.experiments.config import ExtractionStudy
+    from workbench.experiments import ablation_study, extraction_study, optimisation_study, verification_study
+    from workbench.experiments.config import AblationStudy, ExtractionStudy, VerificationStudy
 
     if isinstance(study, ExtractionStudy):
         return extraction_study.make_plan(study, home, folder)
+    if isinstance(study, AblationStudy):
+        return ablation_study.make_plan(study, home, folder)
+    if isinstance(study, VerificationStudy):
+        return verification_study.make_plan(study, home, folder)
     return optimisation_study.make_plan(study, home, folder)

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 #: What a name of a file ends in where it has no folder.
 SUFFIXES: Final = (".rules", ".pb", ".txt", ".parquet")
@@ -43,3 +43,13 @@ def find(text: str, home: Path) -> Path | str:
 def sha256(file: Path) -> str:
     """Return the digest that stands for what a file holds."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def resource(text: str, home: Path) -> tuple[str, Any, str]:
+    """Return what a setting names, how it stands in a run's settings, and why it is not here."""
+    if not is_file_name(text):
+        return text, text, ""
+    file = find(text, home)
+    if isinstance(file, str):
+        return text, {"file": text}, file
+    return str(file), {"file": text, "sha256": sha256(file)}, ""

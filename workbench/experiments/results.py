@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Columns of :func:`load` beside those of :data:`workbench.plots.records.COLUMNS`.
 MORE: Final[Mapping[str, str]] = {
     "study": "the kind of study",
-    "by": "saturation or search; extraction, where only that was run",
+    "by": "saturation or search; extraction, ablation or verification, of such studies",
     "claimed": "cost of the graph that was found, before its certificate was asked",
     "certified": "whether the result passed its certificate; where it did not, the original is the result",
     "bound": "proven lower bound on the cost of what the e-graph holds",
@@ -65,6 +65,8 @@ def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     row, where = dict(record["row"]), record["provenance"]
     if "instance" in row:
         row = _extraction_row(row, record)
+    elif "rules" in row:
+        row |= {"network": row["rules"], "by": "verification"}
     machine = where["machine"]
     return row | {
         "study": record["config"]["study"],

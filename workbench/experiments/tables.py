@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments import extraction_tables, optimisation_tables
-from workbench.experiments.config import ExtractionStudy
+from workbench.experiments import (
+    ablation_tables,
+    extraction_tables,
+    optimisation_tables,
+    verification_tables,
+)
+from workbench.experiments.config import KINDS
 from workbench.experiments.plan import Plan
 from workbench.files import UnwritableOutput, write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_TABLES: Final[Mapping[str, Any]] = {
+    "extraction": extraction_tables,
+    "optimisation": optimisation_tables,
+    "ablation": ablation_tables,
+    "verification": verification_tables,
+}
+
 
 def render(plan: Plan) -> tuple[pd.DataFrame, str]:
     """Return a study's figures as a frame and its tables as text."""
     records = plan.records()
-    kind = extraction_tables if isinstance(plan.study, ExtractionStudy) else optimisation_tables
+    kind = _TABLES[next(name for name, settings in KINDS.items() if isinstance(plan.study, settings))]
     frame = kind.table(records)
     return frame, kind.markdown(plan, frame, records)
 

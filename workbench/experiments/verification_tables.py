@@ -1,0 +1,98 @@
+"""Tables of the verification study: batch against one by one, in seconds and in verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.plan import Plan, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: Final = (
+    "rules", "method", "repeat", "count", "proved", "tested", "refuted", "unknown", "rejected",
+    "contradictions", "e_graph_seconds", "proving_seconds", "seconds", "e_nodes", "status", "failed", "notes",
+)  # fmt: skip
+
+#: What Tensat's README says of its verifier, which proves in batch.
+PUBLISHED: Final = "Tensat's README says about 30 times faster for its own verifier, on no named hardware"
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return a row for every run."""
+    import pandas as pd
+
+    rows = [{**record["row"], "failed": record["failed"]} for record in records]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    counts = [*COLUMNS[2:10], "e_nodes"]
+    return frame.astype(dict.fromkeys(counts, "Int64"))
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text: seconds side by side, verdicts, and where the two ways differ."""
+    parts = ["# Verification: all rules in one e-graph, or each in its own", _about(records)]
+    parts += ["## Seconds", _seconds(frame), "## Verdicts", _verdicts(frame)]
+    differing = _differing(records)
+    said = (
+        "\n".join(differing) if differing else "None: every rule has one verdict, whichever way it is proved."
+    )
+    parts += ["## Rules whose verdict depends on the way", said, *missing(plan)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    text = [
+        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, a row a run.",
+        "*In the e-graph* are the seconds in which terms are loaded and axioms applied: what the two ways do "
+        "differently. *Proving* adds what they share, the generic instances of every rule; *whole* adds the "
+        "search for counterexamples and the explanations.",
+    ]
+    return "\n".join([*text, *machines(records)])
+
+
+def _seconds(frame: pd.DataFrame) -> str:
+    rows = []
+    for rules, group in frame.groupby("rules", sort=False):
+        means = group.groupby("method", sort=False)[["e_graph_seconds", "proving_seconds", "seconds"]].mean()
+        cells: list[str] = []
+        for column in means.columns:
+            batch, single = (float(means[column].get(mode, float("nan"))) for mode in ("batch", "one-by-one"))
+            ratio = f"{single / batch:.1f}×" if batch > 0 and single == single else ""
+            cells += [seconds_text(batch), seconds_text(single), ratio]
+        count = group["count"].dropna()
+        rows.append([str(rules), str(count.iloc[0]) if len(count) else "", *cells])
+    head = ["rules", "number"]
+    for stage in ("in the e-graph", "proving", "whole"):
+        head += [f"{stage}: batch", "one by one", "ratio"]
+    return lines(head, rows) + f"\n\nPublished, for orientation: {PUBLISHED}."
+
+
+def _verdicts(frame: pd.DataFrame) -> str:
+    names = ["proved", "tested", "refuted", "unknown", "rejected", "contradictions"]
+    rows = []
+    for row in frame.to_dict("records"):
+        counts = ["" if row[name] != row[name] or row[name] is None else str(row[name]) for name in names]
+        size = "" if str(row["e_nodes"]) == "<NA>" else str(row["e_nodes"])
+        number = f" (repeat {row['repeat'] + 1})" if row["repeat"] else ""
+        rows.append([str(row["rules"]), str(row["method"]) + number, *counts, size, str(row["status"])])
+    return lines(["rules", "way", *names, "most e-nodes", "ended by"], rows)
+
+
+def _differing(records: Sequence[Record]) -> list[str]:
+    """Return a line for every rule that the runs on its file do not judge alike."""
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for record in records:
+        row = record["row"]
+        if not record["failed"]:
+            found.setdefault(row["rules"], {})[f"{row['method']} {row['repeat']}"] = record["result"][
+                "verdicts"
+            ]
+    said = []
+    for rules, ways in found.items():
+        for name in dict.fromkeys(name for verdicts in ways.values() for name in verdicts):
+            judged = {way.rpartition(" ")[0]: verdicts.get(name, "–") for way, verdicts in ways.items()}
+            if len(set(judged.values())) > 1:
+                said.append(f"- {rules}, {name}: " + ", ".join(f"{v} ({way})" for way, v in judged.items()))
+    return said

@@ -10,13 +10,26 @@ def example():
     return trace
 
 
-def test_files_keep_everything(tmp_path):
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_files_keep_everything(tmp_path, name):
     trace = example()
-    trace.save(tmp_path / "t.jsonl")
-    again = Trace.load(tmp_path / "t.jsonl")
+    trace.save(tmp_path / name)
+    again = Trace.load(tmp_path / name)
     assert again.meta == trace.meta
     assert again.steps == trace.steps
-    assert [p.name for p in tmp_path.iterdir()] == ["t.jsonl"]
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    Trace().save(tmp_path / name)
+    assert Trace.load(tmp_path / name) == Trace()
+
+
+def test_a_parquet_file_that_is_no_trace_is_refused(tmp_path):
+    file = tmp_path / "t.parquet"
+    example().frame().to_parquet(file)
+    with pytest.raises(ValueError, match="not a trace in Parquet"):
+        Trace.load(file)
+    file.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(ValueError, match="not a trace in Parquet"):
+        Trace.load(file)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"index": 1}', '{"index": 0, "rules": [{"rule": "a"}]}', "7"])

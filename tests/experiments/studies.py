@@ -39,3 +39,24 @@ def write_study(folder, *, methods="tree, dag, exact", more=""):
         f"kind: extraction\ninstances:\n  files: [graphs/*.json]\nmethods: [{methods}]\nseconds: 20\n{more}"
     )
     return study
+
+
+#: Two methods, cheap to run: a saturation and a search.
+METHODS = "  ours: {by: saturation, iterations: 6}\n  taso: {by: search, budget: 5}\n"
+
+
+def write_optimisation(folder, *, networks="vgg19", methods=METHODS, more="certify: false\n"):
+    """Write a study of optimisations; return its path."""
+    study = folder / "small.yaml"
+    study.write_text(f"kind: optimisation\nnetworks: [{networks}]\nmethods:\n{methods}{more}")
+    return study
+
+
+#: Figures of a record that depend on the clock or the machine, and not on what was asked.
+CLOCK = ("seconds", "seconds_best", "saturation", "extraction")
+
+
+def figures(record):
+    """Return what two runs of one configuration have in common."""
+    row = {key: value for key, value in record["row"].items() if key not in CLOCK}
+    return record["name"], row, record["stop_reason"], record["result"]

@@ -1,11 +1,14 @@
 """Studies are read strictly: what is wrong is named with its key, and the nearest key there is."""
 
 import dataclasses
+import inspect
 from pathlib import Path
 
 import pytest
 
 from workbench.experiments.config import KINDS, StudyError, read_study
+from workbench.pipeline import optimize
+from workbench.search.optimize import search_optimize
 
 ROOT = Path(__file__).parents[2]
 SHORT = "kind: extraction\ninstances: {networks: [vgg19]}\nmethods: [tree, exact]\n"
@@ -111,3 +114,71 @@ def test_settings_of_the_saturation_are_checked_before_anything_runs(read, setti
 @pytest.mark.parametrize("file", sorted((ROOT / "experiments").glob("*.yaml")), ids=lambda f: f.name)
 def test_every_study_of_the_project_can_be_read(file):
     assert type(read_study(file)) in KINDS.values()
+
+
+OPTIMISE = "kind: optimisation\nnetworks: [vgg19]\nmethods:\n  ours: {by: saturation}\n  taso: {by: search}\n"
+
+
+def test_an_optimisation_has_the_defaults_of_the_calls(read):
+    study = read(OPTIMISE + "  more: {by: saturation, k_multi: 2, extractor: dag}\ncertify: false\n")
+    assert list(study.methods) == ["ours", "taso", "more"]
+    assert study.methods["more"].k_multi == 2
+    assert (study.certify, study.cost, study.repeats) == (False, "analytic", 1)
+    ours, taso = inspect.signature(optimize).parameters, inspect.signature(search_optimize).parameters
+    for name in ("rules", "e_nodes", "iterations", "k_multi", "settle", "seconds", "extractor"):
+        assert getattr(study.methods["ours"], name) == ours[name].default, name
+    for name in ("mode", "alpha", "budget", "growth", "seconds"):
+        assert getattr(study.methods["taso"], name) == taso[name].default, name
+    assert (study.limit("ours"), study.limit("taso")) == (120.0, 600.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        study.methods["taso"].alpha = 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (OPTIMISE + "cots: cpu\n", r"unknown key 'cots'; did you mean cost\?"),
+        (OPTIMISE + "cost: analytc\n", r"did you mean analytic\?"),
+        (OPTIMISE + "certify: 1\n", "certify: a number .* where true or false is expected"),
+        (OPTIMISE + "memory: 0\n", "memory: 0.0 is not a positive number"),
+        (OPTIMISE.replace("[vgg19]", "[]"), "networks: name at least one"),
+        (OPTIMISE.replace("[vgg19]", "[vgg]"), r"no network is called 'vgg'; did you mean vgg19\?"),
+        (
+            OPTIMISE.replace("search", "serch"),
+            r"methods.taso.by: no way is called 'serch'; did you mean search",
+        ),
+        (
+            OPTIMISE.replace("by: search", "alpha: 1"),
+            "'methods.taso.by' is missing; it is one of saturation, search",
+        ),
+        (
+            OPTIMISE.replace("by: search", "by: search, alfa: 1"),
+            r"unknown key 'methods.taso.alfa'; did you mean alpha",
+        ),
+        (OPTIMISE.replace("by: search", "by: search, k_multi: 1"), "unknown key 'methods.taso.k_multi'"),
+        (
+            OPTIMISE.replace("by: search", "by: search, alpha: 0.5"),
+            "methods.taso.alpha: 0.5 is not 1 or more",
+        ),
+        (
+            OPTIMISE.replace("by: search", "by: search, mode: taso"),
+            "methods.taso.mode: no search mode is called 'taso'",
+        ),
+        (
+            OPTIMISE.replace("by: search", "by: search, mode: taso-release"),
+            "methods.taso.rules: mode taso-release takes",
+        ),
+        (OPTIMISE.replace("by: saturation", "by: saturation, rules: defualt"), r"did you mean default\?"),
+        (OPTIMISE.replace("by: saturation", "by: saturation, extractor: exakt"), r"did you mean exact\?"),
+        (
+            OPTIMISE.replace("by: saturation", "by: saturation, e_nodes: 0"),
+            "methods.ours: the limit e_nodes is positive",
+        ),
+        (OPTIMISE.replace("{by: search}", "search"), "methods.taso: a text .* where a mapping is expected"),
+        (OPTIMISE.replace("taso:", "a/b:"), "methods: 'a/b' is no name"),
+        (OPTIMISE.replace("taso:", "ours:"), "line 5: 'ours' stands there twice"),
+    ],
+)
+def test_a_wrong_optimisation_says_why(read, text, message):
+    with pytest.raises(StudyError, match=message):
+        read(text)

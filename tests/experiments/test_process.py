@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -30,6 +31,10 @@ def die(x):
 
 def leave(x):
     os._exit(7)
+
+
+def allocate(x):
+    return len(bytearray(x))
 
 
 def hang(x):
@@ -133,3 +138,14 @@ def test_a_process_ends_when_its_parent_dies(tmp_path):
             return
         time.sleep(0.1)
     pytest.fail("the process is still there")
+
+
+def test_halting_ends_what_runs():
+    halt = threading.Event()
+    threading.Timer(1.0, halt.set).start()
+    assert list(run_jobs([Job("long", hang, None, 60.0)], halt=halt)) == []
+
+
+def test_a_process_has_the_memory_that_its_job_says():
+    ((_, found),) = run_jobs([Job("much", allocate, 8 << 30, 60.0, memory=2 << 30)])
+    assert (found.status, found.note) == ("failed", "out of memory")

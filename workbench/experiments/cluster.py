@@ -74,7 +74,7 @@ def _pool(client: Any) -> Pool:
         # What a job is called is no key: the same job done again is done, not remembered.
         futures = {client.submit(_do, sweep, job, key=f"{job.name}-{sweep}", pure=False): job for job in jobs}
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=client.loop):
                 job = futures[future]
                 error = future.exception()
                 if error is None:

@@ -49,15 +49,14 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     root = Path(path)
     files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
-    files = [file for file in files if not any(part.startswith(".part-") for part in file.parts)]
-    if not files:
-        raise FileNotFoundError(f"{root}: no run is stored there; `workbench run STUDY.yaml` makes some")
     rows = []
     for file in files:
         record = load_record(file.parent)
-        assert record is not None
-        if "row" in record and "config" in record:
+        # A folder that is being written has another's name until it is whole.
+        if record is not None and {"row", "config"} <= set(record) and ".part-" not in str(file):
             rows.append(row_of(record) | {"folder": file.parent.as_posix()})
+    if not rows:
+        raise FileNotFoundError(f"{root}: no run is stored there; `workbench run STUDY.yaml` makes some")
     return _ordered(frame_of(rows))
 
 

@@ -1,6 +1,18 @@
 """``workbench run``: a study once, again, in part, interrupted."""
 
+import pytest
+
 from tests.experiments.studies import write_study
+from workbench.experiments import reports
+
+
+@pytest.fixture(autouse=True)
+def reported(monkeypatch):
+    """Return what reports are asked for; none is rendered, which takes seconds each."""
+    asked = []
+    monkeypatch.setattr(reports, "render_run", asked.append)
+    monkeypatch.setattr(reports, "render_study", asked.append)
+    return asked
 
 
 def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
@@ -84,3 +96,43 @@ def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
     code, out, _ = run("run", study, "--results", results, "-q")
     assert code == 0
     assert "4 of 6 runs done now" in out
+
+
+def test_reports_are_rendered_of_what_was_done_now(run, reported, tmp_path):
+    study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
+    assert run("run", study, "--results", results, "--only", "graphs/cycle:*", "-q")[0] == 0
+    assert [path.name.partition("-tree")[0] for path in reported] == ["graphs-cycle", "tiny"]
+    reported.clear()
+    code, _, err = run("run", study, "--results", results)
+    assert code == 0
+    assert [path.name.partition("-tree")[0] for path in reported] == ["graphs-shared", "tiny"]
+    assert "[report 2/2] the study" in err
+    reported.clear()
+    assert run("run", study, "--results", results, "-q")[0] == 0
+    assert run("run", study, "--results", results, "-q", "--force", "--no-reports")[0] == 0
+    assert reported == []
+
+
+def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
+    def fail(folder):
+        raise reports.ReportError("the kernel died")
+
+    monkeypatch.setattr(reports, "render_run", fail)
+    study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
+    code, out, err = run("run", study, "--results", results, "-q")
+    assert code == 0
+    assert "2 of 2 runs done now" in out
+    assert err == "workbench: no report of graphs/cycle:tree and 1 more: the kernel died\n"
+    assert len(list(results.rglob("run.json"))) == 2
+
+
+def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tmp_path):
+    def interrupt(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reports, "render_run", interrupt)
+    study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
+    code, _, err = run("run", study, "--results", results, "-q")
+    assert code == 130
+    assert "all runs are kept, 3 reports are not made" in err
+    assert (results / "tiny" / "table.md").is_file()

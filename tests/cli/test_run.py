@@ -1,8 +1,12 @@
 """``workbench run``: a study once, again, in part, interrupted."""
 
+import subprocess
+import sys
+import time
+
 import pytest
 
-from tests.experiments.studies import write_study
+from tests.experiments.studies import write_optimisation, write_study
 from workbench.experiments import reports
 
 
@@ -136,3 +140,65 @@ def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tm
     assert code == 130
     assert "all runs are kept, 3 reports are not made" in err
     assert (results / "tiny" / "table.md").is_file()
+
+
+def test_a_study_of_optimisations_is_run_and_its_skipped_runs_are_said(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("ELSEWHERE", raising=False)
+    release = "  taso: {by: search, mode: taso-release, rules: '${ELSEWHERE}/graph_subst.pb'}\n"
+    study = write_optimisation(tmp_path, methods="  ours: {by: saturation}\n" + release)
+    code, out, err = run("run", study, "--results", tmp_path / "results")
+    assert code == 0, err
+    assert "skipped: taso: ${ELSEWHERE}/graph_subst.pb: ELSEWHERE is not set in the environment" in err
+    assert "[1/1] vgg19:ours: 10215.6 → " in err
+    assert "1 of 1 runs done now, 1 are skipped" in out
+    text = (tmp_path / "results" / "small" / "table.md").read_text()
+    assert "- taso: ${ELSEWHERE}/graph_subst.pb: ELSEWHERE is not set" in text
+    code, out, _ = run("run", study, "--results", tmp_path / "results", "-q")
+    assert code == 0
+    assert out.startswith("nothing to do: 1 runs are done, 1 are skipped for want of files")
+
+
+def test_the_command_that_is_kept_names_no_folder_of_this_machine(run, tmp_path):
+    from workbench.experiments.store import load_record
+
+    study = write_study(tmp_path, methods="tree")
+    assert run("run", study, "--results", tmp_path / "results", "--only", "*cycle*", "-j", 2, "-q")[0] == 0
+    (folder,) = (tmp_path / "results" / "tiny" / "runs").iterdir()
+    assert load_record(folder)["provenance"]["command"] == "workbench run tiny.yaml --only '*cycle*' -j 2"
+
+
+def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path):
+    study, results = write_optimisation(tmp_path, networks="vgg19, resnet50"), tmp_path / "results"
+    command = [sys.executable, "-m", "workbench.cli", "run", str(study), "--results", str(results)]
+    command.append("--no-reports")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    runs = results / "small" / "runs"
+    until = time.monotonic() + 120
+    while not list(runs.glob("*/run.json")) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    kept = {file: file.read_bytes() for file in runs.glob("[!.]*/run.json")}
+    assert 1 <= len(kept) < 4
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert f"{4 - len(kept)} of 4 runs done now" in found.stdout
+    assert len(list(runs.glob("[!.]*/run.json"))) == 4
+    assert all(file.read_bytes() == content for file, content in kept.items())
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.stdout.startswith("nothing to do: 4 runs are done")
+
+
+@pytest.mark.dask
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monkeypatch):
+    pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
+    monkeypatch.setattr("workbench.experiments.cluster.PATIENCE", 1.0)
+    study, results = write_study(tmp_path), tmp_path / "results"
+    code, _, err = run("run", study, "--results", results, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in err
+    assert list(results.rglob("run.json")) == []
+    # Where there is nothing to do none is asked.
+    assert run("run", study, "--results", results, "-q")[0] == 0
+    assert run("run", study, "--results", results, "--scheduler", "tcp://127.0.0.1:9")[0] == 0

@@ -27,7 +27,8 @@ def run(
     only: Annotated[
         str | None,
         typer.Option(
-            metavar="PATTERN", help="Runs that a pattern fits: INSTANCE:METHOD, an instance or a method."
+            metavar="PATTERN",
+            help="Runs that a pattern fits: NETWORK:METHOD, a network (or e-graph), a method.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and do none.")] = False,
@@ -86,6 +87,8 @@ def run(
         _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
     failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
     what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
+    skipped = sum(bool(r.absent) for r in plan.runs)
+    what += f", {skipped} are skipped for want of files" if skipped else ""
     typer.echo(f"{what}; {plan.folder / 'table.md'}")
     if failed:
         stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")

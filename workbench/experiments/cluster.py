@@ -26,14 +26,16 @@ class ClusterMissing(ConnectionError):
 
 
 @contextlib.contextmanager
-def cluster_pool(address: str, *, patience: float = PATIENCE) -> Iterator[Pool]:
+def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Pool]:
     """Connect to a Dask scheduler (``tcp://HOST:PORT``) and return the pool of its workers.
 
     What is given up is ended on the workers too. A worker that is lost has its job done again by
     another, as Dask does it. Files that jobs name must be there for the workers under the same path.
     Raise :class:`ClusterMissing` where ``distributed`` is not installed, no scheduler answers within
-    ``patience`` seconds, it has no worker, or a worker has no workbench of this version.
+    ``patience`` seconds (:data:`PATIENCE` unless given), it has no worker, or a worker has no workbench of
+    this version.
     """
+    patience = PATIENCE if patience is None else patience
     try:
         from distributed import Client
     except ImportError:

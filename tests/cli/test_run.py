@@ -7,6 +7,16 @@ import time
 import pytest
 
 from tests.experiments.studies import write_optimisation, write_study
+from workbench.experiments import reports
+
+
+@pytest.fixture(autouse=True)
+def reported(monkeypatch):
+    """Return what reports are asked for; none is rendered, which takes seconds each."""
+    asked = []
+    monkeypatch.setattr(reports, "render_run", asked.append)
+    monkeypatch.setattr(reports, "render_study", asked.append)
+    return asked
 
 
 def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
@@ -92,6 +102,46 @@ def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
     assert "4 of 6 runs done now" in out
 
 
+def test_reports_are_rendered_of_what_was_done_now(run, reported, tmp_path):
+    study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
+    assert run("run", study, "--results", results, "--only", "graphs/cycle:*", "-q")[0] == 0
+    assert [path.name.partition("-tree")[0] for path in reported] == ["graphs-cycle", "tiny"]
+    reported.clear()
+    code, _, err = run("run", study, "--results", results)
+    assert code == 0
+    assert [path.name.partition("-tree")[0] for path in reported] == ["graphs-shared", "tiny"]
+    assert "[report 2/2] the study" in err
+    reported.clear()
+    assert run("run", study, "--results", results, "-q")[0] == 0
+    assert run("run", study, "--results", results, "-q", "--force", "--no-reports")[0] == 0
+    assert reported == []
+
+
+def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
+    def fail(folder):
+        raise reports.ReportError("the kernel died")
+
+    monkeypatch.setattr(reports, "render_run", fail)
+    study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
+    code, out, err = run("run", study, "--results", results, "-q")
+    assert code == 0
+    assert "2 of 2 runs done now" in out
+    assert err == "workbench: no report of graphs/cycle:tree and 1 more: the kernel died\n"
+    assert len(list(results.rglob("run.json"))) == 2
+
+
+def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tmp_path):
+    def interrupt(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reports, "render_run", interrupt)
+    study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
+    code, _, err = run("run", study, "--results", results, "-q")
+    assert code == 130
+    assert "all runs are kept, 3 reports are not made" in err
+    assert (results / "tiny" / "table.md").is_file()
+
+
 def test_a_study_of_optimisations_is_run_and_its_skipped_runs_are_said(run, tmp_path, monkeypatch):
     monkeypatch.delenv("ELSEWHERE", raising=False)
     release = "  taso: {by: search, mode: taso-release, rules: '${ELSEWHERE}/graph_subst.pb'}\n"
@@ -120,6 +170,7 @@ def test_the_command_that_is_kept_names_no_folder_of_this_machine(run, tmp_path)
 def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path):
     study, results = write_optimisation(tmp_path, networks="vgg19, resnet50"), tmp_path / "results"
     command = [sys.executable, "-m", "workbench.cli", "run", str(study), "--results", str(results)]
+    command.append("--no-reports")
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs = results / "small" / "runs"
     until = time.monotonic() + 120

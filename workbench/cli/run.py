@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,10 @@ def run(
     ] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records go.")] = Path("results"),
     force: Annotated[bool, typer.Option("--force", help="Also do runs that have a record.")] = False,
+    reports: Annotated[
+        bool,
+        typer.Option(help="Render a notebook of every run done now and one of the study."),
+    ] = True,
     quiet: QuietOption = False,
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
@@ -59,6 +64,7 @@ def run(
     _check_folder(plan.folder)
     command = _command(file, only, jobs, scheduler, force)
     done = 0
+    kept: list[str] = []
 
     def tell(text: str) -> None:
         if not quiet:
@@ -70,12 +76,15 @@ def run(
             records = sweep(plan, chosen, pool=pool, force=force, command=command, tell=tell)
             for record in stack.enter_context(contextlib.closing(records)):
                 done += 1
+                kept.append(record["name"])
                 tell(_line(record))
     except KeyboardInterrupt:
         if done:
             write_tables(plan)
         stop(INTERRUPTED, f"interrupted: {done} runs are kept, {todo - done} are left; run it again to go on")
     write_tables(plan)
+    if reports and kept:
+        _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
     failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
     what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
     skipped = sum(bool(r.absent) for r in plan.runs)
@@ -83,6 +92,32 @@ def run(
     typer.echo(f"{what}; {plan.folder / 'table.md'}")
     if failed:
         stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
+
+
+def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
+    """Render the reports of runs and of their study; where one cannot be, say why and go on."""
+    from workbench.experiments.reports import ReportError, render_run, render_study
+
+    failures: dict[str, list[str]] = {}
+    wanted = [(run.name, partial(render_run, plan.place(run))) for run in runs]
+    wanted.append(("the study", partial(render_study, plan.folder)))
+    for number, (name, render) in enumerate(wanted, 1):
+        if not quiet:
+            print(f"[report {number}/{len(wanted)}] {name}", file=sys.stderr, flush=True)
+        try:
+            render()
+        except ReportError as error:
+            failures.setdefault(str(error), []).append(name)
+            if isinstance(error.__cause__, ImportError):
+                break
+        except KeyboardInterrupt:
+            stop(
+                INTERRUPTED,
+                f"interrupted: all runs are kept, {len(wanted) - number + 1} reports are not made",
+            )
+    for reason, names in failures.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        complain(f"no report of {names[0]}{more}: {reason}")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
 from workbench.experiments.plan import Plan, Record, Run, Task, Tell
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from workbench.trace import Trace
 
 #: The stop reasons that are limits.
-LIMITS = ("e-node limit", "iteration limit", "time limit", "memory limit")
+LIMITS: Final = ("e-node limit", "iteration limit", "time limit", "memory limit")
+
+#: The extraction methods that prove nothing however long they have.
+GREEDY: Final = ("tree", "dag", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ def _saturation_extras(done: Optimized) -> Record:
 def _saturation_figures(done: Optimized) -> Record:
     limits: list[str] = [done.stop_reason.value] if done.stop_reason.value in LIMITS else []
     solution = done.solution
-    if solution.method != "tree" and solution.status.value == "feasible":
+    if done.settings["extractor"] not in GREEDY and solution.status.value != "optimal":
         limits.append("extraction time limit")
     return {
         "status": solution.status.value,

@@ -140,7 +140,7 @@ def _against(frame: pd.DataFrame) -> list[str]:
                 continue
             worse = [_worse(a["optimized"], b[cost]) for cost in ("optimized", "claimed")]
             total, rival = float(a["seconds"].sum()), float(b["seconds"].sum())
-            ratio = f"{rival / total:.1f}×" if total > 0 else NOTHING
+            ratio = _ratio(rival, total)
             seven = _seven_ratio(a["seconds"], b["seconds"])
             rows.append(
                 [
@@ -176,8 +176,14 @@ def _seven_ratio(a: pd.Series[Any], b: pd.Series[Any]) -> str:
 
     if not set(PUBLISHED) <= set(a.index):
         return NOTHING
-    names = list(PUBLISHED)
-    return f"{b[names].sum():.2f} s / {a[names].sum():.2f} s = {b[names].sum() / a[names].sum():.1f}×"
+    rival, total = (float(seconds[list(PUBLISHED)].sum()) for seconds in (b, a))
+    return f"{seconds_text(rival)} / {seconds_text(total)} = {_ratio(rival, total)}"
+
+
+def _ratio(rival: float, total: float) -> str:
+    if not total > 0:
+        return NOTHING
+    return f"{rival / total:.1f}×" if rival >= total else f"{rival / total:.2g}×"
 
 
 def _e_graphs(ours: pd.DataFrame) -> list[str]:

@@ -85,6 +85,8 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "results":
+        return import_module("workbench.results")
     if name not in _HOMES:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -46,7 +46,7 @@ def running(*commands):
             process.send_signal(signal.SIGTERM)
         for process in reversed(processes):
             try:
-                process.wait(15)
+                process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -67,7 +67,7 @@ def test_a_report_shows_the_run(plan):
     run = plan.runs[0]
     report = RunReport.load(plan.place(run))
     assert "vgg19:ours" in report.heading._repr_markdown_()
-    assert float(report.row.loc["optimized"].item()) == report.record["row"]["optimized"]
+    assert float(report.row.loc["optimized"].item()) == pytest.approx(report.record["row"]["optimized"], 1e-5)
     assert report.settings.loc["method.k_multi"].item() == "1"
     assert {"original", "optimised"} == set(report.details.columns)
     assert report.details.loc["conv2d", "original"] == 16

@@ -1,6 +1,8 @@
 """Stored runs as a frame, as tables, and against others."""
 
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -119,3 +121,9 @@ def test_two_sets_of_runs_stand_side_by_side(folder, tmp_path):
     foreign = load(other).assign(cost_source="measured")
     with pytest.raises(ValueError, match="different sources do not compare: a table and measured"):
         compare(load(folder), foreign)
+
+
+def test_results_are_there_after_importing_the_package_alone():
+    code = "import sys, workbench; assert 'pandas' not in sys.modules; print(workbench.results.load.__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "load\n"

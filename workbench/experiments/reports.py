@@ -168,7 +168,12 @@ class StudyReport:
             from matplotlib.figure import Figure
 
             return Picture(plots.plot_k_multi_trends(runs, Figure(figsize=(10.0, 3.6), layout="constrained")))
-        return _drawn(lambda ax: plots.plot_speedup(runs, ax), lambda ax: plots.plot_optimiser_time(runs, ax))
+        bars = runs["network"].nunique() * runs["method"].nunique()
+        return _drawn(
+            lambda ax: plots.plot_speedup(runs, ax),
+            lambda ax: plots.plot_optimiser_time(runs, ax),
+            stacked=bars > 12,
+        )
 
 
 def render_run(folder: Path) -> Path:
@@ -220,13 +225,17 @@ def _render(template: str, folder: Path) -> Path:
     return folder / REPORT
 
 
-def _drawn(*draws: Callable[[Axes], object]) -> Picture:
-    """Return a picture of figures beside each other."""
+def _drawn(*draws: Callable[[Axes], object], stacked: bool = False) -> Picture:
+    """Return a picture of figures beside each other, or below each other where they need the width."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 * len(draws), 4.4), layout="constrained")
-    for number, draw in enumerate(draws, 1):
-        draw(figure.add_subplot(1, len(draws), number))
+    from workbench.plots import paper_style
+
+    rows, columns = (len(draws), 1) if stacked else (1, len(draws))
+    with paper_style():
+        figure = Figure(figsize=(11.0 if stacked else 6.4 * columns, 4.4 * rows), layout="constrained")
+        for number, draw in enumerate(draws, 1):
+            draw(figure.add_subplot(rows, columns, number))
     return Picture(figure)
 
 
@@ -242,4 +251,5 @@ def _column(data: Mapping[str, Any], name: str) -> pd.DataFrame:
     import pandas as pd
 
     known = {key: value for key, value in data.items() if value not in (None, "", [])}
-    return pd.DataFrame({"": [str(v) for v in known.values()]}, index=pd.Index(list(known), name=name))
+    texts = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in known.values()]
+    return pd.DataFrame({"": texts}, index=pd.Index(list(known), name=name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.markdown import lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
@@ -73,11 +73,17 @@ def _verdicts(frame: pd.DataFrame) -> str:
     names = ["proved", "tested", "refuted", "unknown", "rejected", "contradictions"]
     rows = []
     for row in frame.to_dict("records"):
-        counts = ["" if row[name] != row[name] or row[name] is None else str(row[name]) for name in names]
-        size = "" if str(row["e_nodes"]) == "<NA>" else str(row["e_nodes"])
+        counts = [_count(row[name]) for name in names]
+        size = _count(row["e_nodes"])
         number = f" (repeat {row['repeat'] + 1})" if row["repeat"] else ""
         rows.append([str(row["rules"]), str(row["method"]) + number, *counts, size, str(row["status"])])
     return lines(["rules", "way", *names, "most e-nodes", "ended by"], rows)
+
+
+def _count(value: Any) -> str:
+    import pandas as pd
+
+    return "" if pd.isna(value) else str(value)
 
 
 def _differing(records: Sequence[Record]) -> list[str]:

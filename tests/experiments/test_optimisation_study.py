@@ -197,7 +197,7 @@ def test_a_dearer_result_and_a_refused_one_are_said(done):
     assert " ✗ (+" in text
 
 
-@pytest.mark.parametrize("name", ["headline"])
+@pytest.mark.parametrize("name", ["headline", "k-multi"])
 def test_the_projects_table_is_what_its_records_make(monkeypatch, name):
     monkeypatch.delenv("WORKBENCH_SHARED", raising=False)
     file, folder = ROOT / "experiments" / f"{name}.yaml", ROOT / "results" / name

@@ -68,6 +68,8 @@ def test_graphs_are_written_timed_and_shown(run, tmp_path, model):
     ],
 )
 def test_bad_input_is_a_message_and_an_exit_code(run, tmp_path, monkeypatch, args, code, message):
+    if args[:2] == ("measure", "none.json"):
+        pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.json").write_text("{}")
     found, _, err = run("device", *args)

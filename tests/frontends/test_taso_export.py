@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import workbench
@@ -74,6 +74,7 @@ def with_epsilon(graph):
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 4, 8]))
+@example(13721, 1)  # two outputs that are one node once the format has dropped a dilation that says nothing
 def test_a_random_graph_comes_back_or_its_node_is_named(tmp_path_factory, seed, size):
     graph = random_graph(seed, size)
     refused, text = "", ""
@@ -90,7 +91,12 @@ def test_a_random_graph_comes_back_or_its_node_is_named(tmp_path_factory, seed, 
     copy = read_back(graph, folder)
     assert list(copy.input_types.values()) == list(graph.input_types.values())
     assert list(copy.output_types.values()) == list(graph.output_types.values())
-    assert read_back(copy, folder).structural_hash() == copy.structural_hash()
+    again = read_back(copy, folder)
+    assert list(again.output_types.values()) == list(copy.output_types.values())
+    if len(set(copy.output_ids)) < len(copy.outputs):
+        # One node that is several outputs has dropouts after it from now on.
+        copy, again = again, read_back(again, folder)
+    assert again.structural_hash() == copy.structural_hash()
     if not folded(graph, text):
         assert same_values(graph, copy)
 

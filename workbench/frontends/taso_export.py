@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -88,13 +89,19 @@ class _Export:
             self.place[i] = self.add("weight", [WEIGHT_DATA], self.shape(i))
         # What nothing reads is an output, in the order of the file.
         waiting = iter(self.order)
+        times = Counter(self.graph.output_ids)
         marked: set[int] = set()
         for _, output in self.graph.outputs:
             while output not in self.place:
                 self._write(next(waiting))
-            apart = self.weights[output] or nodes[output].op in ("input", "slice")
-            if apart or self.users[output] or output in marked:
-                self.add("dropout", [self.place[output]], self.shape(output))
+            source, apart = output, self.weights[output] or nodes[output].op in ("input", "slice")
+            if nodes[output].op == "identity" and not self.users[output]:
+                # A dropout itself: as often as it is an output, so that it is one node again when read.
+                source, apart = nodes[output].inputs[0], output in marked
+            elif times[output] > 1:
+                apart = True
+            if apart or self.users[output]:
+                self.add("dropout", [self.place[source]], self.shape(output))
             marked.add(output)
         return self.records
 

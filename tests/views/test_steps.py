@@ -42,7 +42,7 @@ def test_matches_are_shown_where_births_are_not_known():
 
 def test_an_extraction_shows_cost_and_bound():
     (chart,) = stepper_data(trace("extraction"))["charts"]
-    assert [s["name"] for s in chart["series"]] == ["best cost", "proven bound"]
+    assert [s["name"] for s in chart["series"]] == ["best cost", "bound"]
     assert "gap 66.67%" in stepper_data(trace("extraction"))["steps"][0]["label"]
 
 
@@ -57,3 +57,18 @@ def test_many_rules_are_counted():
 @pytest.mark.parametrize("kind", ["saturation", "extraction", "verification"])
 def test_an_empty_trace_has_data(kind):
     assert stepper_data(Trace({"kind": kind}))["steps"] == []
+
+
+def test_an_extraction_is_drawn_with_the_original_and_with_what_greed_found():
+    notes = ("original", "tree", "dag", "exact", "optimal")
+    steps = [
+        Step(k, 0.1, 9, 5, cost=c, bound=2.0, note=n)
+        for k, (c, n) in enumerate(zip((10, 9, 8, 7, 6), notes, strict=True))
+    ]
+    (chart,) = stepper_data(Trace({"kind": "extraction"}, steps))["charts"]
+    lines = {series["name"]: series["values"] for series in chart["series"]}
+    assert lines["original"] == [10] * 5
+    assert lines["greedy"] == [8] * 5
+    assert lines["best cost"] == [10, 9, 8, 7, 6]
+    (chart,) = stepper_data(Trace({"kind": "extraction"}, steps[3:]))["charts"]
+    assert [series["name"] for series in chart["series"]] == ["best cost", "bound"]

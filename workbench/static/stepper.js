@@ -93,6 +93,7 @@ class Chart {
       );
     }
     this.marks = [];
+    const apart = Math.min(120, (WIDTH - this.left - 40) / this.spec.series.length);
     this.spec.series.forEach((series, k) => {
       const points = series.values.map((v, i) => [i, v]).filter(([, v]) => v !== null);
       let path = "";
@@ -102,9 +103,9 @@ class Chart {
       });
       this.svg.append(
         element("svg:path", { d: path, class: `wb-line wb-colour-${k}`, "stroke-dasharray": DASHES[series.dash || "solid"] }),
-        element("svg:line", { x1: this.left + 8 + 120 * k, x2: this.left + 30 + 120 * k, y1: this.height - 6, y2: this.height - 6,
+        element("svg:line", { x1: this.left + 8 + apart * k, x2: this.left + 30 + apart * k, y1: this.height - 6, y2: this.height - 6,
           class: `wb-line wb-colour-${k}`, "stroke-dasharray": DASHES[series.dash || "solid"] }),
-        element("svg:text", { x: this.left + 35 + 120 * k, y: this.height - 3, class: "wb-tick" }, series.name),
+        element("svg:text", { x: this.left + 35 + apart * k, y: this.height - 3, class: "wb-tick" }, series.name),
       );
       const mark = element("svg:circle", { r: 4, class: `wb-mark wb-colour-${k}` });
       this.svg.append(mark);

@@ -12,6 +12,8 @@ from workbench.units import thousands
 MOST_RULES: Final = 16
 #: What a step of each kind of run is called.
 UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "iteration"}
+#: What its table counts. An extraction has no rules: reductions leave candidates out, solvers get formulas.
+COUNTED: Final = {"extraction": ("reduction", "candidates or formulas")}
 
 
 def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
@@ -29,8 +31,8 @@ def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
     return {
         "title": title or _title(trace, kind),
         "unit": unit,
-        "columns": ["rule", "matches", sizes(trace)[0], "ms"],
-        "steps": [_step(step, unit, len(steps), sizes(trace)) for step in steps],
+        "columns": [*COUNTED.get(kind, ("rule", "matches")), sizes(trace)[0], "ms"],
+        "steps": [_step(step, kind, len(steps), sizes(trace)) for step in steps],
         "charts": charts,
     }
 
@@ -43,12 +45,12 @@ def _title(trace: Trace, kind: str) -> str:
     )
 
 
-def _step(step: Step, unit: str, count: int, names: tuple[str, str]) -> dict[str, Any]:
+def _step(step: Step, kind: str, count: int, names: tuple[str, str]) -> dict[str, Any]:
     rules = sorted(
         (r for r in step.rules if r.matches or r.e_nodes), key=lambda r: (-r.e_nodes, -r.matches, r.rule)
     )
     parts = [
-        f"{unit} {step.index} of {count - 1}",
+        f"{UNITS.get(kind, 'step')} {step.index} of {count - 1}",
         f"{thousands(step.e_nodes)} {names[0]}",
         f"{thousands(step.e_classes)} {names[1]}",
     ]
@@ -56,7 +58,7 @@ def _step(step: Step, unit: str, count: int, names: tuple[str, str]) -> dict[str
         parts.append(f"cost {step.cost:.6g}")
     if step.bound is not None and step.cost:
         parts.append(f"bound {step.bound:.6g}, gap {max(0.0, (step.cost - step.bound) / step.cost):.2%}")
-    if rules:
+    if rules and kind not in COUNTED:
         parts.append(f"{thousands(sum(r.matches for r in rules))} matches")
     parts.append(f"{1000 * step.seconds:.3g} ms")
     if step.note:
@@ -110,13 +112,19 @@ def _cost(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
 
 
 def _closing(steps: Sequence[Step]) -> dict[str, Any]:
+    lines = [
+        {"name": "best cost", "values": [s.cost for s in steps]},
+        {"name": "bound", "values": [s.bound for s in steps], "dash": "dashed"},
+    ]
+    for name, notes in (("original", ("original",)), ("greedy", ("tree", "dag"))):
+        # A step's cost is the best so far: greedy's is the last one that a greedy method spoke at.
+        known = [s.cost for s in steps if s.note in notes]
+        if known:
+            lines.append({"name": name, "values": [known[-1]] * len(steps), "dash": "dotted"})
     return _lines(
         "Cost and proven bound",
         "step",
-        [
-            {"name": "best cost", "values": [s.cost for s in steps]},
-            {"name": "proven bound", "values": [s.bound for s in steps], "dash": "dashed"},
-        ],
+        lines,
         steps=True,
         zero=True,
     )

@@ -67,6 +67,11 @@ def test_the_picture_moves_to_another_class(result):
     assert clusters[0]["key"] == f"e-class {hidden}"
 
 
+def test_an_e_class_that_is_not_there_is_told(result):
+    with pytest.raises(ValueError, match="no e-class is numbered -1: they go from 0 to"):
+        result.egraph.view(focus=-1)
+
+
 def test_a_page_of_its_own_needs_nothing(result, tmp_path):
     result.compare().view().save_html(tmp_path / "view.html")
     text = (tmp_path / "view.html").read_text(encoding="utf-8")

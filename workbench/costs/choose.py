@@ -37,5 +37,5 @@ def cost_model(name: str | os.PathLike[str]) -> CostModel:
     if os.sep in text or text.endswith((".parquet", ".jsonl")):
         raise FileNotFoundError(f"no recorded cost table at {text}")
     near = difflib.get_close_matches(text, NAMES, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise UnknownCostModel(f"no cost model is called {text!r}{hint} There are: {', '.join(NAMES)}, or a path")

@@ -63,8 +63,10 @@ def egraph_view(
 
     ``costs`` and ``solution`` show what is extracted, and what the alternatives of an e-class cost;
     ``history``, the snapshots of a saturation, shows merges. At most ``most`` e-nodes are drawn, from
-    the e-class ``focus`` or the roots on.
+    the e-class ``focus`` or the roots on. Raise ValueError for an e-class that there is not.
     """
+    if focus is not None and not 0 <= focus < egraph.n_classes:
+        raise ValueError(f"no e-class is numbered {focus}: they go from 0 to {egraph.n_classes - 1}")
     known = Known.of(egraph, costs, None if solution is None else solution.choice, history)
     answer = None
     if costs is not None and solution is not None:

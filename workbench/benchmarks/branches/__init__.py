@@ -1,0 +1,78 @@
+"""Networks with branches that people merge by hand: in the form that is trained, and merged.
+
+Weights are real seeded random numbers, batch-norm statistics included, and the same in both forms; the
+merged form is computed by the published formulas and knows nothing of rewrite rules.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Final
+
+from workbench.benchmarks.branches.convolutional import (
+    acnet,
+    dbb,
+    inception,
+    mobileone,
+    repvgg,
+    squeeze_excite,
+)
+from workbench.benchmarks.branches.matrices import affine_chain, lora, low_rank, projections
+from workbench.graph import Graph
+
+__all__ = ["UnknownFamily", "branched", "families", "hand_merged"]
+
+_FAMILIES: Final[dict[str, Callable[..., Graph]]] = {
+    "repvgg": repvgg,
+    "acnet": acnet,
+    "dbb": dbb,
+    "mobileone": mobileone,
+    "lora": lora,
+    "low_rank": low_rank,
+    "projections": projections,
+    "inception": inception,
+    "squeeze_excite": squeeze_excite,
+    "affine_chain": affine_chain,
+}
+
+
+class UnknownFamily(LookupError):
+    """Say which families there are, and which is nearest to the one asked for."""
+
+
+def families() -> list[str]:
+    """Return the names of the families."""
+    return list(_FAMILIES)
+
+
+def branched(family: str, **parameters: Any) -> Graph:
+    """Return a network of a family in evaluation form, its branches apart.
+
+    ``blocks``, ``seed`` and what else the family's function takes make it larger, smaller or different.
+
+    >>> branched("repvgg", blocks=1, channels=4, size=6).operators()
+    {'add': 2, 'batchnorm': 3, 'conv2d': 2, 'relu': 1}
+    """
+    return _build(family, parameters, by_hand=False)
+
+
+def hand_merged(family: str, **parameters: Any) -> Graph:
+    """Return the same network as people merge it by hand.
+
+    Raise ValueError where it cannot be merged.
+
+    >>> hand_merged("repvgg", blocks=1, channels=4, size=6).operators()
+    {'conv2d': 1, 'relu': 1}
+    """
+    return _build(family, parameters, by_hand=True)
+
+
+def _build(family: str, parameters: dict[str, Any], *, by_hand: bool) -> Graph:
+    if family not in _FAMILIES:
+        near = difflib.get_close_matches(family, _FAMILIES, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownFamily(f"no family is called {family!r}{hint} There are: {', '.join(_FAMILIES)}")
+    if parameters.get("blocks", 1) < 1:
+        raise ValueError(f"a network has at least one block, not {parameters['blocks']}")
+    return _FAMILIES[family](**parameters, by_hand=by_hand)

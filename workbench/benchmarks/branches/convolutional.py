@@ -1,0 +1,318 @@
+"""Convolutional blocks that are trained with branches and merged by hand: one sum of branches each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from workbench.benchmarks.branches.parts import (
+    Conv,
+    Layer,
+    Mean,
+    Norm,
+    Pads,
+    Weights,
+    convolution,
+    fused,
+    merged,
+    separate,
+    summed,
+)
+from workbench.graph import Graph, GraphBuilder
+
+Branches = list[list[Layer]]
+
+
+def _same(kernel: tuple[int, int], dilation: int = 1) -> Pads:
+    top, left = (dilation * (k - 1) // 2 for k in kernel)
+    return (top, left, dilation * (kernel[0] - 1) - top, dilation * (kernel[1] - 1) - left)
+
+
+def _block(
+    b: GraphBuilder, x: int, branches: Branches, groups: int, order: str, by_hand: bool, relu: bool
+) -> int:
+    if by_hand:
+        channels = b.type(x).shape[1]
+        conv, _ = merged([fused(layers, channels, groups) for layers in branches], groups)
+        y = convolution(b, x, conv)
+    else:
+        y = summed(b, [separate(b, x, layers) for layers in branches], order)
+    return b.op("relu", y) if relu else y
+
+
+def _network(
+    name: str,
+    weights: Weights,
+    widths: Sequence[tuple[int, int, int]],
+    make: Callable[[int, int, int], list[tuple[Branches, int]]],
+    *,
+    batch: int,
+    size: int,
+    order: str,
+    by_hand: bool,
+    relu: bool,
+) -> Graph:
+    """Chain blocks: ``widths`` has (input channels, output channels, stride) of each."""
+    b = GraphBuilder(name, share=False)
+    x = b.input("x", (batch, widths[0][0], size, size))
+    for into, out, stride in widths:
+        for branches, groups in make(into, out, stride):
+            x = _block(b, x, branches, groups, order, by_hand, relu)
+    return b.graph({"y": x})
+
+
+def _widths(blocks: int, channels: int, stride: int) -> list[tuple[int, int, int]]:
+    """Return the widths of a stage: its first block has the stride, and then twice the channels."""
+    first = (channels, channels if stride == 1 else 2 * channels, stride)
+    return [first, *((first[1], first[1], 1) for _ in range(blocks - 1))]
+
+
+def repvgg(
+    *,
+    blocks: int = 4,
+    channels: int = 32,
+    size: int = 28,
+    kernel: int = 3,
+    stride: int = 1,
+    groups: int = 1,
+    dilation: int = 1,
+    bias: bool = False,
+    order: str = "left",
+    batch: int = 1,
+    relu: bool = True,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return RepVGG's stage: k x k, 1x1 and identity, each normalised, added, relu (arXiv 2101.03697).
+
+    The block of another stride or width has no identity.
+    """
+    weights = Weights(seed)
+
+    def make(into: int, out: int, stride: int) -> list[tuple[Branches, int]]:
+        found: Branches = []
+        for k in (kernel, 1):
+            w = weights.kernel(out, into // groups, (k, k))
+            c = weights.normal(out, size=0.1) if bias else None
+            conv = Conv(w, c, stride, _same((k, k), dilation), dilation, groups)
+            found.append([conv, weights.norm(out)])
+        if stride == 1 and into == out:
+            found.append([weights.norm(out)])
+        return [(found, groups)]
+
+    widths = _widths(blocks, channels, stride)
+    return _network(
+        "repvgg", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
+    )
+
+
+def acnet(
+    *,
+    blocks: int = 4,
+    channels: int = 32,
+    size: int = 28,
+    kernel: int = 3,
+    stride: int = 1,
+    groups: int = 1,
+    square: bool = True,
+    bias: bool = False,
+    order: str = "left",
+    batch: int = 1,
+    relu: bool = True,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return ACNet's blocks: k x k, 1 x k and k x 1, each normalised, added, relu (arXiv 1908.03930).
+
+    Without ``square`` only the two asymmetric kernels are there.
+    """
+    weights = Weights(seed)
+
+    def make(into: int, out: int, stride: int) -> list[tuple[Branches, int]]:
+        found: Branches = []
+        for shape in ((kernel, kernel), (1, kernel), (kernel, 1))[0 if square else 1 :]:
+            w = weights.kernel(out, into // groups, shape)
+            c = weights.normal(out, size=0.1) if bias else None
+            found.append([Conv(w, c, stride, _same(shape), 1, groups), weights.norm(out)])
+        return [(found, groups)]
+
+    widths = _widths(blocks, channels, stride)
+    return _network(
+        "acnet", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
+    )
+
+
+#: How a branch of the diverse branch block goes on after its 1x1 convolution and before its window.
+BORDERS = ("response", "plain", "biased")
+
+
+def dbb(
+    *,
+    blocks: int = 4,
+    channels: int = 32,
+    size: int = 28,
+    kernel: int = 3,
+    stride: int = 1,
+    border: str = "response",
+    order: str = "left",
+    batch: int = 1,
+    relu: bool = True,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return diverse branch blocks: k x k; 1x1; 1x1 then k x k; 1x1 then mean (arXiv 2103.13425).
+
+    Each is normalised at its end, the last two after their 1x1 as well; there the published block pads
+    with what the normalisation answers to zero. With ``border="response"`` this is said as the equal
+    padding of the 1x1 convolution itself, ``"plain"`` leaves that normalisation out, and ``"biased"``
+    pads with zeros after it: such a branch is no convolution (law E1w), and nobody can merge it by hand.
+    """
+    if border not in BORDERS:
+        raise ValueError(f"a border is {', '.join(BORDERS)}, not {border!r}")
+    weights = Weights(seed)
+    window = _same((kernel, kernel))
+
+    def make(into: int, out: int, stride: int) -> list[tuple[Branches, int]]:
+        inner = window if border == "response" else (0, 0, 0, 0)
+        outer = (0, 0, 0, 0) if border == "response" else window
+
+        def point() -> list[Layer]:
+            conv = Conv(weights.kernel(out, into, (1, 1)), None, 1, inner)
+            return [conv] if border == "plain" else [conv, weights.norm(out)]
+
+        square = Conv(weights.kernel(out, into, (kernel, kernel)), None, stride, window)
+        single = Conv(weights.kernel(out, into, (1, 1)), None, stride)
+        first, second = point(), point()
+        last = Conv(weights.kernel(out, out, (kernel, kernel)), None, stride, outer)
+        branches: Branches = [
+            [square, weights.norm(out)],
+            [single, weights.norm(out)],
+            [*first, last, weights.norm(out)],
+            [*second, Mean(kernel, stride, outer), weights.norm(out)],
+        ]
+        return [(branches, 1)]
+
+    widths = _widths(blocks, channels, stride)
+    return _network(
+        "dbb", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
+    )
+
+
+def mobileone(
+    *,
+    blocks: int = 4,
+    channels: int = 32,
+    size: int = 28,
+    kernel: int = 3,
+    stride: int = 1,
+    branches: int = 2,
+    order: str = "left",
+    batch: int = 1,
+    relu: bool = True,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return MobileOne's blocks: a depthwise and a pointwise part of several branches (arXiv 2206.04040).
+
+    The depthwise part has ``branches`` of k x k, one of 1x1 and the normalised input, the pointwise part
+    ``branches`` of 1x1 and the normalised input; parts of another stride or width have no input branch.
+    """
+    weights = Weights(seed)
+
+    def part(into: int, out: int, kernels: list[int], stride: int, groups: int) -> tuple[Branches, int]:
+        found: Branches = [
+            [
+                Conv(weights.kernel(out, into // groups, (k, k)), None, stride, _same((k, k)), 1, groups),
+                weights.norm(out),
+            ]
+            for k in kernels
+        ]
+        if stride == 1 and into == out:
+            found.append([weights.norm(out)])
+        return found, groups
+
+    def make(into: int, out: int, stride: int) -> list[tuple[Branches, int]]:
+        depthwise = part(into, into, [kernel] * branches + [1], stride, into)
+        return [depthwise, part(into, out, [1] * branches, 1, 1)]
+
+    widths = _widths(blocks, channels, stride)
+    return _network(
+        "mobileone", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
+    )
+
+
+def inception(
+    *,
+    blocks: int = 4,
+    channels: int = 64,
+    size: int = 28,
+    branches: int = 4,
+    bias: bool = True,
+    batch: int = 1,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return blocks of 1x1 convolutions side by side on one input, relu, concat; by hand they are one."""
+    weights = Weights(seed)
+    b = GraphBuilder("inception", share=False)
+    x = b.input("x", (batch, channels, size, size))
+    widths = [channels // branches] * (branches - 1)
+    widths.append(channels - sum(widths))
+    for _ in range(blocks):
+        convs = [
+            Conv(weights.kernel(w, channels, (1, 1)), weights.normal(w, size=0.1) if bias else None)
+            for w in widths
+        ]
+        if by_hand:
+            joined = [c.bias for c in convs if c.bias is not None]
+            whole = Conv(
+                np.concatenate([c.weight for c in convs]), np.concatenate(joined) if joined else None
+            )
+            x = b.op("relu", convolution(b, x, whole))
+        else:
+            parts = [b.op("relu", convolution(b, x, c)) for c in convs]
+            x = b.op("concat", *parts, axis=-3) if len(parts) > 1 else parts[0]
+    return b.graph({"y": x})
+
+
+def squeeze_excite(
+    *,
+    blocks: int = 4,
+    channels: int = 32,
+    size: int = 28,
+    reduction: int = 4,
+    batch: int = 1,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return blocks of convolution, normalisation and squeeze-excite: channels weighed by what they hold.
+
+    The weights of the channels are no constants, so that only the normalisations merge (arXiv 1709.01507).
+    """
+    weights = Weights(seed)
+    b = GraphBuilder("squeeze_excite", share=False)
+    x = b.input("x", (batch, channels, size, size))
+    for _ in range(blocks):
+        conv: list[Layer] = [Conv(weights.kernel(channels, channels, (3, 3)), None, 1, (1, 1, 1, 1))]
+        conv.append(weights.norm(channels))
+        y = _block(b, x, [conv], 1, "left", by_hand, False)
+        squeezed = b.op("reduce_mean", y, axes=(-2, -1))
+        few = max(1, channels // reduction)
+        down = Conv(weights.kernel(few, channels, (1, 1)), weights.normal(few, size=0.1))
+        up = Conv(weights.kernel(channels, few, (1, 1)), weights.normal(channels, size=0.1))
+        inner = b.op("relu", convolution(b, squeezed, down))
+        x = b.op("relu", b.op("mul", y, b.op("sigmoid", convolution(b, inner, up))))
+    return b.graph({"y": x})
+
+
+__all__ = [
+    "BORDERS",
+    "Norm",
+    "acnet",
+    "dbb",
+    "inception",
+    "mobileone",
+    "repvgg",
+    "squeeze_excite",
+]

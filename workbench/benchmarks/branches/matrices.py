@@ -1,0 +1,168 @@
+"""Networks of matrix products that are merged by hand: adapters, low-rank chains, shared operands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from workbench.benchmarks.branches.parts import Weights
+from workbench.graph import Graph, GraphBuilder
+
+
+def _constant(b: GraphBuilder, data: np.ndarray) -> int:
+    return b.weight(data=np.asarray(data, np.float32))
+
+
+def lora(
+    *,
+    blocks: int = 2,
+    hidden: int = 64,
+    sequence: int = 32,
+    heads: int = 4,
+    rank: int = 8,
+    factor: float = 2.0,
+    batch: int = 1,
+    bias: bool = True,
+    dropout: bool = True,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return transformer blocks with low-rank adapters on all six projections (arXiv 2106.09685).
+
+    Each projection is ``x·W + b + s·(x·A)·B``; ``dropout`` leaves the identities that exporters leave
+    where dropout was. By hand an adapter goes into its weight: ``W + s·A·B``.
+    """
+    weights = Weights(seed)
+    b = GraphBuilder("lora", share=False)
+    x = b.input("x", (batch, sequence, hidden))
+    depth = hidden // heads
+
+    def linear(value: int, into: int, out: int) -> int:
+        w, first, second = (
+            weights.matrix(into, out),
+            weights.matrix(into, rank),
+            weights.matrix(rank, out),
+        )
+        shift = weights.normal(out, size=0.1) if bias else None
+        if by_hand:
+            whole = w.astype(np.float64) + factor * (first.astype(np.float64) @ second.astype(np.float64))
+            y = b.op("matmul", value, _constant(b, whole))
+            return y if shift is None else b.op("add", y, _constant(b, shift))
+        y = b.op("matmul", value, _constant(b, w))
+        if shift is not None:
+            y = b.op("add", y, _constant(b, shift))
+        dropped = b.op("identity", value) if dropout else value
+        low = b.op("matmul", b.op("matmul", dropped, _constant(b, first)), _constant(b, second))
+        return b.op("add", y, b.op("mul", low, _constant(b, np.array(factor))))
+
+    def heads_of(value: int, perm: tuple[int, ...]) -> int:
+        split = b.op("reshape", value, shape=(batch, sequence, heads, depth))
+        return b.op("transpose", split, perm=perm)
+
+    def norm(value: int) -> int:
+        scale, shift = 1 + weights.normal(hidden, size=0.1), weights.normal(hidden, size=0.1)
+        return b.op("layernorm", value, _constant(b, scale), _constant(b, shift), axis=-1)
+
+    for _ in range(blocks):
+        q = heads_of(linear(x, hidden, hidden), (0, 2, 1, 3))
+        k = heads_of(linear(x, hidden, hidden), (0, 2, 3, 1))
+        v = heads_of(linear(x, hidden, hidden), (0, 2, 1, 3))
+        scores = b.op("mul", b.op("matmul", q, k), _constant(b, np.array(1 / math.sqrt(depth))))
+        mixed = b.op("transpose", b.op("matmul", b.op("softmax", scores, axis=-1), v), perm=(0, 2, 1, 3))
+        joined = b.op("reshape", mixed, shape=(batch, sequence, hidden))
+        x = norm(b.op("add", x, linear(joined, hidden, hidden)))
+        wide = b.op("gelu", linear(x, hidden, 4 * hidden))
+        x = norm(b.op("add", x, linear(wide, 4 * hidden, hidden)))
+    return b.graph({"y": x})
+
+
+def low_rank(
+    *,
+    blocks: int = 4,
+    hidden: int = 64,
+    rank: int = 48,
+    rows: int = 32,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return layers ``relu((x·A)·B)``; by hand they become ``relu(x·AB)`` where that is less arithmetic.
+
+    Merging pays where ``rank · (in + out) > in · out``, and loses where the rank is small.
+    """
+    weights = Weights(seed)
+    b = GraphBuilder("low_rank", share=False)
+    x = b.input("x", (rows, hidden))
+    for _ in range(blocks):
+        first, second = weights.matrix(hidden, rank), weights.matrix(rank, hidden)
+        if by_hand and 2 * rank > hidden:
+            x = b.op("matmul", x, _constant(b, first.astype(np.float64) @ second.astype(np.float64)))
+        else:
+            x = b.op("matmul", b.op("matmul", x, _constant(b, first)), _constant(b, second))
+        x = b.op("relu", x)
+    return b.graph({"y": x})
+
+
+def projections(
+    *,
+    blocks: int = 4,
+    hidden: int = 64,
+    rows: int = 32,
+    branches: int = 2,
+    wide: int = 128,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return gated layers: products of one operand side by side, as q, k, v or gate and up are.
+
+    Their results are multiplied, one of them through a sigmoid, and projected back. By hand the products
+    are one, and its parts are cut out.
+    """
+    weights = Weights(seed)
+    b = GraphBuilder("projections", share=False)
+    x = b.input("x", (rows, hidden))
+    for _ in range(blocks):
+        matrices = [weights.matrix(hidden, wide) for _ in range(branches)]
+        if by_hand:
+            whole = b.op("matmul", x, _constant(b, np.concatenate(matrices, axis=1)))
+            parts = b.split(whole, -1, [wide] * branches)
+        else:
+            parts = [b.op("matmul", x, _constant(b, m)) for m in matrices]
+        y = b.op("sigmoid", parts[0])
+        for part in parts[1:]:
+            y = b.op("mul", y, part)
+        x = b.op("matmul", y, _constant(b, weights.matrix(wide, hidden)))
+    return b.graph({"y": x})
+
+
+def affine_chain(
+    *,
+    blocks: int = 4,
+    hidden: int = 64,
+    rows: int = 32,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return chains of scales and shifts around layernorm and a projection.
+
+    ``layernorm · g + h`` is a layernorm, and a shift and a scale before a product go into it.
+    """
+    weights = Weights(seed)
+    b = GraphBuilder("affine_chain", share=False)
+    x = b.input("x", (rows, hidden))
+    for _ in range(blocks):
+        scale, shift = 1 + weights.normal(hidden, size=0.1), weights.normal(hidden, size=0.1)
+        more, after = 1 + weights.normal(hidden, size=0.1), weights.normal(hidden, size=0.1)
+        w, bias = weights.matrix(hidden, hidden), weights.normal(hidden, size=0.1)
+        last = 1 + weights.normal(hidden, size=0.1)
+        if by_hand:
+            x = b.op("layernorm", x, _constant(b, scale * more), _constant(b, shift * more + after))
+            x = b.op("matmul", x, _constant(b, w * last))
+            x = b.op("add", x, _constant(b, bias * last))
+        else:
+            x = b.op("layernorm", x, _constant(b, scale), _constant(b, shift))
+            x = b.op("add", b.op("mul", x, _constant(b, more)), _constant(b, after))
+            x = b.op("add", b.op("matmul", x, _constant(b, w)), _constant(b, bias))
+            x = b.op("mul", x, _constant(b, last))
+        x = b.op("gelu", x)
+    return b.graph({"y": x})

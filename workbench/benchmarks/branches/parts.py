@@ -1,0 +1,243 @@
+"""What networks with branches are built of, and how people merge a branch by hand.
+
+A branch is a chain of linear layers: convolutions, batch normalisations, average pools. :func:`separate`
+writes the chain as it is trained, :func:`fused` computes the one kernel and bias it is equal to by the
+published formulas, in float64. The two share nothing with the rewrite rules, so that they check them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from workbench.graph import GraphBuilder
+
+Pads = tuple[int, int, int, int]
+NOTHING: Pads = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Norm:
+    """Hold a batch normalisation in evaluation form: vectors [C], variances positive."""
+
+    scale: np.ndarray
+    shift: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    eps: float = 1e-5
+
+    def affine(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what it multiplies by and what it adds, in float64."""
+        factor = self.scale.astype(np.float64) / np.sqrt(self.variance.astype(np.float64) + self.eps)
+        return factor, self.shift - factor * self.mean
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conv:
+    """Hold a convolution's weight [O, I/groups, kh, kw], its bias [O] if it has one, and its window."""
+
+    weight: np.ndarray
+    bias: np.ndarray | None = None
+    stride: int = 1
+    pads: Pads = NOTHING
+    dilation: int = 1
+    groups: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Hold an average pool over square windows; what it pads counts as zeros."""
+
+    kernel: int
+    stride: int = 1
+    pads: Pads = NOTHING
+
+
+Layer = Conv | Norm | Mean
+
+
+@dataclass(slots=True)
+class Weights:
+    """Draw the weights of a network: the same for the same seed, whatever is built of them."""
+
+    seed: int = 0
+    random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+
+    def normal(self, *shape: int, size: float = 1.0) -> np.ndarray:
+        """Return normal numbers of a standard deviation ``size``."""
+        return (size * self.random.standard_normal(shape)).astype(np.float32)
+
+    def kernel(self, out: int, per_group: int, kernel: tuple[int, int]) -> np.ndarray:
+        """Return a kernel of variance 1 / fan-in."""
+        fan_in = per_group * kernel[0] * kernel[1]
+        return self.normal(out, per_group, *kernel, size=fan_in**-0.5)
+
+    def matrix(self, rows: int, columns: int, rank: int | None = None) -> np.ndarray:
+        """Return a matrix of variance 1 / fan-in."""
+        return self.normal(rows, columns, size=(rank or rows) ** -0.5)
+
+    def norm(self, channels: int) -> Norm:
+        """Return a batch normalisation as training leaves it: scales and variances within [0.5, 1.5]."""
+        scale, variance = self.random.uniform(0.5, 1.5, (2, channels)).astype(np.float32)
+        return Norm(
+            scale, self.normal(channels, size=0.1), self.normal(channels, size=0.1), variance
+        )  # fmt: skip
+
+
+# -- the form that is trained -------------------------------------------------------------------------
+def separate(b: GraphBuilder, x: int, layers: Sequence[Layer]) -> int:
+    """Write a branch layer by layer; a branch without layers is its input."""
+    for layer in layers:
+        if isinstance(layer, Norm):
+            vectors = (layer.scale, layer.shift, layer.mean, layer.variance)
+            x = b.op("batchnorm", x, *(b.weight(data=v) for v in vectors), eps=layer.eps)
+        elif isinstance(layer, Mean):
+            x = b.op("avgpool", x, kernel=layer.kernel, strides=layer.stride, pads=layer.pads, include_pad=1)
+        else:
+            x = convolution(b, x, layer)
+    return x
+
+
+def convolution(b: GraphBuilder, x: int, layer: Conv) -> int:
+    """Write a convolution."""
+    operands = [x, b.weight(data=layer.weight)]
+    if layer.bias is not None:
+        operands.append(b.weight(data=layer.bias.reshape(1, -1, 1, 1)))
+    return b.op(
+        "conv2d",
+        *operands,
+        strides=layer.stride,
+        pads=layer.pads,
+        dilations=layer.dilation,
+        groups=layer.groups,
+    )
+
+
+ORDERS = ("left", "right", "reversed", "pairs")
+
+
+def summed(b: GraphBuilder, values: Sequence[int], order: str = "left") -> int:
+    """Add values: from the left, from the right, last one first, or in pairs."""
+    if order not in ORDERS:
+        raise ValueError(f"an order of additions is {', '.join(ORDERS)}, not {order!r}")
+    terms = list(values)
+    if order == "right":
+        total = terms.pop()
+        while terms:
+            total = b.op("add", terms.pop(), total)
+        return total
+    if order == "reversed":
+        terms.reverse()
+    while len(terms) > 1:
+        pair = b.op("add", terms[0], terms[1])
+        terms = [*terms[2:], pair] if order == "pairs" else [pair, *terms[2:]]
+    return terms[0]
+
+
+# -- merged by hand -------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, eq=False)
+class Fused:
+    """Hold the one convolution that a branch is: float64, its taps ``u * dilation - before``."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+    stride: int
+    before: tuple[int, int]
+    dilation: int = 1
+
+
+def fused(layers: Sequence[Layer], channels: int, groups: int) -> Fused:
+    """Return a branch as one convolution in ``groups``; ``channels`` are those of its input.
+
+    Raise ValueError where the branch is none: a bias before a window that reads the padding around it.
+    """
+    weight = identity(channels, groups)
+    bias, stride, before, dilation = np.zeros(channels), 1, (0, 0), 1
+    for layer in layers:
+        if isinstance(layer, Norm):
+            factor, shift = layer.affine()
+            weight, bias = weight * factor[:, None, None, None], bias * factor + shift
+            continue
+        if any(layer.pads) and (bias != 0).any():
+            raise ValueError("what is padded with zeros after a bias is no convolution of the input")
+        taps = (
+            layer.weight.astype(np.float64) if isinstance(layer, Conv) else _mean(layer, len(weight), groups)
+        )
+        own = layer.groups if isinstance(layer, Conv) else groups
+        if isinstance(layer, Conv) and layer.dilation != 1 and taps.shape[2:] != (1, 1):
+            dilation = layer.dilation
+        bias = np.array([taps[o].sum((1, 2)) @ _part(bias, o, own, len(taps)) for o in range(len(taps))])
+        weight = _composed(weight, taps, own, groups)
+        before = (before[0] + stride * layer.pads[0], before[1] + stride * layer.pads[1])
+        stride *= layer.stride
+        if isinstance(layer, Conv) and layer.bias is not None:
+            bias = bias + layer.bias
+    return Fused(weight, bias, stride, before, dilation)
+
+
+def identity(channels: int, groups: int) -> np.ndarray:
+    """Return the 1x1 kernel of a convolution in groups that returns its input."""
+    weight = np.zeros((channels, channels // groups, 1, 1))
+    weight[np.arange(channels), np.arange(channels) % (channels // groups)] = 1.0
+    return weight
+
+
+def _mean(layer: Mean, channels: int, groups: int) -> np.ndarray:
+    taps = np.full((layer.kernel, layer.kernel), layer.kernel**-2.0)
+    return np.asarray(identity(channels, groups) * taps)
+
+
+def _part(vector: np.ndarray, out: int, groups: int, outs: int) -> np.ndarray:
+    per_group = len(vector) // groups
+    group = out // (outs // groups)
+    return vector[group * per_group : (group + 1) * per_group]
+
+
+def _composed(first: np.ndarray, second: np.ndarray, groups: int, whole: int) -> np.ndarray:
+    """Return the kernel of a convolution after another, one of which has a single tap."""
+    if first.shape[2:] != (1, 1) and second.shape[2:] != (1, 1):
+        raise ValueError("of two convolutions in a row one has a single tap")
+    if groups != whole:
+        raise ValueError(f"a convolution in {groups} groups does not fit a branch in {whole}")
+    parts = []
+    for a, b in zip(np.split(first, groups), np.split(second, groups), strict=True):
+        parts.append(np.einsum("omuv,mirs->oiurvs", b, a))
+    joined = np.concatenate(parts)
+    o, i, u, r, v, s = joined.shape
+    return joined.reshape(o, i, u * r, v * s)
+
+
+def merged(branches: Sequence[Fused], groups: int) -> tuple[Conv, tuple[int, int]]:
+    """Return the sum of branches as one convolution (bias included) and how far it reaches beyond its pads.
+
+    The pads at the end are those that keep an input's extent at stride 1.
+    """
+    dilation = max(f.dilation for f in branches)
+    if any(f.stride != branches[0].stride for f in branches):
+        raise ValueError("branches of several strides have no sum")
+    top, left = (max(f.before[i] for f in branches) for i in (0, 1))
+    size = [0, 0]
+    starts = []
+    for f in branches:
+        at = [(origin - own) // dilation for origin, own in zip((top, left), f.before, strict=True)]
+        starts.append(at)
+        size = [max(size[i], at[i] + f.weight.shape[2 + i]) for i in (0, 1)]
+    weight = np.zeros((*branches[0].weight.shape[:2], *size))
+    for f, (u, v) in zip(branches, starts, strict=True):
+        weight[:, :, u : u + f.weight.shape[2], v : v + f.weight.shape[3]] += f.weight
+    bias = np.sum([f.bias for f in branches], axis=0)
+    bottom, right = (dilation * (size[i] - 1) - (top, left)[i] for i in (0, 1))
+    conv = Conv(
+        weight.astype(np.float32),
+        bias.astype(np.float32),
+        branches[0].stride,
+        (top, left, bottom, right),
+        dilation,
+        groups,
+    )
+    return conv, (size[0], size[1])

@@ -32,8 +32,8 @@ def test_the_summary_has_a_row_a_stage_in_order(result):
     rows = summary_rows(result, written=["a.onnx"])
     names = [r.what for r in rows]
     assert names == [
-        "import", "engine", "saturation", "pricing", "extraction", "certificate", "written", "cost",
-        "operators", "rules", "verdicts",
+        "import", "engine", "saturation", "pricing", "extraction", "certificate", "rounding", "written",
+        "cost", "operators", "rules", "verdicts",
     ]  # fmt: skip
     figures = {r.what: r.figures for r in rows}
     assert f"{result.iterations} iterations: saturated" in figures["saturation"]

@@ -51,6 +51,7 @@ def summary_rows(
         rows.append(Row("measured", seconds.get("measuring"), str(result.measured)))
     if result.certificate is not None:
         rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
+        rows.append(Row("rounding", None, result.certificate.rounding_line()))
     rows += [Row("written", None, text) for text in written]
     rows.append(
         Row(
@@ -84,6 +85,7 @@ def search_rows(result: Searched, *, written: Iterable[str] = ()) -> list[Row]:
     ]
     if result.certificate is not None:
         rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
+        rows.append(Row("rounding", None, result.certificate.rounding_line()))
     rows += [Row("written", None, text) for text in written]
     counts = [f"{rule} × {result.history.count(rule)}" for rule in result.rules]
     rows += [

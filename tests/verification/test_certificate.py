@@ -120,3 +120,18 @@ def test_difference_is_relative_to_the_largest_entry():
     assert difference(np.zeros(3), np.zeros(3))[0] == 0
     assert difference(np.zeros(3), np.zeros(4))[0] == np.inf
     assert difference(np.array([1, 2]), np.array([1, 3]))[0] == np.inf
+
+
+def test_what_rewriting_costs_in_accuracy_stands_beside_what_the_dtype_costs():
+    certificate = certify(network(scale=0.7), folded(0.7))
+    # Both are float32 against float64: of its order, and neither an order worse than the other.
+    assert 1e-9 < certificate.own_rounding < 1e-5
+    assert 0.1 < certificate.rounding / certificate.own_rounding < 10
+    assert f"{certificate.rounding:.1e}" in certificate.rounding_line()
+    assert certificate.summary()["own_rounding"] == certificate.own_rounding
+
+
+def test_what_is_not_rounded_says_so():
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("relu", b.input("x", (4,), "float64"))})
+    assert certify(graph, graph).rounding_line() == "computed without rounding"

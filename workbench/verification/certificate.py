@@ -45,10 +45,12 @@ class Certificate(Face):
     """Hold the outcome of a comparison on random inputs.
 
     ``error`` is the largest difference in float64, relative to the largest entry of its output;
-    ``deployed_error`` the same with weights folded and rounded to the model's dtype, as they are
-    saved. A certificate is evidence on ``draws`` inputs from ``seed``, not a proof for all inputs; what
-    is known of the rewrites themselves says ``rules``: the verdict on every rule that fired in the run,
-    those that made the result first.
+    ``deployed_error`` the same with weights folded and rounded to the model's dtype, as they are saved.
+    ``rounding`` is how far the saved form, computed in the model's dtype, is from the original in float64
+    on the first input, ``own_rounding`` how far the original in that dtype is itself: what rewriting costs
+    in accuracy, beside what the dtype costs anyway. A certificate is evidence on ``draws`` inputs from
+    ``seed``, not a proof for all inputs; what is known of the rewrites themselves says ``rules``: the
+    verdict on every rule that fired in the run, those that made the result first.
     """
 
     passed: bool
@@ -65,6 +67,8 @@ class Certificate(Face):
     seconds: float = 0.0
     errors: Mapping[str, float] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
+    rounding: float = 0.0
+    own_rounding: float = 0.0
 
     def verdict(self) -> str:
         """Return the outcome in one line."""
@@ -75,6 +79,15 @@ class Certificate(Face):
             f"equal on {self.draws} random input{plural} ({self.arithmetic}): relative error "
             f"{self.error:.1e} (≤ {self.tolerance:.0e}), as saved {self.deployed_error:.1e} "
             f"(≤ {self.deployed_tolerance:.0e})"
+        )
+
+    def rounding_line(self) -> str:
+        """Return in one line how far off the result is in the model's dtype, and the original itself."""
+        if not self.rounding and not self.own_rounding:
+            return "computed without rounding"
+        return (
+            f"in the model's dtype {self.rounding:.1e} off the original in float64; "
+            f"the original itself is {self.own_rounding:.1e} off"
         )
 
     def rules_line(self) -> str:
@@ -100,6 +113,8 @@ class Certificate(Face):
             "tolerance": self.tolerance,
             "deployed_error": _plain(self.deployed_error),
             "deployed_tolerance": self.deployed_tolerance,
+            "rounding": _plain(self.rounding),
+            "own_rounding": _plain(self.own_rounding),
             "outputs": list(self.outputs),
             "reason": self.reason,
             "rules": dict(self.rules),
@@ -136,6 +151,8 @@ def certify(
     loose = max([DEPLOYED.get(k.dtype, 0.0) for k in _types(original)], default=EXACT) or EXACT
     strict = loose if mixed else EXACT
 
+    rounding = (0.0, 0.0)
+
     def result(
         done: int, worst: dict[str, float], deployed: float, why: str, at: Evidence | None
     ) -> Certificate:
@@ -153,6 +170,8 @@ def certify(
             evidence=at,
             seconds=time.perf_counter() - began,
             errors=worst,
+            rounding=rounding[0],
+            own_rounding=rounding[1],
         )
 
     why = _interface(original, optimised)
@@ -185,8 +204,21 @@ def certify(
                         name, draw, index, float(expected[name][index]), float(found[name][index]), form
                     )
                     return result(done + 1, worst, deployed, str(at), at)
+        if not done:
+            rounding = (_off(folded, inputs, expected, runner), _off(original, inputs, expected, runner))
         done += 1
     return result(done, worst, deployed, "", None)
+
+
+def _off(
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    exact: Mapping[str, np.ndarray],
+    opaque: OpaqueRunner | None,
+) -> float:
+    """Return how far a graph computed in its own dtypes is from exact outputs."""
+    found = evaluate(graph, inputs, opaque=opaque)
+    return max(difference(exact[name], value.astype(exact[name].dtype))[0] for name, value in found.items())
 
 
 def _types(graph: Graph) -> list[TensorType]:

@@ -128,6 +128,7 @@ class Optimized(Face):
             f"  rules: {', '.join(self.rules) or 'none'}",
             *([f"  measured: {self.measured}"] if self.measured is not None else []),
             f"  certificate: {certified}",
+            *([f"  {self.certificate.rounding_line()}"] if self.certificate is not None else []),
             *([f"  {self.certificate.rules_line()}"] if self.certificate is not None else []),
             "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
         ]
@@ -155,7 +156,7 @@ def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
 
             return replace(sound_rules(rules).rules, name=rules)
         return replace(rule_set(rules), name=rules)
-    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules))
+    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
 
 
 def cost_model_of(cost: str | os.PathLike[str] | CostModel) -> CostModel:
@@ -246,6 +247,7 @@ def optimize(
         target = checked_target(measure, measure_on)
     clock = Clock()
     chosen = rules_of(rules)
+    limits = replace(limits, weights=chosen.weights)
     set_name, chosen_rules = chosen.name, chosen.rules
     cost_model = cost_model_of(cost)
     tell("import")

@@ -104,6 +104,7 @@ class _Compiler:
     made: dict[Term, tuple[str, SymType]] = field(default_factory=dict)
     named: dict[int, str] = field(default_factory=dict)
     count: int = 0
+    running: bool = False
 
     # -- left-hand side -----------------------------------------------------------------------
     def match(self, term: Term, name: str | None = None) -> tuple[str, SymType]:
@@ -327,15 +328,37 @@ def _symmetric(rule: Rule) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def compile_rule(rule: Rule, number: int, encoding: Encoding) -> CompiledRule | None:
-    """Compile a rule; return None where its guard can never hold under this encoding."""
-    c = _Compiler(rule, number, encoding, SymbolicTyping(encoding))
+def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = False) -> CompiledRule | None:
+    """Compile a rule; return None where its guard can never hold under this encoding.
+
+    With ``running`` it rewrites only what depends on an input, unless it makes a term smaller: weight-only
+    terms cost nothing, so that a second form of one is only more to match.
+    """
+    c = _Compiler(rule, number, encoding, SymbolicTyping(encoding), running=running and not _shrinks(rule))
     try:
         if rule.each:
             return _compile_each(c)
         return _compile(c)
     except NeverApplies:
         return None
+
+
+def _uses(rule: Rule) -> list[str]:
+    """Return the facts that say where a rule is of use."""
+    facts = [f"(constant_ {name}_)" for name in rule.constants]
+    facts += [f"(runs_ {name}_)" for name in rule.running]
+    return facts + [f"(!= {a}_ {b}_)" for a, b in rule.distinct]
+
+
+def _shrinks(rule: Rule) -> bool:
+    """Say whether every target has fewer operators than its source."""
+    return not rule.each and all(
+        _applications(t) < _applications(s) for s, t in zip(rule.sources, rule.targets, strict=True)
+    )
+
+
+def _applications(term: Term) -> int:
+    return sum(isinstance(t, App) for t in subterms(term))
 
 
 def _compile(c: _Compiler) -> CompiledRule:
@@ -357,6 +380,9 @@ def _compile(c: _Compiler) -> CompiledRule:
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]
         c.head.append(f"(union {roots[i]} {name})")
     facts = list(c.query)
+    if c.running:
+        facts += [f"(runs_ {root})" for root in roots]
+    facts += _uses(rule)
     if len(roots) > 1:
         facts += [f"(!= {a} {b})" for i, a in enumerate(roots) for b in roots[i + 1 :]]
         if _symmetric(rule):
@@ -411,7 +437,9 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     tensors = ["ea_", *(f"{v}_" for v in [*shared, *starred])]
     flat = [str(i) for v in values for i in (v if isinstance(v, tuple) else (v,))]
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
-    facts = c.query + c.type_facts(c.typing.guards) + c.typing.guards
+    running = ["(runs_ ea_)"] if c.running else []
+    running += _uses(rule)
+    facts = c.query + running + c.type_facts(c.typing.guards) + c.typing.guards
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
     text = (

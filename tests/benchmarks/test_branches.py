@@ -91,6 +91,8 @@ def test_what_nobody_can_merge_is_told():
         hand_merged("dbb", border="biased", channels=4, size=5)
     with pytest.raises(UnknownFamily, match="repvgg"):
         branched("repvg")
+    with pytest.raises(TypeError, match="channels"):
+        branched("repvgg", width=3)
     with pytest.raises(ValueError, match="block"):
         branched("acnet", blocks=0)
     with pytest.raises(ValueError, match="order"):

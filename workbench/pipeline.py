@@ -128,7 +128,7 @@ def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
 
             return replace(sound_rules(rules).rules, name=rules)
         return replace(rule_set(rules), name=rules)
-    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules))
+    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
 
 
 def cost_model_of(cost: str | os.PathLike[str] | CostModel) -> CostModel:
@@ -257,6 +257,7 @@ def optimize(
         target = checked_target(measure, measure_on)
     clock = Clock()
     chosen = rules_of(rules)
+    limits = replace(limits, weights=chosen.weights)
     set_name, chosen_rules = chosen.name, chosen.rules
     cost_model = cost_model_of(cost)
     tell("import")

@@ -68,6 +68,7 @@ class Result(Face):
         checked = "not checked" if self.certificate is None else self.certificate.verdict()
         return [
             f"  certificate: {checked}",
+            *([f"  {self.certificate.rounding_line()}"] if self.certificate is not None else []),
             *([f"  {self.certificate.rules_line()}"] if self.certificate is not None else []),
             "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()),
         ]

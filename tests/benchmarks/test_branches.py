@@ -1,13 +1,14 @@
-"""Branches that people merge by hand: the families, as trained and as merged."""
+"""Branches that people merge by hand: the families, and what the default rules make of them."""
 
 from collections import Counter
 
 import numpy as np
 import pytest
 
+import workbench
 from workbench.benchmarks.branches import UnknownFamily, branched, families, hand_merged
 from workbench.frontends import import_onnx, to_onnx
-from workbench.graph import evaluate
+from workbench.graph import GraphBuilder, evaluate
 from workbench.verification import random_inputs
 
 SMALL = {
@@ -30,6 +31,15 @@ def differ(graph, other, draw=0):
     (expected,) = evaluate(graph, inputs, precise=True).values()
     (found,) = evaluate(other, inputs, precise=True).values()
     return float(np.abs(expected - found).max() / np.abs(expected).max())
+
+
+def merged(family, **parameters):
+    """Optimise a network as anyone would; it must be certified, and as small as the one merged by hand."""
+    parameters = SMALL[family] | parameters
+    result = workbench.optimize(branched(family, **parameters))
+    assert result.certificate.passed
+    assert result.graph is not result.original
+    return operators(result.graph), operators(hand_merged(family, **parameters))
 
 
 # -- the families -----------------------------------------------------------------------------------------
@@ -81,9 +91,179 @@ def test_what_nobody_can_merge_is_told():
         hand_merged("dbb", border="biased", channels=4, size=5)
     with pytest.raises(UnknownFamily, match="repvgg"):
         branched("repvg")
+    with pytest.raises(TypeError, match="channels"):
+        branched("repvgg", width=3)
     with pytest.raises(ValueError, match="block"):
         branched("acnet", blocks=0)
     with pytest.raises(ValueError, match="order"):
         branched("acnet", order="upwards")
     with pytest.raises(ValueError, match="border"):
         branched("dbb", border="none")
+
+
+# -- merged by the default rules, without a word ----------------------------------------------------------
+@pytest.mark.parametrize(
+    "family", ["repvgg", "acnet", "dbb", "mobileone", "lora", "low_rank", "affine_chain"]
+)
+def test_as_small_as_by_hand(family):
+    ours, by_hand = merged(family, blocks=2)
+    assert ours == by_hand
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters"),
+    [
+        ("repvgg", {"kernel": 5}),
+        ("repvgg", {"kernel": 2}),
+        ("repvgg", {"stride": 2}),
+        ("repvgg", {"stride": 2, "size": 8}),
+        ("repvgg", {"stride": 3}),
+        ("repvgg", {"groups": 2}),
+        ("repvgg", {"groups": 4, "bias": True}),
+        ("repvgg", {"dilation": 2}),
+        ("repvgg", {"order": "right"}),
+        ("repvgg", {"order": "reversed", "bias": True}),
+        ("acnet", {"kernel": 5, "order": "right"}),
+        ("acnet", {"stride": 2, "groups": 2}),
+        ("acnet", {"square": False}),
+        ("acnet", {"bias": True, "order": "reversed"}),
+        ("dbb", {"border": "plain"}),
+        ("dbb", {"stride": 2}),
+        ("dbb", {"kernel": 5, "order": "pairs"}),
+        ("mobileone", {"branches": 1}),
+        ("mobileone", {"branches": 3, "order": "pairs"}),
+        ("mobileone", {"stride": 2, "order": "right"}),
+        ("mobileone", {"kernel": 5}),
+        ("lora", {"bias": False}),
+        ("lora", {"dropout": False, "batch": 2}),
+        ("lora", {"factor": 1.0}),
+    ],
+)
+def test_unseen_variants_are_as_small_as_by_hand(family, parameters):
+    ours, by_hand = merged(family, blocks=1, **parameters)
+    assert ours == by_hand
+
+
+def test_a_low_rank_chain_that_is_cheaper_apart_stays_apart():
+    graph = branched("low_rank", blocks=2, hidden=1024, rank=8, rows=256)
+    result = workbench.optimize(graph)
+    assert operators(result.graph)["MatMul"] == 4
+    apart = workbench.optimize(branched("low_rank", blocks=2, hidden=64, rank=60, rows=64))
+    assert operators(apart.graph)["MatMul"] == 2
+
+
+def test_a_bias_before_a_padded_window_is_kept_apart():
+    # Law E1w: what is padded with zeros after a bias is no convolution of the input.
+    parameters = SMALL["dbb"] | {"blocks": 1}
+    result = workbench.optimize(branched("dbb", border="biased", **parameters))
+    assert result.certificate.passed
+    assert operators(result.graph)["Conv"] > 1
+
+
+def block(make, relu=True):
+    b = GraphBuilder("block", seed=3)
+    x = b.input("x", (1, 8, 7, 7))
+    y = make(b, x)
+    return b.graph({"y": b.op("relu", y) if relu else y})
+
+
+def conv(b, x, kernel, pads, out=8, groups=1, **attrs):
+    w = b.weight((out, b.type(x).shape[1] // groups, *kernel))
+    return b.op("conv2d", x, w, pads=pads, groups=groups, **attrs)
+
+
+def stranger_between(b, x):
+    z = b.op("sigmoid", x)
+    return b.op("add", b.op("add", conv(b, x, (3, 3), (1, 1, 1, 1)), z), conv(b, x, (1, 1), (0, 0, 0, 0)))
+
+
+def other_input(b, x):
+    z = b.op("sigmoid", x)
+    return b.op("add", conv(b, x, (3, 3), (1, 1, 1, 1)), conv(b, z, (1, 1), (0, 0, 0, 0)))
+
+
+def uneven(b, x):
+    return b.op("add", conv(b, x, (2, 2), (0, 0, 1, 1)), conv(b, x, (3, 3), (1, 1, 1, 1)))
+
+
+def residual(b, x):
+    return b.op("add", conv(b, x, (3, 3), (1, 1, 1, 1)), x)
+
+
+def averaged(b, x):
+    mean = b.op("avgpool", x, kernel=3, pads=(1, 1, 1, 1), include_pad=1)
+    return b.op("add", mean, conv(b, x, (3, 3), (1, 1, 1, 1), groups=2))
+
+
+def averaged_uncounted(b, x):
+    mean = b.op("avgpool", x, kernel=3, pads=(1, 1, 1, 1), include_pad=0)
+    return b.op("add", mean, conv(b, x, (3, 3), (1, 1, 1, 1)))
+
+
+def two_strides(b, x):
+    return b.op("add", conv(b, x, (7, 7), (0, 0, 0, 0)), conv(b, x, (1, 1), (0, 0, 0, 0), strides=7))
+
+
+def broadcast(b, x):
+    return b.op("add", conv(b, x, (7, 7), (0, 0, 0, 0)), conv(b, x, (1, 1), (0, 0, 0, 0)))
+
+
+def mixed_groups(b, x):
+    return b.op("add", conv(b, x, (3, 3), (1, 1, 1, 1), groups=8), conv(b, x, (1, 1), (0, 0, 0, 0)))
+
+
+def shared_weight(b, x):
+    w, z = b.weight((8, 8, 3, 3)), b.op("tanh", x)
+    return b.op("add", *(b.op("conv2d", v, w, pads=(1, 1, 1, 1)) for v in (x, z)))
+
+
+@pytest.mark.parametrize(
+    ("make", "convs"),
+    [
+        (stranger_between, 1),
+        (uneven, 1),
+        (residual, 1),
+        (averaged, 1),
+        (averaged_uncounted, 1),
+        (broadcast, 2),
+        (mixed_groups, 1),
+        (shared_weight, 1),
+        (other_input, None),
+        (two_strides, None),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_blocks_nobody_published(make, convs):
+    graph = block(make)
+    result = workbench.optimize(graph)
+    assert result.certificate.passed
+    assert differ(graph, result.graph, 1) < 1e-6
+    if convs is not None:
+        assert operators(result.graph)["Conv"] == convs
+    pools = "AveragePool" in operators(result.graph)
+    assert pools == (make is averaged_uncounted)
+
+
+def test_e_nodes_grow_with_the_blocks():
+    sizes = []
+    for blocks in (2, 4, 8):
+        graph = branched("mobileone", blocks=blocks, **SMALL["mobileone"])
+        sizes.append(workbench.optimize(graph, certify=False).e_nodes)
+    # About linear: each block adds the same.
+    assert sizes[2] - sizes[1] == pytest.approx(2 * (sizes[1] - sizes[0]), rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["repvgg", "acnet", "dbb", "mobileone"])
+def test_thirty_blocks(family):
+    ours, by_hand = merged(family, blocks=30)
+    assert ours == by_hand
+
+
+@pytest.mark.slow
+def test_thirty_blocks_with_adapters():
+    # Where it pays, the products of one operand are merged as well, which nobody does by hand.
+    ours, by_hand = merged("lora", blocks=30)
+    assert ours["MatMul"] <= by_hand["MatMul"]
+    assert ours["Add"] <= by_hand["Add"]
+    assert ours["Mul"] == by_hand["Mul"]

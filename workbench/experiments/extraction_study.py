@@ -190,10 +190,16 @@ def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     from workbench.saturation import Limits, Saturation
 
     graph = benchmark(origin["network"])
+    chosen = rule_set(origin["rules"])
     limits = Limits(
-        origin["e_nodes"], origin["seconds"], origin["iterations"], origin["k_multi"], settle=origin["settle"]
+        origin["e_nodes"],
+        origin["seconds"],
+        origin["iterations"],
+        origin["k_multi"],
+        settle=origin["settle"],
+        weights=chosen.weights,
     )
-    with Saturation(graph, tuple(rule_set(origin["rules"])), limits, keep=0) as saturation:
+    with Saturation(graph, chosen.rules, limits, keep=0) as saturation:
         stop = saturation.run()
         egraph = saturation.egraph()
     model = cost_model(origin["cost"])

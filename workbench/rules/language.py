@@ -10,13 +10,15 @@ r"""The text language of rules: one law a line.
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` stands for the attributes not named.
 An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)`` and ``rank(x)``; that of a dtype
 attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment, a line that ends in ``\\`` goes on.
+Among the conditions ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` say where the rule is of use: for
+a weight-only ``x``, for one that depends on an input, for two different tensors. The law holds for any.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -242,6 +244,37 @@ class _Parser:
         self.expect(")")
         return var
 
+    def restriction(self, conditions: list[Compare], uses: list[tuple[str, ...]]) -> None:
+        """Read a condition, or where the rule is of use."""
+        word = self.token.text
+        if word in ("constant", "running", "distinct") and self.tokens[self.at + 1].text == "(":
+            self.at += 2
+            names = [word, self.name("a tensor variable")]
+            if word == "distinct":
+                self.expect(",")
+                names.append(self.name("a tensor variable"))
+            self.expect(")")
+            uses.append(tuple(names))
+        else:
+            conditions.append(self.condition())
+
+    def used(self, rule: Rule, uses: Sequence[tuple[str, ...]]) -> Rule:
+        """Return a rule with what is said of where it is of use."""
+        bound = {v for s in rule.sources for v in tensor_variables(s)}
+        for name in (n for names in uses for n in names[1:]):
+            if name not in bound:
+                raise self.error(f"{name} is not bound on the left-hand side")
+            if any(
+                isinstance(t, Var) and t.starred and t.name == name for s in rule.sources for t in subterms(s)
+            ):
+                raise self.error(f"{name} differs from member to member: no condition names it")
+        return replace(
+            rule,
+            constants=tuple(n[1] for n in uses if n[0] == "constant"),
+            running=tuple(n[1] for n in uses if n[0] == "running"),
+            distinct=tuple((n[1], n[2]) for n in uses if n[0] == "distinct"),
+        )
+
     def condition(self) -> Compare:
         left = self.integer()
         relation = self.token.text
@@ -262,10 +295,11 @@ class _Parser:
             self.expect("=>")
         targets = self.side()
         conditions: list[Compare] = []
+        uses: list[tuple[str, ...]] = []
         if self.accept("where"):
-            conditions.append(self.condition())
+            self.restriction(conditions, uses)
             while self.accept(","):
-                conditions.append(self.condition())
+                self.restriction(conditions, uses)
         if self.token.kind != "end":
             raise self.error(f"expected the end of the rule, found {self.token.text!r}")
         if len(sources) != len(targets):
@@ -273,7 +307,8 @@ class _Parser:
         rules = [(name, sources, targets)]
         if both:
             rules.append((f"{name}-back", targets, sources))
-        return [self.checked(n, s, t, tuple(conditions), each) for n, s, t in rules]
+        found = [self.checked(n, s, t, tuple(conditions), each) for n, s, t in rules]
+        return [self.used(rule, uses) for rule in found]
 
     def side(self) -> tuple[Term, ...]:
         terms = [self.term()]
@@ -443,10 +478,12 @@ def format_rule(rule: Rule) -> str:
     """Return a rule as a line that :func:`parse_rule` reads back."""
     law = " ; ".join(map(format_term, rule.sources)) + " => "
     law += " ; ".join(map(format_term, rule.targets))
-    if rule.conditions:
-        law += " where " + ", ".join(
-            f"{format_expr(c.left)} {c.relation} {format_expr(c.right)}" for c in rule.conditions
-        )
+    restrictions = [f"{format_expr(c.left)} {c.relation} {format_expr(c.right)}" for c in rule.conditions]
+    restrictions += [f"constant({name})" for name in rule.constants]
+    restrictions += [f"running({name})" for name in rule.running]
+    restrictions += [f"distinct({a}, {b})" for a, b in rule.distinct]
+    if restrictions:
+        law += " where " + ", ".join(restrictions)
     each = "each " if rule.each else ""
     origin = f"  @ {', '.join(rule.provenance)}" if rule.provenance else ""
     return f"{rule.name}: {each}{law}{origin}"

@@ -109,6 +109,10 @@ class Rule(Face):
     source stands for any number k >= 2 of applications that agree on the unstarred variables and
     attributes; the target is ``slice[axis=a](merged)`` where a starred argument of the merged term
     stands for all members' operands, and member i is replaced by its own part along ``a``.
+
+    ``constants`` are tensor variables that stand for weights only, ``running`` those that stand for what
+    depends on an input, ``distinct`` pairs that stand for different tensors. That is no part of the law,
+    which holds for any: it says where it is of use.
     """
 
     name: str
@@ -119,6 +123,9 @@ class Rule(Face):
     each: bool = False
     file: str = ""
     line: int = 0
+    constants: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+    distinct: tuple[tuple[str, str], ...] = ()
 
     @property
     def multi(self) -> bool:

@@ -23,10 +23,26 @@ if TYPE_CHECKING:
 
 #: Named sets made of the library's files.
 SETS: Final[dict[str, tuple[str, ...]]] = {
-    "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge"),
+    "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "branches"),
     "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
     "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
-    "all": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "pairs", "ac", "grouping"),
+    "all": (
+        "elementwise",
+        "matmul",
+        "convolution",
+        "fusion",
+        "layout",
+        "merge",
+        "pairs",
+        "ac",
+        "grouping",
+        "branches",
+    ),
+}
+
+#: Rules of a set's files that it leaves out: others of its rules state the same law where it is of use.
+LEFT_OUT: Final[dict[str, tuple[str, ...]]] = {
+    "default": ("shift-shift", "conv-sums-both", "matmul-sums-both", "merge-groups"),
 }
 
 
@@ -39,12 +55,14 @@ class RuleSet(Face):
     """Hold rules in order, by distinct names.
 
     ``verdicts`` names what is known of them beyond the record of the library: they were judged when they
-    were read.
+    were read. ``weights`` says that they are to rewrite what depends on weights alone, too; without that
+    weight-only terms are left as they are made, for they are computed once.
     """
 
     name: str
     rules: tuple[Rule, ...]
     verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
+    weights: bool = True
 
     def __post_init__(self) -> None:
         names = [r.name for r in self.rules]
@@ -70,7 +88,9 @@ class RuleSet(Face):
         known = {r.name for r in self.rules}
         more = tuple(r for r in other if r.name not in known)
         name = f"{self.name}+{getattr(other, 'name', 'more')}"
-        return RuleSet(name, self.rules + more, {**getattr(other, "verdicts", {}), **self.verdicts})
+        return RuleSet(
+            name, self.rules + more, {**getattr(other, "verdicts", {}), **self.verdicts}, self.weights
+        )
 
     def verdict(self, rule: Rule) -> str:
         """Return the verdict on a rule of this set, ``unknown`` where there is none."""
@@ -216,7 +236,9 @@ def rule_set(name: str) -> RuleSet:
         return load_rules(name)
     if name in SETS:
         rules = [r for stem in SETS[name] for r in load_rules(library() / f"{stem}.rules")]
-        return RuleSet(name, tuple(r for r in rules if _trusted(r)))
+        left_out = LEFT_OUT.get(name, ())
+        kept = tuple(r for r in rules if r.name not in left_out and _trusted(r))
+        return RuleSet(name, kept, weights=name != "default")
     file = library() / f"{name}.rules"
     if file.is_file():
         return load_rules(file)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from workbench.ops import ACTIVATIONS, Attr, spec_of
 from workbench.ops.types import DTYPE_CODES
@@ -83,6 +83,15 @@ def identifier(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()) + "_"
 
 
+#: Names of the program's own: tables, and the classes of terms that a rule matches or makes.
+_TAKEN: Final = re.compile(r"[ntl]\d+|e[a-h]|ht?|ty|clock|runs|constant")
+
+
+def _named(variable: str) -> str:
+    """Return the name that a tensor variable has in the program's text."""
+    return f"v_{variable}_" if _TAKEN.fullmatch(variable) else f"{variable}_"
+
+
 def constructor(term: App) -> Constructor:
     """Return the constructor of a pattern's application."""
     return Constructor(term.op, len(term.args))
@@ -104,6 +113,7 @@ class _Compiler:
     made: dict[Term, tuple[str, SymType]] = field(default_factory=dict)
     named: dict[int, str] = field(default_factory=dict)
     count: int = 0
+    running: bool = False
 
     # -- left-hand side -----------------------------------------------------------------------
     def match(self, term: Term, name: str | None = None) -> tuple[str, SymType]:
@@ -125,7 +135,7 @@ class _Compiler:
         return name, kind
 
     def variable(self, var: Var) -> tuple[str, SymType]:
-        return f"{var.name}_", SymType(f"s_{var.name}_")
+        return _named(var.name), SymType(f"s_{_named(var.name)}")
 
     def infer(self, term: App, attrs: dict[str, Any], operands: list[SymType], name: str) -> SymType:
         spec = spec_of(term.op)
@@ -222,11 +232,11 @@ class _Compiler:
         if isinstance(expr, Vector):
             return tuple(self.integer(item) for item in expr.items)
         if isinstance(expr, DimOf):
-            return self.typing.dim(SymType(f"s_{expr.var}_"), expr.axis)
+            return self.typing.dim(SymType(f"s_{_named(expr.var)}"), expr.axis)
         if isinstance(expr, RankOf):
-            return self.typing.rank(SymType(f"s_{expr.var}_"))
+            return self.typing.rank(SymType(f"s_{_named(expr.var)}"))
         if isinstance(expr, DtypeOf):
-            return self.typing.get(SymType(f"s_{expr.var}_"), 0)
+            return self.typing.get(SymType(f"s_{_named(expr.var)}"), 0)
         assert isinstance(expr, Arith)
         left, right = self.integer(expr.left, attr), self.integer(expr.right, attr)
         if expr.operator == "compose":
@@ -327,15 +337,37 @@ def _symmetric(rule: Rule) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def compile_rule(rule: Rule, number: int, encoding: Encoding) -> CompiledRule | None:
-    """Compile a rule; return None where its guard can never hold under this encoding."""
-    c = _Compiler(rule, number, encoding, SymbolicTyping(encoding))
+def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = False) -> CompiledRule | None:
+    """Compile a rule; return None where its guard can never hold under this encoding.
+
+    With ``running`` it rewrites only what depends on an input, unless it makes a term smaller: weight-only
+    terms cost nothing, so that a second form of one is only more to match.
+    """
+    c = _Compiler(rule, number, encoding, SymbolicTyping(encoding), running=running and not _shrinks(rule))
     try:
         if rule.each:
             return _compile_each(c)
         return _compile(c)
     except NeverApplies:
         return None
+
+
+def _uses(rule: Rule) -> list[str]:
+    """Return the facts that say where a rule is of use."""
+    facts = [f"(constant_ {_named(name)})" for name in rule.constants]
+    facts += [f"(runs_ {_named(name)})" for name in rule.running]
+    return facts + [f"(!= {_named(a)} {_named(b)})" for a, b in rule.distinct]
+
+
+def _shrinks(rule: Rule) -> bool:
+    """Say whether every target has fewer operators than its source."""
+    return not rule.each and all(
+        _applications(t) < _applications(s) for s, t in zip(rule.sources, rule.targets, strict=True)
+    )
+
+
+def _applications(term: Term) -> int:
+    return sum(isinstance(t, App) for t in subterms(term))
 
 
 def _compile(c: _Compiler) -> CompiledRule:
@@ -357,6 +389,9 @@ def _compile(c: _Compiler) -> CompiledRule:
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]
         c.head.append(f"(union {roots[i]} {name})")
     facts = list(c.query)
+    if c.running:
+        facts += [f"(runs_ {root})" for root in roots]
+    facts += _uses(rule)
     if len(roots) > 1:
         facts += [f"(!= {a} {b})" for i, a in enumerate(roots) for b in roots[i + 1 :]]
         if _symmetric(rule):
@@ -372,7 +407,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         # One row per match: the roots and every variable of the patterns.
         shared, _ = _variables(rule)
         columns = " ".join(["T"] * (len(roots) + len(shared)))
-        row = " ".join([*roots, *(f"{v}_" for v in shared)])
+        row = " ".join([*roots, *map(_named, shared)])
         counting = (
             f"(relation count_{ruleset} ({columns}))\n(ruleset count_rs_{ruleset})\n"
             f"(rule ({' '.join(facts)}) ((count_{ruleset} {row})) :ruleset count_rs_{ruleset}"
@@ -408,10 +443,12 @@ def _compile_each(c: _Compiler) -> CompiledRule:
             if attr.name in given:
                 attrs.append(((row, attr.name), attr))
                 values.append(given[attr.name])
-    tensors = ["ea_", *(f"{v}_" for v in [*shared, *starred])]
+    tensors = ["ea_", *map(_named, [*shared, *starred])]
     flat = [str(i) for v in values for i in (v if isinstance(v, tuple) else (v,))]
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
-    facts = c.query + c.type_facts(c.typing.guards) + c.typing.guards
+    running = ["(runs_ ea_)"] if c.running else []
+    running += _uses(rule)
+    facts = c.query + running + c.type_facts(c.typing.guards) + c.typing.guards
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
     text = (

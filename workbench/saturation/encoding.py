@@ -69,6 +69,50 @@ class Constructor:
             f' :ruleset stamp_ :name "stamp {number}")'
         )
 
+    def dependence(self) -> list[str]:
+        """Return the rules that say whether a result depends on an input (``runs_``) or on weights alone."""
+        columns = [f"c{i}_" for i in range(len(self.columns()))]
+        operands = [f"x{i}_" for i in range(self.arity)]
+        if self.many:
+            return []
+        found = f"(= e_ ({self.name} {' '.join(columns + operands)}))"
+        if self.op in ("input", "opaque", "project"):
+            return [_rule(found, "(runs_ e_)", "depends_")]
+        constant = " ".join([found, *(f"(constant_ {x})" for x in operands)])
+        running = [_rule(f"{found} (runs_ {x})", "(runs_ e_)", "depends_") for x in operands]
+        return [_rule(constant, "(constant_ e_)", "depends_"), *running]
+
+    def duplicates(self) -> list[str]:
+        """Return the rules that take from matching what differs from an older e-node in weights alone.
+
+        Two e-nodes of one e-class that apply an operator to the same running operands and to other
+        weights compute the same at the same cost: whatever a rule makes of the one, it makes of the other.
+        """
+        if self.many or self.arity < 2 or self.op in ("concat", "opaque", "project"):
+            return []
+        columns = [f"c{i}_" for i in range(len(self.columns()))]
+        rules = []
+        for constant in [range(1, self.arity)] + ([range(1)] if self.arity == 2 else []):
+            for first in constant:
+                older = [f"x{i}_" for i in range(self.arity)]
+                newer = [f"y{i}_" if i in constant and i >= first else f"x{i}_" for i in range(self.arity)]
+                facts = [f"(= e_ ({self.name} {' '.join(columns + side)}))" for side in (older, newer)]
+                facts += [f"(constant_ {side[i]})" for i in constant for side in (older, newer)]
+                a, b = older[first], newer[first]
+                facts += [f"(!= {a} {b})", f"(= {a} (ordering-min {a} {b}))"]
+                rules.append(
+                    _rule(
+                        " ".join(dict.fromkeys(facts)),
+                        f"(subsume ({self.name} {' '.join(columns + newer)}))",
+                        "duplicates_",
+                    )
+                )
+        return rules
+
+
+def _rule(facts: str, actions: str, ruleset: str) -> str:
+    return f"(rule ({facts}) ({actions}) :ruleset {ruleset})"
+
 
 def column_sorts(attr: Attr) -> list[str]:
     """Return the sorts of the columns that hold an attribute."""
@@ -195,7 +239,8 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (function h_ (i64) T :merge old)
 (function ht_ (i64) TT :merge old)
 (relation clock_ (i64))
-(ruleset stamp_) (ruleset tick_)
+(ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_)
+(relation runs_ (T)) (relation constant_ (T))
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""
 
 

@@ -36,11 +36,12 @@ class UnsoundRule(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Hold what a run starts from."""
+    """Hold what a run starts from; without ``weights`` the weight-only part is not rewritten."""
 
     graph: Graph
     encoding: Encoding
     rules: tuple[CompiledRule, ...]
+    weights: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,13 @@ class Engine:
         for rule in self.rules:
             parts += [rule.text, rule.counting]
         parts.append(load_graph(self.program.graph, self.program.encoding))
+        self.dependent = not self.program.weights or any(
+            r.rule.constants or r.rule.running for r in self.rules
+        )
+        for constructor in self.constructors:
+            parts += self._bookkeeping(constructor)
         self.include("\n".join(parts))
+        self._settle_weights()
         for name, numbers in self._combinations().items():
             self._combine(name, numbers)
         self.e_nodes, self.e_classes = self.sizes()
@@ -182,6 +189,7 @@ class Engine:
             notes = []
             self._one_by_one(plan, tally, notes)
         self.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
+        self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
         self.history.append(plan)
         return Outcome(
@@ -199,6 +207,15 @@ class Engine:
             return None
         rows = self.egraph.freeze().functions["ty_"].rows
         return frozenset(row.inputs[0] for k, row in enumerate(rows) if k in among)
+
+    def _settle_weights(self) -> None:
+        """Find what is new and depends on weights alone, and leave one of the e-nodes that differ in them."""
+        if self.dependent:
+            self.run("(run-schedule (saturate depends_)) (run duplicates_ 1)")
+
+    def _bookkeeping(self, constructor: Constructor) -> list[str]:
+        rules = constructor.dependence() if self.dependent else []
+        return rules if self.program.weights else rules + constructor.duplicates()
 
     def _marks(self) -> tuple[Any, ...]:
         """Return what is known beside the e-graph and must be undone with it, declarations included."""
@@ -353,5 +370,6 @@ class Engine:
     def declare(self, constructor: Constructor) -> None:
         """Declare a constructor that a merge of many members needs."""
         if constructor not in self.constructors:
-            self.run(constructor.declaration() + "\n" + constructor.stamp(len(self.constructors)))
+            stamp = constructor.stamp(len(self.constructors))
+            self.run("\n".join([constructor.declaration(), stamp, *self._bookkeeping(constructor)]))
             self.constructors.append(constructor)

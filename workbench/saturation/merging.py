@@ -48,37 +48,49 @@ class _Names:
         self.types: dict[Value, tuple[int, ...]] = {}
         for row in self.functions["ty_"].rows:
             self.types[row.inputs[0]] = self.decode.vector(row.output)
-        self._makers: dict[Value, list[tuple[Constructor, Any]]] | None = None
+        self._makers: dict[Value, tuple[Constructor, Any]] | None = None
 
     def type(self, value: Value) -> TensorType:
         """Return the type of an e-class."""
         return self.engine.program.encoding.type_of(self.types[value])
 
     def of(self, value: Value) -> int | None:
-        """Return the handle of an e-class, naming it through one of its e-nodes if need be."""
+        """Return the handle of an e-class, naming it through a finite term of its if need be."""
         if value in self.handle:
             return self.handle[value]
         if self._makers is None:
-            self._makers = {}
-            for constructor in self.engine.constructors:
-                # One declared after the freeze, for a group merged before this one, has no rows in it.
-                if constructor.many or constructor.op == "project" or constructor.name not in self.functions:
-                    continue
-                for row in self.functions[constructor.name].rows:
-                    self._makers.setdefault(row.output, []).append((constructor, row))
-        for constructor, row in self._makers.get(value, ()):
-            width = len(constructor.columns())
-            operands = [self.handle.get(v) for v in row.inputs[width:]]
-            if None in operands:
-                continue
-            columns = [
-                self._literal(sort, v)
-                for sort, v in zip(constructor.columns(), row.inputs[:width], strict=True)
-            ]
-            text = " ".join(columns + [f"(h_ {n})" for n in operands])
-            self.handle[value] = add_handle(self.engine, f"({constructor.name} {text})")
-            return self.handle[value]
-        return None
+            self._makers = self._finite()
+        if value not in self._makers:
+            return None
+        constructor, row = self._makers[value]
+        width = len(constructor.columns())
+        operands = [self.of(v) for v in row.inputs[width:]]
+        columns = [
+            self._literal(sort, v) for sort, v in zip(constructor.columns(), row.inputs[:width], strict=True)
+        ]
+        text = " ".join(columns + [f"(h_ {n})" for n in operands])
+        self.handle[value] = add_handle(self.engine, f"({constructor.name} {text})")
+        return self.handle[value]
+
+    def _finite(self) -> dict[Value, tuple[Constructor, Any]]:
+        """Return for every e-class without a handle an e-node that has one once its operands have theirs."""
+        rows = [
+            (constructor, row, row.inputs[len(constructor.columns()) :])
+            for constructor in self.engine.constructors
+            # One declared after the freeze, for a group merged before this one, has no rows in it.
+            if not constructor.many and constructor.op != "project" and constructor.name in self.functions
+            for row in self.functions[constructor.name].rows
+        ]
+        makers: dict[Value, tuple[Constructor, Any]] = {}
+        grown = True
+        while grown:
+            grown = False
+            for constructor, row, operands in rows:
+                known = row.output in self.handle or row.output in makers
+                if not known and all(v in self.handle or v in makers for v in operands):
+                    makers[row.output] = (constructor, row)
+                    grown = True
+        return makers
 
     def _literal(self, sort: str, value: Value) -> str:
         decoded: Any = self.decode.by_sort[sort](value)

@@ -27,7 +27,10 @@ class Limits:
     ``k_multi`` is the number of iterations in which multi-pattern rules run (Tensat's k_multi); they
     run in the first ones, or with ``settle`` after the other rules have had that many iterations or
     have stopped changing anything. A rule that finds more than ``match_limit`` matches in an iteration
-    rests for the next ones, longer each time.
+    rests for the next ones, longer each time. With ``weights=False`` terms of weights alone are rewritten
+    only where that makes them smaller, and of the e-nodes of an e-class that differ in weights alone one is
+    matched: weights are computed once, whatever form they have. ``None`` leaves it to the
+    rule set where there is one, and is ``True``.
     """
 
     e_nodes: int = 50_000
@@ -37,6 +40,7 @@ class Limits:
     memory: int = 8 << 30
     settle: int = 0
     match_limit: int = 20_000
+    weights: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("e_nodes", "seconds", "iterations", "memory", "match_limit"):
@@ -82,10 +86,11 @@ class Saturation(Stepwise):
         self.limits = limits or Limits()
         self.profile = profile
         began = time.perf_counter()
+        weights = self.limits.weights is not False
         encoding = encoding_for(graph)
-        compiled = [compile_rule(rule, i + 1, encoding) for i, rule in enumerate(rules)]
+        compiled = [compile_rule(rule, i + 1, encoding, not weights) for i, rule in enumerate(rules)]
         self.rules = tuple(rules)
-        program = Program(graph, encoding, tuple(c for c in compiled if c is not None))
+        program = Program(graph, encoding, tuple(c for c in compiled if c is not None), weights)
         # An engine that another saturation has done with is used again: starting one takes longest.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, Final
 
 from workbench.benchmarks.branches.convolutional import (
@@ -52,7 +53,7 @@ def branched(family: str, **parameters: Any) -> Graph:
     ``blocks``, ``seed`` and what else the family's function takes make it larger, smaller or different.
 
     >>> branched("repvgg", blocks=1, channels=4, size=6).operators()
-    {'add': 2, 'batchnorm': 3, 'conv2d': 2, 'relu': 1}
+    {'conv2d': 2, 'batchnorm': 3, 'add': 2, 'relu': 1}
     """
     return _build(family, parameters, by_hand=False)
 
@@ -75,4 +76,8 @@ def _build(family: str, parameters: dict[str, Any], *, by_hand: bool) -> Graph:
         raise UnknownFamily(f"no family is called {family!r}{hint} There are: {', '.join(_FAMILIES)}")
     if parameters.get("blocks", 1) < 1:
         raise ValueError(f"a network has at least one block, not {parameters['blocks']}")
+    takes = [name for name in signature(_FAMILIES[family]).parameters if name != "by_hand"]
+    for name in parameters:
+        if name not in takes:
+            raise TypeError(f"{family} has no parameter {name!r}; it takes {', '.join(takes)}")
     return _FAMILIES[family](**parameters, by_hand=by_hand)

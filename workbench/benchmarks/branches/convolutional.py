@@ -10,7 +10,6 @@ from workbench.benchmarks.branches.parts import (
     Conv,
     Layer,
     Mean,
-    Norm,
     Pads,
     Weights,
     convolution,
@@ -34,8 +33,7 @@ def _block(
 ) -> int:
     if by_hand:
         channels = b.type(x).shape[1]
-        conv, _ = merged([fused(layers, channels, groups) for layers in branches], groups)
-        y = convolution(b, x, conv)
+        y = convolution(b, x, merged([fused(layers, channels, groups) for layers in branches], groups))
     else:
         y = summed(b, [separate(b, x, layers) for layers in branches], order)
     return b.op("relu", y) if relu else y
@@ -304,15 +302,3 @@ def squeeze_excite(
         inner = b.op("relu", convolution(b, squeezed, down))
         x = b.op("relu", b.op("mul", y, b.op("sigmoid", convolution(b, inner, up))))
     return b.graph({"y": x})
-
-
-__all__ = [
-    "BORDERS",
-    "Norm",
-    "acnet",
-    "dbb",
-    "inception",
-    "mobileone",
-    "repvgg",
-    "squeeze_excite",
-]

@@ -84,9 +84,8 @@ class Weights:
     def norm(self, channels: int) -> Norm:
         """Return a batch normalisation as training leaves it: scales and variances within [0.5, 1.5]."""
         scale, variance = self.random.uniform(0.5, 1.5, (2, channels)).astype(np.float32)
-        return Norm(
-            scale, self.normal(channels, size=0.1), self.normal(channels, size=0.1), variance
-        )  # fmt: skip
+        shift, mean = self.normal(channels, size=0.1), self.normal(channels, size=0.1)
+        return Norm(scale, shift, mean, variance)
 
 
 # -- the form that is trained -------------------------------------------------------------------------
@@ -212,8 +211,8 @@ def _composed(first: np.ndarray, second: np.ndarray, groups: int, whole: int) ->
     return joined.reshape(o, i, u * r, v * s)
 
 
-def merged(branches: Sequence[Fused], groups: int) -> tuple[Conv, tuple[int, int]]:
-    """Return the sum of branches as one convolution (bias included) and how far it reaches beyond its pads.
+def merged(branches: Sequence[Fused], groups: int) -> Conv:
+    """Return the sum of branches as one convolution, bias included.
 
     The pads at the end are those that keep an input's extent at stride 1.
     """
@@ -232,7 +231,7 @@ def merged(branches: Sequence[Fused], groups: int) -> tuple[Conv, tuple[int, int
         weight[:, :, u : u + f.weight.shape[2], v : v + f.weight.shape[3]] += f.weight
     bias = np.sum([f.bias for f in branches], axis=0)
     bottom, right = (dilation * (size[i] - 1) - (top, left)[i] for i in (0, 1))
-    conv = Conv(
+    return Conv(
         weight.astype(np.float32),
         bias.astype(np.float32),
         branches[0].stride,
@@ -240,4 +239,3 @@ def merged(branches: Sequence[Fused], groups: int) -> tuple[Conv, tuple[int, int
         dilation,
         groups,
     )
-    return conv, (size[0], size[1])

@@ -1,0 +1,89 @@
+"""Weights are computed once: how rules may leave them alone, and be told where they are of use."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from workbench.extraction.rebuild import rebuild
+from workbench.graph import GraphBuilder, evaluate
+from workbench.rules import parse_rules
+from workbench.saturation import Limits, Saturation
+from workbench.trace import StopReason
+
+
+def grown(graph, text, **limits):
+    with Saturation(graph, parse_rules(text), Limits(**limits)) as run:
+        assert run.run() is StopReason.SATURATED
+        return run.egraph()
+
+
+def product():
+    """Return x · (a + b): a sum of weights under an operator that runs, and one that runs itself."""
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    y = b.op("matmul", x, b.op("add", b.weight((4, 4)), b.weight((4, 4))))
+    return b.graph({"y": b.op("add", y, x)})
+
+
+def test_weights_are_rewritten_unless_told_otherwise():
+    commutes = "swap: add(x, y) => add(y, x)"
+    assert Counter(grown(product(), commutes).ops)["add"] == 4
+    assert Counter(grown(product(), commutes, weights=False).ops)["add"] == 3
+
+
+def test_what_makes_weights_smaller_is_used_on_them_too():
+    b = GraphBuilder()
+    w = b.op("neg", b.op("neg", b.weight((4, 4))))
+    graph = b.graph({"y": b.op("matmul", b.input("x", (4, 4)), w)})
+    egraph = grown(graph, "twice: neg(neg(x)) => x", weights=False)
+    (matmul,) = [i for i, op in enumerate(egraph.ops) if op == "matmul"]
+    classes = {int(c) for op, c in zip(egraph.ops, egraph.eclass, strict=True) if op == "weight"}
+    assert int(egraph.operands(matmul)[1]) in classes
+
+
+def test_of_what_differs_in_weights_alone_one_is_matched():
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    graph = b.graph({"y": b.op("relu", b.op("matmul", x, b.weight((4, 4))))})
+    # Each step would make a further weight of the last one.
+    text = "more: matmul(x, w) => matmul(x, neg(neg(w)))"
+    with Saturation(graph, parse_rules(text), Limits(iterations=6)) as run:
+        assert run.run() is StopReason.ITERATION_LIMIT
+    egraph = grown(graph, text, iterations=6, weights=False)
+    assert Counter(egraph.ops)["matmul"] == 2
+
+
+def test_where_a_rule_is_of_use():
+    graph = product()
+    everywhere = "swap: add(x, y) => add(y, x)"
+    assert Counter(grown(graph, everywhere + " where constant(x)").ops)["add"] == 3
+    assert Counter(grown(graph, everywhere + " where running(x)").ops)["add"] == 3
+    assert Counter(grown(graph, everywhere + " where running(x), distinct(x, y)").ops)["add"] == 3
+    assert Counter(grown(graph, everywhere + " where constant(x), running(y)").ops)["add"] == 2
+    b = GraphBuilder()
+    x = b.input("x", (4,))
+    doubled = b.graph({"y": b.op("add", x, x)})
+    both = "less: add(x, y) => sub(x, neg(y))"
+    assert "sub" in grown(doubled, both).ops
+    assert "sub" not in grown(doubled, both + " where distinct(x, y)").ops
+
+
+@pytest.mark.parametrize("names", [("h", "ty"), ("runs", "constant"), ("t1", "n1"), ("ea", "clock")])
+def test_variables_may_be_called_as_the_program_calls_its_own(names):
+    a, b = names
+    egraph = grown(product(), f"swap: add({a}, {b}) => add({b}, {a}) where dim({a}, -1) = 4")
+    assert Counter(egraph.ops)["add"] == 4
+
+
+def test_results_stay_equal():
+    graph = product()
+    rules = "apart: matmul(x, add(w, v)) => add(matmul(x, w), matmul(x, v))\nswap: add(x, y) => add(y, x)"
+    egraph = grown(graph, rules, weights=False)
+    inputs = {"x": np.arange(16.0).reshape(4, 4).astype(np.float32)}
+    expected = evaluate(graph, inputs, precise=True)["y"]
+    choice = np.full(egraph.n_classes, -1)
+    for i in range(len(egraph) - 1, -1, -1):  # the oldest e-node of each e-class
+        choice[egraph.eclass[i]] = i
+    found = evaluate(rebuild(graph, egraph, choice), inputs, precise=True)["y"]
+    np.testing.assert_allclose(found, expected)

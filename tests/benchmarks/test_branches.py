@@ -79,6 +79,7 @@ def test_families_are_seeded():
         ("dbb", {"kernel": 5}),
         ("mobileone", {"branches": 3, "stride": 2, "order": "pairs"}),
         ("lora", {"bias": False, "dropout": False, "batch": 2}),
+        ("lora", {"together": True, "batch": 2}),
     ],
 )
 def test_variants_merged_by_hand_are_equal(family, parameters):
@@ -103,10 +104,19 @@ def test_what_nobody_can_merge_is_told():
 
 # -- merged by the default rules, without a word ----------------------------------------------------------
 @pytest.mark.parametrize(
-    "family", ["repvgg", "acnet", "dbb", "mobileone", "lora", "low_rank", "affine_chain"]
+    ("family", "parameters"),
+    [
+        ("repvgg", {}),
+        ("acnet", {}),
+        ("dbb", {}),
+        ("mobileone", {}),
+        ("lora", {"together": True}),
+        ("low_rank", {}),
+        ("affine_chain", {}),
+    ],
 )
-def test_as_small_as_by_hand(family):
-    ours, by_hand = merged(family, blocks=2)
+def test_as_small_as_by_hand(family, parameters):
+    ours, by_hand = merged(family, blocks=2, **parameters)
     assert ours == by_hand
 
 
@@ -134,9 +144,9 @@ def test_as_small_as_by_hand(family):
         ("mobileone", {"branches": 3, "order": "pairs"}),
         ("mobileone", {"stride": 2, "order": "right"}),
         ("mobileone", {"kernel": 5}),
-        ("lora", {"bias": False}),
-        ("lora", {"dropout": False, "batch": 2}),
-        ("lora", {"factor": 1.0}),
+        ("lora", {"together": True, "bias": False}),
+        ("lora", {"together": True, "dropout": False, "batch": 2}),
+        ("lora", {"together": True, "factor": 1.0}),
     ],
 )
 def test_unseen_variants_are_as_small_as_by_hand(family, parameters):

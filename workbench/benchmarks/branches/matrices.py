@@ -25,30 +25,46 @@ def lora(
     batch: int = 1,
     bias: bool = True,
     dropout: bool = True,
+    together: bool = False,
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
     """Return transformer blocks with low-rank adapters on all six projections (arXiv 2106.09685).
 
     Each projection is ``x·W + b + s·(x·A)·B``; ``dropout`` leaves the identities that exporters leave
-    where dropout was. By hand an adapter goes into its weight: ``W + s·A·B``.
+    where dropout was. By hand an adapter goes into its weight: ``W + s·A·B``; ``together`` joins what
+    q, k and v are then, products of one operand, by hand as well.
     """
     weights = Weights(seed)
     b = GraphBuilder("lora", share=False)
     x = b.input("x", (batch, sequence, hidden))
     depth = hidden // heads
 
+    def drawn(into: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        w, first = weights.matrix(into, out), weights.matrix(into, rank)
+        second = weights.matrix(rank, out)
+        return w, first, second, weights.normal(out, size=0.1) if bias else None
+
+    def product(value: int, whole: np.ndarray, shift: np.ndarray | None) -> int:
+        y = b.op("matmul", value, _constant(b, whole))
+        return y if shift is None else b.op("add", y, _constant(b, shift))
+
+    def adapted(w: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return w.astype(np.float64) + factor * (first.astype(np.float64) @ second.astype(np.float64))
+
+    def linears(value: int, count: int) -> list[int]:
+        if not (by_hand and together):
+            return [linear(value, hidden, hidden) for _ in range(count)]
+        each = [drawn(hidden, hidden) for _ in range(count)]
+        shifts = [shift for *_, shift in each if shift is not None]
+        whole = np.concatenate([adapted(w, first, second) for w, first, second, _ in each], axis=1)
+        y = product(value, whole, np.concatenate(shifts) if shifts else None)
+        return b.split(y, -1, [hidden] * count)
+
     def linear(value: int, into: int, out: int) -> int:
-        w, first, second = (
-            weights.matrix(into, out),
-            weights.matrix(into, rank),
-            weights.matrix(rank, out),
-        )
-        shift = weights.normal(out, size=0.1) if bias else None
+        w, first, second, shift = drawn(into, out)
         if by_hand:
-            whole = w.astype(np.float64) + factor * (first.astype(np.float64) @ second.astype(np.float64))
-            y = b.op("matmul", value, _constant(b, whole))
-            return y if shift is None else b.op("add", y, _constant(b, shift))
+            return product(value, adapted(w, first, second), shift)
         y = b.op("matmul", value, _constant(b, w))
         if shift is not None:
             y = b.op("add", y, _constant(b, shift))
@@ -65,9 +81,9 @@ def lora(
         return b.op("layernorm", value, _constant(b, scale), _constant(b, shift), axis=-1)
 
     for _ in range(blocks):
-        q = heads_of(linear(x, hidden, hidden), (0, 2, 1, 3))
-        k = heads_of(linear(x, hidden, hidden), (0, 2, 3, 1))
-        v = heads_of(linear(x, hidden, hidden), (0, 2, 1, 3))
+        of_x = linears(x, 3)
+        q, v = (heads_of(y, (0, 2, 1, 3)) for y in (of_x[0], of_x[2]))
+        k = heads_of(of_x[1], (0, 2, 3, 1))
         scores = b.op("mul", b.op("matmul", q, k), _constant(b, np.array(1 / math.sqrt(depth))))
         mixed = b.op("transpose", b.op("matmul", b.op("softmax", scores, axis=-1), v), perm=(0, 2, 1, 3))
         joined = b.op("reshape", mixed, shape=(batch, sequence, hidden))

@@ -62,8 +62,8 @@ def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
         for j in node.inputs
         if folded[j]
     ]
-    lines = [title, str(node.type), *weights[:3]]
-    if len(weights) > 3:
+    lines = [title, str(node.type), *(weights if len(weights) < 5 else weights[:3])]
+    if len(weights) > 4:
         lines.append(f"{len(weights) - 3} weights more")
     return tuple(map(cut, lines))
 

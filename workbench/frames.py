@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import struct
+import sys
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,6 +50,14 @@ def limit_memory(limit: int | None) -> None:
 
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         resource.setrlimit(resource.RLIMIT_AS, (hard if limit is None else limit, hard))
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs one of our modules as a process.
+
+    The working folder stays off its path: a file there that is called ``random.py`` is the user's.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:

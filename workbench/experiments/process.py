@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from workbench.frames import environment, limit_memory, receive, send
+from workbench.frames import command, environment, limit_memory, receive, send
 
 #: Seconds that a process has to end its own processes before it is killed.
 PATIENCE: Final = 3.0
@@ -69,7 +69,7 @@ class _Child:
     def start(cls, job: Job) -> _Child:
         said = tempfile.TemporaryFile()  # noqa: SIM115  (closed in end)
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.experiments.process"],
+            command("workbench.experiments.process"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,

@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import IO, Any, Final
 
 from workbench.extraction.loops import unfounded
 from workbench.extraction.solving import Job, Solved, met, selection_cost
-from workbench.frames import environment, frame, receive, send
+from workbench.frames import command, environment, frame, receive, send
 
 #: Bytes that each solver's process may use.
 MEMORY: Final = 6 << 30
@@ -42,7 +41,7 @@ class Runner:
     def start(cls, name: str, memory: int) -> Runner:
         """Start a solver's process."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.extraction.worker", name, str(memory)],
+            command("workbench.extraction.worker", name, str(memory)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import select
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from typing import Any
 
 from workbench.extraction.egraph import EGraph
-from workbench.frames import environment, receive, send
+from workbench.frames import command, environment, receive, send
 from workbench.saturation.engine import EngineError, Outcome, Plan, Program
 
 
@@ -48,7 +47,7 @@ class RemoteEngine:
             return
         began = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.saturation.worker", str(self.memory)],
+            command("workbench.saturation.worker", str(self.memory)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,10 @@ _SCATTER: Final = 0.2
 #: Whether a thread's processor time is known finely enough to time operators with.
 _OWN_TIME: Final = time.get_clock_info("thread_time").resolution <= 1e-7
 
+#: Runs take copies of weights of at least so many bytes in turn, more than processors keep at hand, but at
+#: most so many: in a network, other operators' weights have been there since the last run.
+_LARGE, _CACHES, _COPIES = 1 << 18, 1 << 26, 32
+
 _SCALAR: Final = TensorType("float32", (1,))
 
 
@@ -47,7 +52,8 @@ class MeasuredCost:
     """Price operators by running each alone in ONNX Runtime on this machine.
 
     Each instance is a one-operator model, its constant operands stored weights, its other operands and
-    its result bound to the runtime's own memory. Two warm-up runs, then runs for ``milliseconds`` (3 to
+    its result bound to the runtime's own memory; runs take copies of large weights in turn, so that they
+    are found where a network finds them. Two warm-up runs, then runs for ``milliseconds`` (3 to
     100 of them); the median counts, less that of a model without operators (see also
     :func:`~workbench.costs.keys.same_kernel`). Figures are kept on disk by machine, runtime version and
     thread count, and measured by one process at a time.
@@ -162,7 +168,7 @@ class MeasuredCost:
                     if time.perf_counter() - started > budget:
                         break
                     try:
-                        taken = self._timed(self._runner(*self._model(instance)))
+                        taken = self._timed(self._in_turn(instance))
                     except Exception as error:  # whatever the runtime or the exporter cannot do is estimated
                         self.failures[key] = str(error) or type(error).__name__
                         continue
@@ -230,6 +236,12 @@ class MeasuredCost:
         graph = builder.graph([(f"y{k}", value) for k, value in enumerate(results)])
         return to_onnx(graph), inputs
 
+    def _in_turn(self, instance: OpInstance) -> Callable[[], Any]:
+        """Return a function that runs an instance once, every time with the next copy of its weights."""
+        model, inputs = self._model(instance)
+        turns = cycle([self._runner(model, inputs) for _ in range(_copies(instance))])
+        return lambda: next(turns)()
+
     def _runner(self, model: ModelProto, inputs: dict[str, TensorType]) -> Callable[[], Any]:
         """Return a function that runs the model once.
 
@@ -250,6 +262,13 @@ class MeasuredCost:
             loaded.run_with_iobinding(binding)
 
         return run
+
+
+def _copies(instance: OpInstance) -> int:
+    """Return of how many copies of an instance's weights runs take one in turn."""
+    pairs = zip(instance.inputs, instance.constant, strict=True)
+    weights = sum(k.nbytes for k, constant in pairs if constant and isinstance(k, TensorType))
+    return 1 if weights < _LARGE else max(1, min(_COPIES, int(_CACHES // weights)))
 
 
 def _empty_model() -> ModelProto:

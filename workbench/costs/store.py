@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 #: Counted up whenever the way of measuring changes, so that older figures are not mixed in.
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 
 #: SQLite's words for a file that is no database of ours (ERROR: other columns; CORRUPT; NOTADB). Every
 #: other failure (locked, read-only, disk full) says nothing against the file, which then stays.

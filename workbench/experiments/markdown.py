@@ -23,11 +23,11 @@ def machines(records: Sequence[Record]) -> list[str]:
     )
     versions = distinct(", ".join(f"{k} {v}" for k, v in p["versions"].items()) for p in found)
     commits = distinct(p["commit"] or "no git" for p in found)
+    changed = " (+ with changes not committed)" if any(c.endswith("+") for c in commits) else ""
     loads = [p["load"] for p in found if p["load"] is not None]
     said = [
         f"Machine: {'; '.join(places) or 'none yet'}.",
-        f"Versions: {'; '.join(versions) or 'none yet'}. Commits: {', '.join(commits) or 'none yet'} "
-        "(+ with changes not committed).",
+        f"Versions: {'; '.join(versions) or 'none yet'}. Commits: {', '.join(commits) or 'none yet'}{changed}.",
     ]
     if loads:
         said.append(

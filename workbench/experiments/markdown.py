@@ -27,7 +27,8 @@ def machines(records: Sequence[Record]) -> list[str]:
     loads = [p["load"] for p in found if p["load"] is not None]
     said = [
         f"Machine: {'; '.join(places) or 'none yet'}.",
-        f"Versions: {'; '.join(versions) or 'none yet'}. Commits: {', '.join(commits) or 'none yet'}{changed}.",
+        f"Versions: {'; '.join(versions) or 'none yet'}. "
+        f"Commits: {', '.join(commits) or 'none yet'}{changed}.",
     ]
     if loads:
         said.append(

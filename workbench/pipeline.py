@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
+from workbench.costs import CostModel
+from workbench.exploration import explore
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
 from workbench.graph import Graph
 from workbench.result import Result
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
+from workbench.stages import (
+    Clock,
+    Progress,
+    certified,
+    cost_model_of,
+    graph_of,
+    record_of,
+    rules_of,
+    verdicts,
+    versions,
+)
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
     from workbench.comparison import Comparison
     from workbench.devices.fastest import Ranking
     from workbench.devices.targets import Target
+    from workbench.saturation import Limits
     from workbench.verification import Certificate
 
 #: Up to this size the trace also gets the best cost after every step.
 HISTORY_E_NODES = 20_000
-
-#: Times that what was extracted is merged once more, and extracted again.
-ROUNDS = 3
-
-#: Called as ``progress(stage, detail)``: the stage's name, and a trace step or a short text.
-Progress = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,86 +112,6 @@ class Optimized(Result):
         return "\n".join(lines)
 
 
-def graph_of(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
-    """Return a model as a graph, with the coverage of its import where it was no graph."""
-    if isinstance(model, Graph):
-        return model, None
-    from workbench.frontends import import_model
-
-    imported = import_model(model, dims=dims)
-    return imported.graph, imported.coverage
-
-
-def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
-    """Return rules as a set: by name, from a file (of other systems' rules the sound ones), or given."""
-    if isinstance(rules, str):
-        from workbench.rules import rule_set
-
-        if not rules.endswith(".rules") and Path(rules).is_file():
-            # Another system's rules are used as far as they are sound with us.
-            from workbench.verification.sound import sound_rules
-
-            return replace(sound_rules(rules).rules, name=rules)
-        return replace(rule_set(rules), name=rules)
-    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
-
-
-def cost_model_of(cost: str | os.PathLike[str] | CostModel) -> CostModel:
-    """Return a cost model: by name, from a recorded table, or given."""
-    if isinstance(cost, CostModel):
-        return cost
-    from workbench.costs.choose import cost_model
-
-    return cost_model(cost)
-
-
-def operator_costs(graph: Graph, costs: np.ndarray) -> dict[str, float]:
-    """Return the cost of a graph by operator, of those that cost anything."""
-    found: dict[str, float] = {}
-    for node, cost in zip(graph.nodes, costs.tolist(), strict=True):
-        if cost > 0:
-            found[node.op] = found.get(node.op, 0.0) + cost
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Extracted:
-    """Hold an extraction with the e-graph and the costs it was made of."""
-
-    egraph: EGraph
-    costs: np.ndarray
-    before: float
-    solution: Solution
-
-
-def _extracted(
-    graph: Graph,
-    egraph: EGraph,
-    cost_model: CostModel,
-    cheapest: Callable[[EGraph, np.ndarray], Solution],
-    clock: Clock,
-    tell: Progress,
-) -> _Extracted:
-    """Price an e-graph and extract the cheapest term.
-
-    A measured model estimates what it had no time for; what the solution uses is then measured, and the
-    extraction repeated with that.
-    """
-    measure = getattr(cost_model, "measure", None)
-    for _ in range(9):
-        tell("pricing", None)
-        with clock("pricing"):
-            costs = price_egraph(egraph, cost_model)
-            before = float(node_costs(graph, cost_model).sum())
-        tell("extraction", None)
-        with clock("extraction"):
-            solution = cheapest(egraph, costs)
-        with clock("pricing"):
-            if measure is None or not measure(chosen_instances(egraph, solution.choice)):
-                break
-    return _Extracted(egraph, costs, before, solution)
-
-
 def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
     """Return the rules that made the chosen e-nodes, most productive first."""
     counts: dict[str, int] = {}
@@ -238,7 +163,6 @@ def optimize(
     result, or the original where none is faster beyond the noise. Ctrl-C then leaves the choice to the
     cost model. Raise :class:`~workbench.devices.device.DeviceMissing` where the target is not there.
     """
-    from workbench.extraction.exact import load_solver
     from workbench.extraction.extract import extract
     from workbench.extraction.history import cost_by_step
     from workbench.extraction.rebuild import rebuild
@@ -258,7 +182,6 @@ def optimize(
     clock = Clock()
     chosen = rules_of(rules)
     limits = replace(limits, weights=chosen.weights)
-    set_name, chosen_rules = chosen.name, chosen.rules
     cost_model = cost_model_of(cost)
     tell("import")
     with clock("import"):
@@ -270,27 +193,10 @@ def optimize(
         target.check(graph)
     tell("saturation")
     left = seconds if extraction_seconds is None else extraction_seconds
-    with Saturation(graph, chosen_rules, limits, profile=profile, keep=0) as saturation:
-        saturation.start_engine()
-        stop = saturation.run(lambda step: tell("saturation", step))
-        best: _Extracted | None = None
-        for _ in range(1 + ROUNDS):
-            with clock("snapshot"):
-                egraph = saturation.egraph()
-            with clock("engine"):
-                load_solver()
-            found = _extracted(graph, egraph, cost_model, partial(cheapest, seconds=left), clock, tell)
-            if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
-                break
-            best = found
-            built = np.flatnonzero(best.solution.choice >= 0).tolist()
-            tell("saturation")
-            if not saturation.merge_among(built, lambda step: tell("saturation", step)):
-                break
-            stop = saturation.stop_reason or stop
+    with Saturation(graph, chosen.rules, limits, profile=profile, keep=0) as saturation:
+        best, stop = explore(saturation, cost_model, partial(cheapest, seconds=left), clock, tell)
         clock.seconds["engine"] = clock.seconds.get("engine", 0.0) + saturation.engine_seconds
         clock.seconds["saturation"] = saturation.seconds
-    assert best is not None
     egraph, costs, before, solution = best.egraph, best.costs, best.before, best.solution
     with clock("history"):
         if len(egraph) <= HISTORY_E_NODES:
@@ -335,23 +241,15 @@ def optimize(
             certificate = replace(certified(graph, graph, seed), rules=verdicts(saturation.trace, chosen, ()))
     elif certificate is not None and not certificate.passed:
         tell("blame")
-        offending = _blame(graph, saturation.trace, chosen_rules, limits, cost_model, cheapest, seed)
-    saturation.trace.meta |= {
-        "cost_source": cost_model.source,
+        again = partial(cheapest, seconds=30.0)
+        offending = _blame(graph, saturation.trace, chosen, limits, cost_model, again, seed)
+    saturation.trace.meta |= record_of(graph, result, cost_model, rules=chosen.name, seed=seed, stop=stop) | {
         "cost_before": before,
         "cost_after": after,
         "cost_bound": solution.bound,
-        "operator_costs": {
-            "before": operator_costs(graph, node_costs(graph, cost_model)),
-            "after": operator_costs(result, node_costs(result, cost_model)),
-        },
-        "rule_set": set_name,
-        "seed": seed,
-        "stop_reason": stop.value,
-        **versions(),
     }
     settings = {
-        "rules": set_name,
+        "rules": chosen.name,
         "extractor": extractor,
         "e_nodes": e_nodes,
         "seconds": seconds,
@@ -387,47 +285,13 @@ def optimize(
     )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions that a figure depends on."""
-    import platform
-    from importlib.metadata import version
-
-    import workbench
-
-    return {
-        "workbench": workbench.__version__,
-        "egglog": version("egglog"),
-        "highspy": version("highspy"),
-        "python": platform.python_version(),
-    }
-
-
-def certified(original: Graph, optimised: Graph, seed: int) -> Certificate:
-    """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime."""
-    from workbench.verification import certify
-
-    runner = None
-    if original.opaques:
-        from workbench.frontends import opaque_runner
-
-        runner = opaque_runner(original)
-    return certify(original, optimised, seed=seed, opaque=runner)
-
-
-def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:
-    """Return the verdict on every rule that fired, those that made the result first."""
-    fired = {r.rule for step in trace for r in step.rules if r.matches}
-    known = {rule.name: rules.verdict(rule) for rule in rules if rule.name in fired}
-    return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}
-
-
 def _blame(
     graph: Graph,
     trace: Trace,
-    rules: Sequence[Rule],
-    limits: Any,
+    rules: RuleSet,
+    limits: Limits,
     cost_model: CostModel,
-    cheapest: Callable[..., Solution],
+    cheapest: Callable[[EGraph, np.ndarray], Solution],
     seed: int,
 ) -> tuple[str, ...]:
     """Find the rules without which the result is right, by repeating the run with fewer of them."""
@@ -438,48 +302,9 @@ def _blame(
     def reproduce(names: Sequence[str]) -> Graph:
         kept = [r for r in rules if r.name in set(names)]
         with Saturation(graph, kept, limits, keep=0) as run:
-            run.run()
-            smaller = run.egraph()
-        solution = cheapest(smaller, price_egraph(smaller, cost_model), seconds=30.0)
-        return rebuild(graph, smaller, solution.choice)
+            found, _ = explore(run, cost_model, cheapest, Clock(), lambda stage, detail: None)
+        return rebuild(graph, found.egraph, found.solution.choice)
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.
     active = sorted({r.rule for step in trace for r in step.rules})
     return find_offending(active, lambda names: certified(graph, reproduce(names), seed).passed)
-
-
-class Clock:
-    """Measure named stages."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._stage = ""
-        self._began = 0.0
-
-    def __call__(self, stage: str) -> Clock:
-        """Name the stage that comes next, as in ``with clock("import"):``."""
-        self._stage = stage
-        return self
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *exception: object) -> None:
-        spent = time.perf_counter() - self._began
-        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + spent
-
-    def ordered(self) -> dict[str, float]:
-        """Return the seconds in the order of the stages."""
-        stages = (
-            "import",
-            "engine",
-            "search",
-            "saturation",
-            "snapshot",
-            "pricing",
-            "extraction",
-            "history",
-            "measuring",
-            "certificate",
-        )
-        return {s: self.seconds[s] for s in stages if s in self.seconds}

@@ -12,9 +12,10 @@ from workbench.activity import contributions
 from workbench.costs import CostModel
 from workbench.extraction.solution import Status
 from workbench.graph import Graph
-from workbench.pipeline import Optimized, cost_model_of, graph_of, optimize, rules_of
+from workbench.pipeline import Optimized, optimize
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
+from workbench.stages import cost_model_of, graph_of, rules_of
 from workbench.stepwise import Stepwise
 from workbench.trace import Step, StopReason, Trace
 from workbench.units import change, microseconds

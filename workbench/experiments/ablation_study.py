@@ -103,7 +103,7 @@ class AblationWork:
 def ablate_one(order: Order) -> Record:
     """Optimise a network with all rules and without each in turn; return the figures with the trace."""
     from workbench.benchmarks import benchmark
-    from workbench.pipeline import cost_model_of
+    from workbench.stages import cost_model_of
     from workbench.without import Ablation
 
     run = Ablation(

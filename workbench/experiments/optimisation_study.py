@@ -123,9 +123,10 @@ class OptimisationWork:
 def optimise_one(order: Order) -> Record:
     """Optimise a network once and return the figures with the trace."""
     from workbench.benchmarks import benchmark
-    from workbench.pipeline import cost_model_of, optimize
+    from workbench.pipeline import optimize
     from workbench.plots.records import record
     from workbench.search.optimize import search_optimize
+    from workbench.stages import cost_model_of
 
     graph, model, method = benchmark(order.network), cost_model_of(order.cost), order.method
     settings = asdict(method) | {"rules": order.rules}

@@ -69,7 +69,7 @@ def provenance() -> dict[str, Any]:
 
     Versions, commit (with ``+`` where files differ from it), machine, the moment and the machine's load.
     """
-    from workbench.pipeline import versions
+    from workbench.stages import versions
 
     return {
         "versions": {**versions(), **{name: version(name) for name in ("ortools", "numpy")}},

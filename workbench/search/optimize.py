@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
 from workbench.graph import Graph
-from workbench.pipeline import (
-    Clock,
-    Progress,
-    certified,
-    cost_model_of,
-    graph_of,
-    operator_costs,
-    rules_of,
-    verdicts,
-    versions,
-)
 from workbench.result import Result
 from workbench.rules import RuleSet, load_rules
 from workbench.rules.pattern import Rule
 from workbench.search.modes import mode_of
 from workbench.search.search import BacktrackingSearch
+from workbench.stages import (
+    Clock,
+    Progress,
+    certified,
+    cost_model_of,
+    graph_of,
+    record_of,
+    rules_of,
+    verdicts,
+    versions,
+)
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
@@ -139,10 +139,9 @@ def search_optimize(
         measure = getattr(cost_model, "measure", None)
         if measure is not None:
             measure(instances_of(graph) + instances_of(result))
-        before_costs, after_costs = node_costs(graph, cost_model), node_costs(result, cost_model)
-        before, after = float(before_costs.sum()), float(after_costs.sum())
+        before, after = (float(node_costs(g, cost_model).sum()) for g in (graph, result))
     if not after < before * (1 - 1e-9):
-        result, history, after, after_costs = graph, (), before, before_costs
+        result, history, after = graph, (), before
     certificate: Certificate | None = None
     offending: tuple[str, ...] = ()
     if certify:
@@ -156,20 +155,8 @@ def search_optimize(
         if not certificate.passed:
             tell("blame")
             offending = _blame(search, seed)
-            result, history, after, after_costs = graph, (), before, before_costs
-    search.trace.meta |= {
-        "cost_source": cost_model.source,
-        "cost_before": before,
-        "cost_after": after,
-        "operator_costs": {
-            "before": operator_costs(graph, before_costs),
-            "after": operator_costs(result, after_costs),
-        },
-        "rule_set": given.name,
-        "seed": seed,
-        "stop_reason": stop.value,
-        **versions(),
-    }
+            result, history, after = graph, (), before
+    search.trace.meta |= record_of(graph, result, cost_model, rules=given.name, seed=seed, stop=stop)
     settings = {
         "rules": given.name,
         "mode": mode,

@@ -1,0 +1,42 @@
+"""Saturation and extraction in turn."""
+
+import numpy as np
+
+import workbench
+from workbench.benchmarks import benchmark
+from workbench.exploration import ROUNDS, explore
+from workbench.extraction import Status
+from workbench.extraction.extract import extract
+from workbench.rules import rule_set
+from workbench.saturation import Limits, Saturation
+from workbench.stages import Clock
+
+
+def run(network, **limits):
+    rules = rule_set("default")
+    said, clock = [], Clock()
+    saturation = Saturation(benchmark(network), rules, Limits(settle=4, weights=rules.weights, **limits))
+    with saturation:
+        cost = workbench.cost_model("analytic")
+        best, stop = explore(saturation, cost, extract, clock, lambda stage, detail: said.append(stage))
+    return saturation, best, stop, clock, said
+
+
+def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_told():
+    saturation, best, stop, clock, said = run("bert")
+    assert best.solution.status is Status.OPTIMAL
+    assert best.solution.cost < 0.93 * 1067.8 < best.before
+    assert stop is saturation.stop_reason
+    assert len(best.costs) == len(best.egraph)
+    assert list(clock.ordered()) == ["engine", "snapshot", "pricing", "extraction"]
+    assert 1 < said.count("extraction") <= 1 + ROUNDS
+    assert said[0] == "saturation"
+
+
+def test_nothing_is_merged_where_a_limit_has_ended_the_run():
+    saturation, best, stop, _, said = run("bert", e_nodes=400)
+    assert stop is workbench.StopReason.E_NODE_LIMIT
+    assert len(best.egraph) <= 400
+    assert said.count("extraction") == 1
+    assert np.isfinite(best.solution.cost)
+    assert saturation.stop_reason is stop

@@ -181,7 +181,6 @@ def optimize(
         target = checked_target(measure, measure_on)
     clock = Clock()
     chosen = rules_of(rules)
-    limits = replace(limits, weights=chosen.weights)
     cost_model = cost_model_of(cost)
     tell("import")
     with clock("import"):
@@ -193,7 +192,7 @@ def optimize(
         target.check(graph)
     tell("saturation")
     left = seconds if extraction_seconds is None else extraction_seconds
-    with Saturation(graph, chosen.rules, limits, profile=profile, keep=0) as saturation:
+    with Saturation(graph, chosen, limits, profile=profile, keep=0) as saturation:
         best, stop = explore(saturation, cost_model, partial(cheapest, seconds=left), clock, tell)
         clock.seconds["engine"] = clock.seconds.get("engine", 0.0) + saturation.engine_seconds
         clock.seconds["saturation"] = saturation.seconds
@@ -300,7 +299,7 @@ def _blame(
     from workbench.verification.blame import find_offending
 
     def reproduce(names: Sequence[str]) -> Graph:
-        kept = [r for r in rules if r.name in set(names)]
+        kept = replace(rules, rules=tuple(r for r in rules if r.name in set(names)))
         with Saturation(graph, kept, limits, keep=0) as run:
             found, _ = explore(run, cost_model, cheapest, Clock(), lambda stage, detail: None)
         return rebuild(graph, found.egraph, found.solution.choice)

@@ -43,10 +43,16 @@ def test_graphs_are_written_timed_and_shown(run, tmp_path, model):
     code, out, _ = run("device", "graphs", model, "--also", f"TASO={model}", "-o", spec, "-q")
     assert code == 0
     assert "3 graphs" in out
+    assert run("device", "graphs", model, "--search", "-o", tmp_path / "searched.json", "-q")[0] == 0
+    labels = [e.label for e in read_spec(tmp_path / "searched.json").graphs]
+    assert labels == ["original", "optimised", "TASO's search"]
     assert [e.label for e in read_spec(spec).graphs] == ["original", "optimised", "TASO"]
     assert run("device", "measure", spec, results, *QUICK, "--modes", "eager,cuda-graph")[0] == 0
-    code, out, _ = run("device", "show", results)
+    table = tmp_path / "table.md"
+    code, out, _ = run("device", "show", results, "-o", table)
     assert code == 0
+    assert table.read_text().count("CUDA graphs need a CUDA device") == 3
+    assert "| group | graph | run by |" in table.read_text()
     assert out.count("CUDA graphs need a CUDA device") == 3
     assert "speed-up" in out
     assert len(read_results(results).latency) == 6

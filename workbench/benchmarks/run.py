@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench.benchmarks import benchmark
@@ -88,8 +88,6 @@ def run_benchmark(
     graph = benchmark(name)
     chosen = rule_set(rules)
     limits = limits or Limits()
-    if limits.weights is None:
-        limits = replace(limits, weights=chosen.weights)
     if not isinstance(cost, CostModel):
         from workbench.costs.choose import cost_model
 
@@ -98,7 +96,7 @@ def run_benchmark(
     began = time.perf_counter()
     load_solver()
     loading = time.perf_counter() - began
-    with Saturation(graph, chosen.rules, limits, keep=0) as saturation:
+    with Saturation(graph, chosen, limits, keep=0) as saturation:
         saturation.start_engine()
         stop = saturation.run(lambda step: tell("saturation", step))
         began = time.perf_counter()

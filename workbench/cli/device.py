@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -62,7 +62,7 @@ def instances(
     with Progress(quiet=quiet) as progress:
         found = saturated_instances(
             {name: _graph(name) for name in names},
-            rules=tuple(rule_set(rules)),
+            rules=rule_set(rules),
             limits=limits,
             progress=progress,
         )
@@ -93,6 +93,7 @@ def graphs(
     k_multi: Annotated[
         int, typer.Option(min=0, metavar="N", help="Iterations with multi-pattern rules.")
     ] = 1,
+    search: Annotated[bool, typer.Option("--search", help="Also what TASO's search finds.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write networks, and what optimising makes of them, as a spec of graphs to time."""
@@ -101,6 +102,7 @@ def graphs(
         raise ValueError("--also goes with one network: its graphs are timed against that one")
     from workbench.devices.exchange import GraphEntry, Spec, write_spec
     from workbench.pipeline import optimize
+    from workbench.search.optimize import search_optimize
 
     entries = []
     for name in network:
@@ -114,6 +116,13 @@ def graphs(
             typer.echo(f"{name}: nothing cheaper was found")
         else:
             entries.append(GraphEntry(name, "optimised", result.graph))
+        if search:
+            with Progress(name, quiet=quiet) as progress:
+                rival = search_optimize(graph, rules=rules, cost=cost, seconds=seconds, progress=progress)
+            if rival.graph is graph:
+                typer.echo(f"{name}: TASO's search found nothing cheaper")
+            else:
+                entries.append(GraphEntry(name, "TASO's search", rival.graph))
     for text in also:
         label, equals, file = text.partition("=")
         if not (label and equals and file):
@@ -156,29 +165,48 @@ def record(
 
 @app.command()
 @reporting_errors
-def show(results: ResultsArgument) -> None:
+def show(
+    results: ResultsArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the tables here, too.")
+    ] = None,
+) -> None:
     """Show the latency of graphs that was measured, and the sum of their operators beside it."""
     from workbench.devices.exchange import read_results
+    from workbench.experiments.markdown import lines
+    from workbench.files import write_atomic
 
+    written = ["# Latency of graphs", "\n".join(_LATENCY_NOTES)]
     for path in results:
         check_input(path)
         found = read_results(path)
-        show_table(
-            (
-                "group",
-                "graph",
-                "run by",
-                "median µs",
-                "quartiles",
-                "speed-up",
-                "operators µs",
-                "ratio",
-                "note",
-            ),
-            [_latency_row(row) for row in found.latency],
-            title=f"{found.device.get('device')}, {found.protocol.get('caches')} caches",
-            right=[3, 4, 5, 6, 7],
-        )
+        rows = [_latency_row(row) for row in found.latency]
+        title = f"{found.device.get('device')}, {found.protocol.get('caches')} caches"
+        show_table(_LATENCY, rows, title=title, right=[3, 4, 5, 6, 7])
+        made = ", ".join(f"{k} {v}" for k, v in sorted(found.device.items()) if k != "device")
+        written += [f"## {title}", made, lines(_LATENCY, rows)]
+    if output is not None:
+        write_atomic(output, "\n\n".join(written) + "\n")
+
+
+_LATENCY: Final = (
+    "group",
+    "graph",
+    "run by",
+    "median µs",
+    "quartiles",
+    "speed-up",
+    "operators µs",
+    "ratio",
+    "note",
+)
+
+_LATENCY_NOTES: Final = (
+    "Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.",
+    "*Speed-up* is over the group's first graph in the same way of running, the median of the rounds'",
+    "ratios, 95 % interval; *operators µs* is the sum of a graph's operators measured alone, and *ratio* what the",
+    "graph takes over that sum.",
+)
 
 
 def _latency_row(row: dict[str, Any]) -> tuple[str, ...]:

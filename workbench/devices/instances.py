@@ -13,6 +13,7 @@ from workbench.costs.model import OpInstance
 from workbench.devices.executor import executable
 from workbench.graph import Graph
 from workbench.ops import TensorType
+from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits, Saturation
 from workbench.trace import Step
@@ -39,7 +40,7 @@ class Listing:
 def saturated_instances(
     networks: Mapping[str, Graph],
     *,
-    rules: Sequence[Rule],
+    rules: RuleSet | Sequence[Rule],
     limits: Limits | None = None,
     cost: CostModel | None = None,
     progress: Callable[[str, Step | None], None] | None = None,

@@ -190,16 +190,14 @@ def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     from workbench.saturation import Limits, Saturation
 
     graph = benchmark(origin["network"])
-    chosen = rule_set(origin["rules"])
     limits = Limits(
         origin["e_nodes"],
         origin["seconds"],
         origin["iterations"],
         origin["k_multi"],
         settle=origin["settle"],
-        weights=chosen.weights,
     )
-    with Saturation(graph, chosen.rules, limits, keep=0) as saturation:
+    with Saturation(graph, rule_set(origin["rules"]), limits, keep=0) as saturation:
         stop = saturation.run()
         egraph = saturation.egraph()
     model = cost_model(origin["cost"])

@@ -10,6 +10,7 @@ from typing import Final
 
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
+from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
 from workbench.saturation.compile import compile_rule
 from workbench.saturation.encoding import encoding_for
@@ -30,7 +31,7 @@ class Limits:
     rests for the next ones, longer each time. With ``weights=False`` terms of weights alone are rewritten
     only where that makes them smaller, and of the e-nodes of an e-class that differ in weights alone one is
     matched: weights are computed once, whatever form they have. ``None`` leaves it to the
-    rule set where there is one, and is ``True``.
+    rule set; with rules that are no set it is ``True``.
     """
 
     e_nodes: int = 50_000
@@ -72,7 +73,7 @@ class Saturation(Stepwise):
     def __init__(
         self,
         graph: Graph,
-        rules: Sequence[Rule],
+        rules: RuleSet | Sequence[Rule],
         limits: Limits | None = None,
         *,
         profile: bool = False,
@@ -86,7 +87,9 @@ class Saturation(Stepwise):
         self.limits = limits or Limits()
         self.profile = profile
         began = time.perf_counter()
-        weights = self.limits.weights is not False
+        weights = self.limits.weights
+        if weights is None:
+            weights = rules.weights if isinstance(rules, RuleSet) else True
         encoding = encoding_for(graph)
         compiled = [compile_rule(rule, i + 1, encoding, not weights) for i, rule in enumerate(rules)]
         self.rules = tuple(rules)

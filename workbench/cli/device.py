@@ -203,9 +203,9 @@ _LATENCY: Final = (
 
 _LATENCY_NOTES: Final = (
     "Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.",
-    "*Speed-up* is over the group's first graph in the same way of running, the median of the rounds'",
-    "ratios, 95 % interval; *operators µs* is the sum of a graph's operators measured alone, and *ratio* what the",
-    "graph takes over that sum.",
+    "*Speed-up* is over the group's first graph in the same way of running: the median of the rounds'",
+    "ratios, and its 95 % interval. *Operators µs* is the sum of a graph's operators measured alone,",
+    "*ratio* what the graph takes over that sum.",
 )
 
 

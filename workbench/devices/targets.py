@@ -156,7 +156,7 @@ def target(name: str, *, threads: int | None = None) -> Target:
         return OnnxRuntime(threads)
     where, _, way = name.partition("+")
     kind, _, device = where.partition(":")
-    if kind == "torch" and way in ("", "graph", "compile"):
+    if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
         return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
     near = difflib.get_close_matches(name, NAMES, 1)
     hint = f"; did you mean {near[0]}?" if near else ""

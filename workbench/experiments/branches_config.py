@@ -150,5 +150,5 @@ def _check_parameters(family: str, given: Parameters) -> None:
         raise StudyError(f"families.{family}.blocks: {given['blocks']} is not 1 or more")
     try:
         branched(family, **{**given, "blocks": 1})
-    except (ValueError, LookupError, ArithmeticError) as error:
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise StudyError(f"families.{family}: {error.args[0] if error.args else error}") from None

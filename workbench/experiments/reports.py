@@ -161,6 +161,8 @@ class StudyReport:
         from workbench.experiments.results import load
 
         frame = load(self.folder)
+        if (frame["study"] == "branches").all():
+            return self._branches(frame)
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if runs.empty:
             return Text("*Such a study has no figure of its own; the tables say what it found.*")
@@ -174,6 +176,21 @@ class StudyReport:
             lambda ax: plots.plot_optimiser_time(runs, ax),
             stacked=bars > 12,
         )
+
+    def _branches(self, frame: pd.DataFrame) -> Picture | Text:
+        from workbench import plots
+        from workbench.experiments.results import latency
+
+        timed = latency(self.folder)
+        draws: list[Callable[[Axes], object]] = [
+            partial(plots.plot_latency, timed, target=str(target))
+            for target, rows in timed.groupby("target", sort=False)
+            if rows["speedup"].notna().any()
+        ]
+        larger = frame[frame["network"] != frame["family"]]
+        if larger["seconds"].notna().any():
+            draws.append(partial(plots.plot_scaling, larger))
+        return _drawn(*draws, stacked=True) if draws else Text("*Nothing was timed.*")
 
 
 def render_run(folder: Path) -> Path:

@@ -132,7 +132,7 @@ def latency(path: str | os.PathLike[str]) -> pd.DataFrame:
     target, the median of the rounds' ratios, ``speedup_low`` and ``speedup_high`` hold it with 95 %;
     ``skipped`` says why there are none. Raise FileNotFoundError where there is no run.
     """
-    return latency_frame(_records(path))
+    return _in_order(latency_frame(_records(path)), ["network", "method", "repeat"])
 
 
 def latency_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -172,13 +172,19 @@ def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
+    return _in_order(frame, ["study", "network", "method", "repeat"])
+
+
+def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return rows by the keys, networks as the papers name them, otherwise as they stand."""
     from workbench.benchmarks import benchmarks
     from workbench.benchmarks.branches import families
 
     known = {name: i for i, name in enumerate([*benchmarks(), *families()])}
-    keys = frame.assign(_place=[known.get(str(n), len(known)) for n in frame["network"]])
-    keys = keys.sort_values(["study", "_place", "network", "method", "repeat"], kind="stable")
-    return frame.loc[keys.index].reset_index(drop=True)
+    place = [known.get(str(n), len(known)) for n in frame["network"]]
+    at = keys.index("network")
+    order = frame.assign(_place=place).sort_values([*keys[:at], "_place", *keys[at:]], kind="stable")
+    return frame.loc[order.index].reset_index(drop=True)
 
 
 def with_published(frame: pd.DataFrame) -> pd.DataFrame:

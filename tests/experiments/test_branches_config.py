@@ -69,20 +69,24 @@ def test_the_study_that_comes_along_can_be_read():
             "latency.rivals: no rival is called 'onnxslm'; did you mean onnxsl",
         ),
         (GIVEN + "latency: {threads: 0}", "latency.threads: 0 is not a positive number"),
-        (GIVEN + "scaling: {families: [repvgg]}", "scaling.blocks: name at least one"),
+        (GIVEN + "scaling: {families: {repvgg: {}}}", "scaling.blocks: name at least one"),
         (
-            GIVEN + "scaling: {families: [repvgg], blocks: [1, one], methods: [t4]}",
+            GIVEN + "scaling: {families: {repvgg: {}}, blocks: [1, one], methods: [t4]}",
             "scaling.blocks[1]: a text ('one') where a whole number is expected",
         ),
         (
-            GIVEN + "scaling: {families: [repvgg], blocks: [0], methods: [t4]}",
+            GIVEN + "scaling: {families: {repvgg: {}}, blocks: [0], methods: [t4]}",
             "scaling.blocks: 0 is not 1 or more",
         ),
         (
-            GIVEN + "scaling: {families: [dbb], blocks: [1], methods: [t4]}",
+            GIVEN + "scaling: {families: {dbb: {}}, blocks: [1], methods: [t4]}",
             "scaling.families: no family of this",
         ),
-        (GIVEN + "scaling: {families: [repvgg], blocks: [1, 1], methods: [t4]}", "stands there twice"),
+        (GIVEN + "scaling: {families: {repvgg: {}}, blocks: [1, 1], methods: [t4]}", "stands there twice"),
+        (
+            GIVEN + "scaling: {families: {repvgg: {size: 0}}, blocks: [1], methods: [t4]}",
+            "scaling.families.repvgg.size: 0 is not 1 or more",
+        ),
         (GIVEN + "repeats: 0", "repeats: 0 is not a positive number"),
     ],
 )

@@ -24,7 +24,7 @@ families:
 methods:
   t4: {}
 latency: {targets: [onnxruntime], rivals: [onnxslim], seconds: 0.05}
-scaling: {families: [repvgg], blocks: [1, 2], methods: [t4]}
+scaling: {families: {repvgg: {}}, blocks: [1, 2], methods: [t4]}
 """
 
 
@@ -166,6 +166,16 @@ def test_a_run_that_failed_and_what_was_skipped_stand_in_the_table(done):
     worse = json.loads(json.dumps(records[0]))
     worse["latency"]["rows"][-1] = {"target": "onnxruntime", "form": "ours", "skipped": "refused"}
     assert "- onnxruntime, ours: refused (all runs)" in markdown(plan, frame, [worse])
+
+
+def test_what_was_chosen_by_measuring_stands_in_the_table(done):
+    plan, records = done
+    chosen = json.loads(json.dumps(records[0]))
+    entrant = {"cost": 1.0, "median": 1.0, "quartiles": [1.0, 1.0], "speedup": 1.25, "interval": [1.2, 1.3]}
+    chosen["result"]["measured"] = {"candidates": [entrant], "winner": None, "noise": 0.4, "rounds": 9}
+    frame, text = render(plan)
+    assert "Chosen by measuring" not in text
+    assert "| repvgg | t4 | 1 | 1.250× | 40.0% | 9 | the original |" in markdown(plan, frame, [chosen])
 
 
 def test_an_interrupted_study_goes_on_where_it_was(tmp_path):

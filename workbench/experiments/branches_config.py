@@ -79,9 +79,12 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Ask for some of the families with so many blocks each, by some of the methods, without timing."""
+    """Ask for some of the families with so many blocks each, by some of the methods, without timing.
 
-    families: tuple[str, ...] = ()
+    Parameters are those of the study, but for the ones that are given here.
+    """
+
+    families: Mapping[str, Parameters] = field(default_factory=dict)
     blocks: tuple[int, ...] = ()
     methods: tuple[str, ...] = ()
 
@@ -126,6 +129,8 @@ class BranchesStudy:
             _check_parameters(family, parameters)
         check_keys("methods", self.methods)
         check_names("scaling.families", "family of this study", self.scaling.families, self.families)
+        for family, more in self.scaling.families.items():
+            _check_parameters(family, {**self.families[family], **more}, "scaling.families")
         check_names("scaling.methods", "method of this study", self.scaling.methods, self.methods)
         check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
 
@@ -134,21 +139,20 @@ class BranchesStudy:
         return self.methods[method].limit + (self.latency.seconds if self.latency.targets else 0)
 
 
-def _check_parameters(family: str, given: Parameters) -> None:
+def _check_parameters(family: str, given: Parameters, where: str = "families") -> None:
     """Raise :class:`StudyError` for a parameter that a family does not take, or of which one block fails."""
     from workbench.benchmarks.branches import branched, parameters
 
     known = parameters(family)
-    check_names(f"families.{family}", "parameter", given, known)
+    check_names(f"{where}.{family}", "parameter", given, known)
     for name, value in given.items():
-        if isinstance(value, bool) != isinstance(known[name], bool) or not isinstance(
-            value, (int, float) if isinstance(known[name], float) else type(known[name])
-        ):
-            usual = f"{said(known[name])} is usual"
-            raise StudyError(f"families.{family}.{name}: {said(value)}; {usual}")
-    if given.get("blocks", 1) < 1:  # type: ignore[operator]
-        raise StudyError(f"families.{family}.blocks: {given['blocks']} is not 1 or more")
+        key, usual = f"{where}.{family}.{name}", known[name]
+        kinds = (int, float) if isinstance(usual, float) else type(usual)
+        if isinstance(value, bool) != isinstance(usual, bool) or not isinstance(value, kinds):
+            raise StudyError(f"{key}: {said(value)}; {said(usual)} is usual")
+        if isinstance(value, int) and not isinstance(value, bool) and value < (name != "seed"):
+            raise StudyError(f"{key}: {value} is not {int(name != 'seed')} or more")
     try:
         branched(family, **{**given, "blocks": 1})
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-        raise StudyError(f"families.{family}: {error.args[0] if error.args else error}") from None
+        raise StudyError(f"{where}.{family}: {error.args[0] if error.args else error}") from None

@@ -83,10 +83,10 @@ def make_plan(study: BranchesStudy, home: Path, folder: Path) -> Plan:
     for family, given in study.families.items():
         for name in study.methods:
             add(family, family, given, name, timed)
-    for family in study.scaling.families:
+    for family, more in study.scaling.families.items():
         for blocks in study.scaling.blocks:
             for name in study.scaling.methods:
-                larger = {**study.families[family], "blocks": blocks}
+                larger = {**study.families[family], **more, "blocks": blocks}
                 add(f"{family}-x{blocks}", family, larger, name, None)
     return Plan(study, BranchesWork(study, orders), tuple(runs), folder, tuple(skipped))
 

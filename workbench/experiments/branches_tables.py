@@ -44,12 +44,16 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     if timed or not scaled:
         parts += ["## Operators and costs", _costs(timed or records)]
     for target, rows in found.groupby("target", sort=False):
+        if rows["median"].isna().all():
+            continue
         title = next((t for t in rows["title"] if t), str(target))
         parts += [f"## Latency: {title}", _latency(rows)]
-    if len(found):
+    if found["median"].notna().any():
         parts.append(_KEY)
     if timed:
         parts += ["## Rounding", _rounding(timed), "## Rules behind the results", _rules(timed)]
+    if any(r["result"].get("measured") for r in timed):
+        parts += ["## Chosen by measuring", _measured(timed)]
     if scaled:
         parts += ["## How the optimiser scales", _scaling(scaled)]
     return "\n\n".join([*parts, *_skipped(timed, found), *missing(plan)]) + "\n"
@@ -108,7 +112,9 @@ def _costs(records: Sequence[Record]) -> str:
         )
     head = ["family", "method", "operators: original", "rivals", BY_HAND, OURS]
     head += ["cost in µs: original", BY_HAND, OURS, "e-nodes", "optimiser"]
-    sources = {r["row"]["method"]: r["row"]["cost_source"] for r in records if not r["failed"]}
+    sources = {
+        r["row"]["method"]: r["row"]["cost_source"].partition(";")[0] for r in records if not r["failed"]
+    }
     key = (
         "Operators as an ONNX file has them. Costs are sums over operators, what is merged by hand as it is "
         "written: there an activation is an operator of its own, in ours it may be part of a convolution. "
@@ -186,6 +192,28 @@ def _rules(records: Sequence[Record]) -> str:
     return lines(["family", "method", "rules, the most productive first", "verdicts"], rows)
 
 
+def _measured(records: Sequence[Record]) -> str:
+    rows = []
+    for record in records:
+        measured = record["result"].get("measured")
+        if not measured:
+            continue
+        speedups = [c["speedup"] for c in measured["candidates"]]
+        winner = measured["winner"]
+        taken = "the original" if winner is None else f"number {winner + 1} by cost"
+        best = f"{max(speedups):.3f}×" if speedups else NOTHING
+        counts = [str(len(speedups)), best, f"{measured['noise']:.1%}", str(measured["rounds"]), taken]
+        rows.append([*_named(record["row"]), *counts])
+    key = (
+        "The best results by cost, timed whole against the original; one is taken where it is faster beyond the "
+        "noise, which is how far the original is from a second copy of itself."
+    )
+    return (
+        lines(["family", "method", "candidates", "the fastest", "noise", "rounds", "taken"], rows)
+        + f"\n\n{key}"
+    )
+
+
 def _scaling(records: Sequence[Record]) -> str:
     blocks = sorted({r["row"]["blocks"] for r in records})
     by_family: dict[tuple[str, str], dict[int, str]] = {}
@@ -210,18 +238,20 @@ def _scaling(records: Sequence[Record]) -> str:
 
 def _skipped(records: Sequence[Record], found: pd.DataFrame) -> list[str]:
     """Return the section that says what was not timed, and why, each reason once."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
+    forms: dict[tuple[str, str], dict[str, None]] = {}
     for row in found[found["skipped"].notna()].to_dict("records"):
-        what = f"{row['target']}, {row['form']}: {row['skipped']}"
-        reasons.setdefault(what, []).append(f"{row['network']}:{row['method']}")
+        key = (str(row["target"]), str(row["skipped"]))
+        reasons.setdefault(key, {})[f"{row['network']}:{row['method']}"] = None
+        forms.setdefault(key, {})[str(row["form"])] = None
     for record in records:
         if record["failed"]:
-            reasons.setdefault(f"{record['row']['status']}: {record['row']['notes']}", []).append(
-                record["name"]
-            )
-    everywhere = len({r["name"] for r in records})
-    told = [
-        f"- {what} ({'all runs' if len(runs) == everywhere else ', '.join(runs)})"
-        for what, runs in reasons.items()
-    ]
+            key = (str(record["row"]["status"]), str(record["row"]["notes"]))
+            reasons.setdefault(key, {})[record["name"]] = None
+    everywhere = len({f"{r['row']['network']}:{r['row']['method']}" for r in records})
+    told = []
+    for key, runs in reasons.items():
+        which = f", {', '.join(forms[key])}" if key in forms else ""
+        where = "all runs" if len(runs) == everywhere else ", ".join(runs)
+        told.append(f"- {key[0]}{which}: {key[1]} ({where})")
     return ["## Not timed", "\n".join(told)] if told else []

@@ -12,7 +12,7 @@ from workbench.experiments.branches_study import Order, merge_one, node_counts
 from workbench.experiments.branches_tables import markdown
 from workbench.experiments.config import read_study
 from workbench.experiments.plan import make_plan
-from workbench.experiments.reports import StudyReport
+from workbench.experiments.reports import RunReport, StudyReport
 from workbench.experiments.results import latency, load
 from workbench.experiments.sweep import sweep
 from workbench.experiments.tables import render, write_tables
@@ -116,6 +116,13 @@ def test_the_report_draws_latency_and_scaling(done):
     figure = StudyReport.load(plan.folder).draw().figure
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["Speed-up in ONNX Runtime", "Optimiser time by blocks"]
+
+
+def test_the_report_of_a_run_has_the_operators_of_all_forms(done):
+    plan, _ = done
+    details = RunReport.load(plan.place(plan.runs[0])).details
+    assert list(details.columns) == ["original", "optimised", "by hand"]
+    assert details.loc["conv2d"].tolist() == [2, 1, 1]
 
 
 def test_what_cannot_be_timed_says_why(monkeypatch):

@@ -115,7 +115,10 @@ class RunReport:
             return verdicts.sort_values("verdict", kind="stable").reset_index(drop=True)
         if "operators_after" in result:
             before, after = (result[f"operators_{when}"] for when in ("before", "after"))
-            counts = pd.DataFrame({"original": before, "optimised": after})
+            forms = {"original": before, "optimised": after}
+            if "operators_by_hand" in result:
+                forms["by hand"] = result["operators_by_hand"]
+            counts = pd.DataFrame(forms)
             return counts.fillna(0).astype(int)
         return _column(_flat(self.record.get("e_graph", {})), "e-graph")
 

@@ -205,8 +205,8 @@ def _measured(records: Sequence[Record]) -> str:
         counts = [str(len(speedups)), best, f"{measured['noise']:.1%}", str(measured["rounds"]), taken]
         rows.append([*_named(record["row"]), *counts])
     key = (
-        "The best results by cost, timed whole against the original; one is taken where it is faster beyond the"
-        " noise, which is how far the original is from a second copy of itself."
+        "The best results by cost, timed whole against the original; one is taken where it is faster beyond"
+        " the noise, which is how far the original is from a second copy of itself."
     )
     return (
         lines(["family", "method", "candidates", "the fastest", "noise", "rounds", "taken"], rows)

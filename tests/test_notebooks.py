@@ -16,6 +16,7 @@ SMALL = {
     "04-verify-rules": {"rules_file": str(ROOT / "rules" / "convolution.rules")},
     "05-compare-graphs": {"network": "bert", "seconds": 20.0},
     "06-headline": {"results_folder": str(ROOT / "results")},
+    "07-branches": {"families": "repvgg low_rank", "results_folder": str(ROOT / "results")},
 }
 #: How many figures a notebook draws.
 FIGURES = {
@@ -25,6 +26,7 @@ FIGURES = {
     "04-verify-rules": 1,
     "05-compare-graphs": 1,
     "06-headline": 3 + (ROOT / "results" / "k-multi").is_dir(),
+    "07-branches": 3 * (ROOT / "results" / "branches").is_dir(),
 }
 #: The files that the parameter ``output`` names.
 WRITTEN = {"01-optimise-a-model": "optimised.onnx"}

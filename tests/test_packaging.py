@@ -83,9 +83,18 @@ def third_party_imports() -> set[str]:
 
 def test_what_is_imported_is_declared_and_the_reverse():
     declared = {Requirement(d).name.replace("-", "_") for d in PROJECT["project"]["dependencies"]}
-    optional = {"torch", "pygraphviz", "anywidget", "traitlets", "papermill", "distributed"}  # extras
+    extras = {
+        "torch",
+        "pygraphviz",
+        "anywidget",
+        "traitlets",
+        "papermill",
+        "distributed",
+        "onnxsim",
+        "onnxslim",
+    }
     distributions = {"google": "protobuf", "yaml": "pyyaml"}  # where the names differ
-    assert {distributions.get(n, n) for n in third_party_imports() - optional} == declared
+    assert {distributions.get(n, n) for n in third_party_imports() - extras} == declared
 
 
 def test_every_python_classifier_is_allowed():

@@ -158,8 +158,8 @@ def optimize(
     is there.
 
     With ``measure`` the so many best extractions are timed end to end against the original for
-    ``measure_seconds``, on the target ``measure_on`` (``"onnxruntime"``, ``"torch"``, ``"torch:cuda"``,
-    ``"torch:cuda+graph"``, or a :class:`~workbench.devices.targets.Target`), and the fastest is the
+    ``measure_seconds``, on the target ``measure_on`` (``"onnxruntime"``, ``"torch"``, ``"torch+compile"``,
+    ``"torch:cuda"`` and so on, or a :class:`~workbench.devices.targets.Target`), and the fastest is the
     result, or the original where none is faster beyond the noise. Ctrl-C then leaves the choice to the
     cost model. Raise :class:`~workbench.devices.device.DeviceMissing` where the target is not there.
     """

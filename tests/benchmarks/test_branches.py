@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.benchmarks.branches import UnknownFamily, branched, families, hand_merged
+from workbench.benchmarks.branches import UnknownFamily, branched, families, hand_merged, parameters
 from workbench.frontends import import_onnx, to_onnx
 from workbench.graph import GraphBuilder, evaluate
 from workbench.verification import random_inputs
@@ -94,6 +94,8 @@ def test_what_nobody_can_merge_is_told():
         branched("repvg")
     with pytest.raises(TypeError, match="channels"):
         branched("repvgg", width=3)
+    with pytest.raises(UnknownFamily, match="did you mean lora"):
+        parameters("lor")
     with pytest.raises(ValueError, match="block"):
         branched("acnet", blocks=0)
     with pytest.raises(ValueError, match="order"):

@@ -1,8 +1,11 @@
+import contextlib
+
 import pytest
 
 from tests.devices.graphs import image, products
 from workbench.devices.device import DeviceMissing
 from workbench.devices.executor import NotExecutable
+from workbench.devices.latency import Skipped
 from workbench.devices.targets import OnnxRuntime, Torch, UnknownTarget, checked_target, target
 from workbench.frontends import to_onnx
 from workbench.graph import GraphBuilder, Opaque
@@ -35,9 +38,27 @@ def test_graphs_and_models_are_timed_in_torch(cpu):
     OnnxRuntime().check(opaque())
 
 
+@pytest.mark.slow
+def test_more_graphs_are_timed_in_torch_compile_than_one_function_may_be_recompiled(cpu):
+    compiling = target("torch+compile", threads=1)
+    assert compiling.title.endswith("1 thread, torch.compile")
+    graphs = []
+    for size in range(4, 14):  # of other shapes: nothing is compiled once for two of them
+        b = GraphBuilder()
+        graphs.append(b.graph({"y": b.op("relu", b.op("tanh", b.input("x", (size,))))}))
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(compiling.timers(graphs[:1], 0))
+        except Skipped as reason:
+            pytest.skip(str(reason))
+        for graph in graphs:
+            (timer,) = held.enter_context(compiling.timers([graph], 0))
+            assert timer() > 0
+
+
 @pytest.mark.gpu
 def test_graphs_are_timed_on_a_gpu(gpu):
-    for name in ("torch:cuda", "torch:cuda+graph"):
+    for name in ("torch:cuda", "torch:cuda+graph", "torch:cuda+compile"):
         with target(name).timers([image()], 0) as timers:
             assert timers[0]() > 0
 

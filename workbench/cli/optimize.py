@@ -65,7 +65,10 @@ def optimize(
         int, typer.Option(min=0, metavar="K", help="Time the K best results and keep the fastest.")
     ] = 0,
     measure_on: Annotated[
-        str, typer.Option(metavar="TARGET", help="Where: onnxruntime, torch, torch:cuda, torch:cuda+graph.")
+        str,
+        typer.Option(
+            metavar="TARGET", help="Where: onnxruntime, torch, torch+compile, torch:cuda, torch:cuda+graph."
+        ),
     ] = "onnxruntime",
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
     report: Annotated[

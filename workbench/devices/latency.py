@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ MODES: Final = ("eager", "cuda-graph", "compile", "compile+cuda-graph", "onnxrun
 
 #: One sample on a GPU takes at least this long, in µs: a short graph runs several times in it.
 _SAMPLE: Final = 2000.0
+
+_NUMBERS: Final = itertools.count()
 
 
 class Skipped(RuntimeError):
@@ -83,7 +86,7 @@ def measure_group(
                 except Skipped as reason:
                     row["skipped"] = str(reason)
                     continue
-                row |= {"operators_us": total, "difference": _difference(outputs[0], found)}
+                row |= {"operators_us": total, "difference": difference(outputs[0], found)}
                 timers.append(timer)
                 timed.append(row)
         tell(f"{entries[0].group}: {len(timers)} in alternation")
@@ -92,7 +95,7 @@ def measure_group(
         row["mode"]: t for row, t in zip(timed, taken, strict=True) if row["label"] == entries[0].label
     }
     for row, samples in zip(timed, taken, strict=True):
-        row |= _figures(samples, reference.get(row["mode"]))
+        row |= latency_figures(samples, reference.get(row["mode"]))
         if row["operators_us"] is not None:
             row["ratio"] = row["operators_us"] / row["median_us"]
     return rows
@@ -138,7 +141,7 @@ def _timer(
         raise Skipped("CUDA graphs need a CUDA device")
     run = partial(program, *inputs)
     if mode.startswith("compile"):
-        run = _compiled(graph, inputs, device)
+        run = compiled(graph, inputs, device)  # type: ignore[assignment]
     if mode.endswith("graph"):
         try:
             run = device.capture(run)  # type: ignore[assignment]
@@ -151,11 +154,18 @@ def _timer(
     return lambda: device.time(run, times)
 
 
-def _compiled(graph: Graph, inputs: Sequence[Any], device: Device) -> Any:
+def compiled(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[], object]:
+    """Return what runs a graph as torch.compile makes it; raise :class:`Skipped` where it cannot."""
     # The torch forms alone: the compiler fuses by itself, and does not look into finished kernels.
     program = Program(graph, device, fuse=False)
+
+    def body(*xs: Any) -> Any:
+        return program(*xs)
+
+    # The compiler allows a code object few recompilations: every graph has one of its own.
+    body.__code__ = body.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
     try:
-        run = device.torch.compile(lambda *xs: program(*xs), dynamic=False, fullgraph=True)
+        run = device.torch.compile(body, dynamic=False, fullgraph=True)
         run(*inputs)
     except Exception as error:  # no compiler, or something it cannot compile
         raise Skipped(f"torch.compile: {_first_line(error)}") from None
@@ -187,7 +197,8 @@ def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callabl
     return timer
 
 
-def _figures(samples: Sequence[float], reference: Sequence[float] | None) -> dict[str, Any]:
+def latency_figures(samples: Sequence[float], reference: Sequence[float] | None) -> dict[str, Any]:
+    """Return median and quartiles of samples, and the speed-up over a reference of the same rounds."""
     low, median, high = np.percentile(samples, [25, 50, 75]).tolist()
     row = {"median_us": median, "quartiles_us": [low, high], "rounds": len(samples)}
     if reference is None:
@@ -196,7 +207,7 @@ def _figures(samples: Sequence[float], reference: Sequence[float] | None) -> dic
     return row | {"speedup": speedup, "interval": list(interval)}
 
 
-def _difference(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+def difference(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
     """Return the largest difference of the outputs as a part of the largest output; inf for other NaNs."""
     worst = 0.0
     for a, b in zip(expected, found, strict=True):

@@ -8,17 +8,24 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable
-from workbench.devices.latency import draw_inputs
+from workbench.devices.latency import compiled, draw_inputs
 from workbench.graph import Graph
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-NAMES = ("onnxruntime", "torch", "torch:cuda", "torch:cuda+graph")
+NAMES = (
+    "onnxruntime",
+    "torch",
+    "torch+compile",
+    "torch:cuda",
+    "torch:cuda+graph",
+    "torch:cuda+compile",
+)
 
 
 class UnknownTarget(LookupError):
@@ -52,7 +59,11 @@ def checked_target(count: int, given: str | Target) -> Target:
 
 
 class OnnxRuntime:
-    """Run models in ONNX Runtime on the CPU, its own graph optimisations on."""
+    """Run models in ONNX Runtime on the CPU, its own graph optimisations on.
+
+    With one thread a run takes the processor time of that thread where it is shorter than the clock's,
+    which leaves out what other processes take of the core.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads
@@ -81,29 +92,35 @@ class OnnxRuntime:
         feeds = random_feeds(sessions[0], seed)
 
         def timed(run: Callable[[], object]) -> float:
-            began = time.perf_counter()
+            own, began = time.thread_time_ns(), time.perf_counter_ns()
             run()
-            return (time.perf_counter() - began) * 1e6
+            taken = time.perf_counter_ns() - began
+            if self.threads == 1:
+                taken = min(taken, time.thread_time_ns() - own)
+            return taken / 1e3
 
         yield [partial(timed, partial(loaded.run, None, feeds)) for loaded in sessions]
 
 
 class Torch:
-    """Run graphs in torch on a device, with ``graph`` as recorded CUDA graphs.
+    """Run graphs in torch on a device: call by call, as recorded CUDA graphs, or as torch.compile makes them.
 
     Raise :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
     """
 
-    def __init__(self, device: str = "cpu", *, graph: bool = False) -> None:
-        self.device = open_device(device)
-        self.graph = graph
+    def __init__(
+        self, device: str = "cpu", *, graph: bool = False, compile: bool = False, threads: int | None = None
+    ) -> None:
+        self.device = open_device(device, threads=threads)
+        self.graph, self.compile = graph, compile
         if graph and not self.device.cuda:
             raise ValueError(f"CUDA graphs need a CUDA device, not {device}")
 
     @property
     def title(self) -> str:
         """Say in one line what runs the models."""
-        return f"{self.device.title}{', as a CUDA graph' if self.graph else ''}"
+        how = ", as a CUDA graph" if self.graph else ", torch.compile" if self.compile else ""
+        return f"{self.device.title}{how}"
 
     def check(self, graph: Graph) -> None:
         """Raise :class:`~workbench.devices.executor.NotExecutable` where an operator has no torch form."""
@@ -111,14 +128,22 @@ class Torch:
 
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
-        """Load graphs; see :class:`Target`."""
+        """Load graphs; see :class:`Target`.
+
+        Raise :class:`~workbench.devices.latency.Skipped` where torch cannot compile one.
+        """
         from workbench.frontends import load_onnx
 
         graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
         with self.device.settings():
             inputs = draw_inputs(graphs[0], self.device, seed)
-            runs = [Program(g, self.device).bound(inputs, graph=self.graph) for g in graphs]
+            runs = [self._loaded(g, inputs) for g in graphs]
             yield [partial(self.device.time, run, self._times(run)) for run in runs]
+
+    def _loaded(self, graph: Graph, inputs: Sequence[Any]) -> Callable[[], object]:
+        if self.compile:
+            return compiled(graph, inputs, self.device)
+        return Program(graph, self.device).bound(inputs, graph=self.graph)
 
     def _times(self, run: Callable[[], object]) -> int:
         """Return how often a model runs in one sample: on a GPU for two milliseconds."""
@@ -128,19 +153,18 @@ class Torch:
         return max(1, min(100, math.ceil(2000 / max(1.0, self.device.time(run, 3)))))
 
 
-def target(name: str) -> Target:
-    """Return a target by name: ``onnxruntime``, or ``torch`` with a device, as ``torch:cuda+graph``.
+def target(name: str, *, threads: int | None = None) -> Target:
+    """Return a target by name: ``onnxruntime``, or ``torch`` with a device and a way, ``torch:cuda+graph``.
 
-    Raise :class:`UnknownTarget` with the nearest name, and
-    :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
+    ``threads`` bounds the threads of an operator on the CPU. Raise :class:`UnknownTarget` with the nearest
+    name, and :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
     """
     if name == "onnxruntime":
-        return OnnxRuntime()
-    kind, _, device = name.partition(":")
-    if kind == "torch":
-        device, _, graph = device.partition("+")
-        if graph in ("", "graph"):
-            return Torch(device or "cpu", graph=bool(graph))
+        return OnnxRuntime(threads)
+    where, _, way = name.partition("+")
+    kind, _, device = where.partition(":")
+    if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
+        return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
     near = difflib.get_close_matches(name, NAMES, 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(NAMES)}")

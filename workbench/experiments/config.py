@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +9,13 @@ from typing import ClassVar, Final, TypeAlias
 
 import yaml
 
+from workbench.experiments.branches_config import BranchesStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
+    check_keys,
     check_names,
+    check_numbers,
     parse,
     read_object,
     said,
@@ -21,9 +23,9 @@ from workbench.experiments.reading import (
 from workbench.experiments.resources import is_file_name
 
 __all__ = [
-    "KINDS", "MODES", "AblationStudy", "ExtractionStudy", "Instances", "Method", "OptimisationStudy",
-    "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy",
-    "read_study",
+    "KINDS", "MODES", "AblationStudy", "BranchesStudy", "ExtractionStudy", "Instances", "Method",
+    "OptimisationStudy", "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError",
+    "VerificationStudy", "read_study",
 ]  # fmt: skip
 
 
@@ -99,7 +101,7 @@ class ExtractionStudy:
         if not self.methods:
             raise StudyError("methods: name at least one")
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
-        _check_numbers({"seconds": self.seconds, **limits}, self.grace, self.memory, self.repeats, self.seed)
+        check_numbers({"seconds": self.seconds, **limits}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
         """Return the seconds that a run of a method may take."""
@@ -131,7 +133,7 @@ class SaturationMethod:
         from workbench.saturation import Limits
 
         Limits(self.e_nodes, self.seconds, self.iterations, self.k_multi, settle=self.settle)
-        _check_numbers({"extraction_seconds": self.extraction_seconds})
+        check_numbers({"extraction_seconds": self.extraction_seconds})
         check_names("extractor", "extraction method", [self.extractor], METHODS)
         _check_rules(self.rules)
 
@@ -172,7 +174,7 @@ class SearchMethod:
         ):
             if not value >= least:
                 raise StudyError(f"{name}: {value} is not {least} or more")
-        _check_numbers({"seconds": self.seconds})
+        check_numbers({"seconds": self.seconds})
         _check_rules(self.rules)
 
     @property
@@ -207,7 +209,7 @@ class OptimisationStudy:
 
     def __post_init__(self) -> None:
         _check_networks(self.networks, self.methods, self.cost)
-        _check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
+        check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's limits allow a run."""
@@ -235,7 +237,7 @@ class AblationStudy:
     def __post_init__(self) -> None:
         _check_networks(self.networks, self.methods, self.cost)
         check_double("candidates", self.candidates)
-        _check_numbers({"seconds": self.seconds}, self.grace, self.memory, 1, self.seed)
+        check_numbers({"seconds": self.seconds}, self.grace, self.memory, 1, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +268,10 @@ class VerificationStudy:
         for rules in self.rules:
             _check_rules(rules)
         sizes = {"seconds": self.seconds, "e_nodes": self.e_nodes, "rounds": self.rounds}
-        _check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
+        check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
 
 
-Study: TypeAlias = ExtractionStudy | OptimisationStudy | AblationStudy | VerificationStudy
+Study: TypeAlias = ExtractionStudy | OptimisationStudy | AblationStudy | VerificationStudy | BranchesStudy
 
 #: The kinds of studies and their settings.
 KINDS: Final[Mapping[str, type[Study]]] = {
@@ -277,6 +279,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "optimisation": OptimisationStudy,
     "ablation": AblationStudy,
     "verification": VerificationStudy,
+    "branches": BranchesStudy,
 }
 
 
@@ -308,9 +311,7 @@ def _check_networks(networks: tuple[str, ...], methods: Mapping[str, object], co
     for key, given in {"networks": networks, "methods": methods}.items():
         if not given:
             raise StudyError(f"{key}: name at least one")
-    for name in methods:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise StudyError(f"methods: {name!r} is no name: letters, digits, '.', '_' and '-' make one")
+    check_keys("methods", methods)
     if not is_file_name(cost):
         cost_model(cost)
 
@@ -320,14 +321,3 @@ def _check_rules(rules: str) -> None:
 
     if not is_file_name(rules):
         rule_set(rules)
-
-
-def _check_numbers(
-    seconds: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, repeats: int = 1, seed: int = 0
-) -> None:
-    for key, value in {**seconds, "memory": memory, "repeats": repeats}.items():
-        if not 0 < value < float("inf"):
-            raise StudyError(f"{key}: {value} is not a positive number")
-    for key, value in {"grace": grace, "seed": seed}.items():
-        if not 0 <= value < 2**32:
-            raise StudyError(f"{key}: {value} is not between 0 and 2^32")

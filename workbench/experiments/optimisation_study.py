@@ -135,7 +135,7 @@ def optimise_one(order: Order) -> Record:
         row, found = _search_row(searched), _search_figures(searched)
     else:
         done = optimize(graph, cost=model, seed=order.seed, certify=order.certify, **settings)
-        row, found = record(done) | _saturation_extras(done), _saturation_figures(done)
+        row, found = record(done) | saturation_extras(done), saturation_figures(done)
     for name in (
         "method",
         "network",
@@ -151,7 +151,8 @@ def optimise_one(order: Order) -> Record:
     return found | {"row": {key: _finite(value) for key, value in row.items()}, "device": _device(model)}
 
 
-def _saturation_extras(done: Optimized) -> Record:
+def saturation_extras(done: Optimized) -> Record:
+    """Return the columns of a saturation's row that records of results lack."""
     claimed = min(done.cost_before, done.solution.cost)
     return {
         "optimized": done.cost_after,
@@ -161,7 +162,8 @@ def _saturation_extras(done: Optimized) -> Record:
     }
 
 
-def _saturation_figures(done: Optimized) -> Record:
+def saturation_figures(done: Optimized) -> Record:
+    """Return why a saturation ended, where its seconds went, and what made its result."""
     limits: list[str] = [done.stop_reason.value] if done.stop_reason.value in LIMITS else []
     solution = done.solution
     if done.settings["extractor"] not in GREEDY and solution.status.value != "optimal":

@@ -144,8 +144,19 @@ def without_digests(config: Any) -> Any:
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:
     """List a study's runs, subject by subject; ``home`` is the folder that its files are seen from."""
-    from workbench.experiments import ablation_study, extraction_study, optimisation_study, verification_study
-    from workbench.experiments.config import AblationStudy, ExtractionStudy, VerificationStudy
+    from workbench.experiments import (
+        ablation_study,
+        branches_study,
+        extraction_study,
+        optimisation_study,
+        verification_study,
+    )
+    from workbench.experiments.config import (
+        AblationStudy,
+        BranchesStudy,
+        ExtractionStudy,
+        VerificationStudy,
+    )
 
     if isinstance(study, ExtractionStudy):
         return extraction_study.make_plan(study, home, folder)
@@ -153,4 +164,6 @@ def make_plan(study: Study, home: Path, folder: Path) -> Plan:
         return ablation_study.make_plan(study, home, folder)
     if isinstance(study, VerificationStudy):
         return verification_study.make_plan(study, home, folder)
+    if isinstance(study, BranchesStudy):
+        return branches_study.make_plan(study, home, folder)
     return optimisation_study.make_plan(study, home, folder)

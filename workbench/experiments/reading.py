@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
@@ -26,6 +27,8 @@ _NOUNS: Final = {
     float: "a number",
     type(None): "empty",
 }
+
+_PLAIN: Final = (int, float, bool, str)
 
 
 def parse(text: str) -> dict[Any, Any]:
@@ -79,11 +82,14 @@ def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
 def _value(hint: Any, data: Any, key: str) -> Any:
     """Return a value of the type that a key wants."""
     if isinstance(hint, types.UnionType):
+        if set(get_args(hint)) <= set(_PLAIN):
+            return _plain(data, key)
         return _one_of(get_args(hint), dict(_of(dict, data, key)), key)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return read_object(hint, _of(dict, data, key), f"{key}.")
     if get_origin(hint) is tuple:
-        return tuple(_of(str, item, f"{key}[{i}]") for i, item in enumerate(_of(list, data, key)))
+        kind = get_args(hint)[0]
+        return tuple(_of(kind, item, f"{key}[{i}]") for i, item in enumerate(_of(list, data, key)))
     if hint is float:
         return float(_of(float, data, key))
     if hint in (int, str, bool):
@@ -92,6 +98,13 @@ def _value(hint: Any, data: Any, key: str) -> Any:
     return {
         _of(str, name, key): _value(value, v, f"{key}.{name}") for name, v in _of(dict, data, key).items()
     }
+
+
+def _plain(data: Any, key: str) -> Any:
+    """Return a number, a text or a truth value as it stands there."""
+    if not isinstance(data, _PLAIN):
+        raise StudyError(f"{key}: {said(data)} where a number, a text, or true or false is expected")
+    return data
 
 
 def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
@@ -144,3 +157,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean NAME?`` where a name is near to a known one, else nothing."""
     near = difflib.get_close_matches(name, list(known), 1, 0.5)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def check_numbers(
+    seconds: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, repeats: int = 1, seed: int = 0
+) -> None:
+    """Raise :class:`StudyError` for a limit, by its key, that is not positive, or a seed that is none."""
+    for key, value in {**seconds, "memory": memory, "repeats": repeats}.items():
+        if not 0 < value < float("inf"):
+            raise StudyError(f"{key}: {value} is not a positive number")
+    for key, value in {"grace": grace, "seed": seed}.items():
+        if not 0 <= value < 2**32:
+            raise StudyError(f"{key}: {value} is not between 0 and 2^32")
+
+
+def check_keys(key: str, names: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for a name that a study gives and that makes no folder's name."""
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise StudyError(f"{key}: {name!r} is no name: letters, digits, '.', '_' and '-' make one")

@@ -115,7 +115,10 @@ class RunReport:
             return verdicts.sort_values("verdict", kind="stable").reset_index(drop=True)
         if "operators_after" in result:
             before, after = (result[f"operators_{when}"] for when in ("before", "after"))
-            counts = pd.DataFrame({"original": before, "optimised": after})
+            forms = {"original": before, "optimised": after}
+            if "operators_by_hand" in result:
+                forms["by hand"] = result["operators_by_hand"]
+            counts = pd.DataFrame(forms)
             return counts.fillna(0).astype(int)
         return _column(_flat(self.record.get("e_graph", {})), "e-graph")
 
@@ -161,6 +164,8 @@ class StudyReport:
         from workbench.experiments.results import load
 
         frame = load(self.folder)
+        if (frame["study"] == "branches").all():
+            return self._branches(frame)
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if runs.empty:
             return Text("*Such a study has no figure of its own; the tables say what it found.*")
@@ -174,6 +179,21 @@ class StudyReport:
             lambda ax: plots.plot_optimiser_time(runs, ax),
             stacked=bars > 12,
         )
+
+    def _branches(self, frame: pd.DataFrame) -> Picture | Text:
+        from workbench import plots
+        from workbench.experiments.results import latency
+
+        timed = latency(self.folder)
+        draws: list[Callable[[Axes], object]] = [
+            partial(plots.plot_latency, timed, target=str(target))
+            for target, rows in timed.groupby("target", sort=False)
+            if rows["speedup"].notna().any()
+        ]
+        larger = frame[frame["network"] != frame["family"]]
+        if larger["seconds"].notna().any():
+            draws.append(partial(plots.plot_scaling, larger))
+        return _drawn(*draws, stacked=True) if draws else Text("*Nothing was timed.*")
 
 
 def render_run(folder: Path) -> Path:

@@ -28,11 +28,25 @@ MORE: Final[Mapping[str, str]] = {
     "failed": "whether the run has no result",
     "notes": "what else is to be said",
     "seed": "of Python's hashes and of the certificate's inputs",
+    "family": "of a network with branches",
+    "blocks": "of a network with branches",
+    "by_hand": "cost of the form that is merged by hand",
+    "operators": "of the result, as an ONNX file has them; operators_original and operators_by_hand likewise",
+    "operators_original": "see operators",
+    "operators_by_hand": "see operators",
+    "rounding": "how far the result in the model's dtype is from the original in float64",
+    "own_rounding": "how far the original in the model's dtype is from itself in float64",
     "wall_seconds": "of the run's process, from its start to its end",
     "device": "the device that costs are of",
     "commit": "of the package, with + where files differed from it",
     "folder": "of the record and the trace",
 }
+
+#: Columns of :func:`latency`.
+LATENCY: Final = (
+    "network", "method", "repeat", "target", "form", "median", "low", "high", "speedup", "speedup_low",
+    "speedup_high", "rounds", "skipped", "threads", "title", "cost_source",
+)  # fmt: skip
 
 #: What stands where there is nothing.
 NOTHING: Final = "—"
@@ -47,17 +61,22 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
     papers' order. Raise FileNotFoundError where there is no run, and ValueError where a record cannot be
     read.
     """
+    return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in _records(path)))
+
+
+def _records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the records below a folder, each with its folder."""
     root = Path(path)
     files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
-    rows = []
+    found = []
     for file in files:
         record = load_record(file.parent)
         # A folder that is being written has another's name until it is whole.
         if record is not None and {"row", "config"} <= set(record) and ".part-" not in str(file):
-            rows.append(row_of(record) | {"folder": file.parent.as_posix()})
-    if not rows:
+            found.append(record | {"folder": file.parent.as_posix()})
+    if not found:
         raise FileNotFoundError(f"{root}: no run is stored there; `workbench run STUDY.yaml` makes some")
-    return _ordered(frame_of(rows))
+    return found
 
 
 def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,6 +125,39 @@ def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[s
     }
 
 
+def latency(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return what was timed in the runs below a folder: a row for every run, target and form of a network.
+
+    ``median``, ``low`` and ``high`` (its quartiles) are in µs; ``speedup`` is over the original on the same
+    target, the median of the rounds' ratios, ``speedup_low`` and ``speedup_high`` hold it with 95 %;
+    ``skipped`` says why there are none. Raise FileNotFoundError where there is no run.
+    """
+    return _in_order(latency_frame(_records(path)), ["network", "method", "repeat"])
+
+
+def latency_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the timings of records as a frame; see :func:`latency`."""
+    import pandas as pd
+
+    rows = []
+    for record in records:
+        timed = record.get("latency") or {}
+        about = {key: record["row"].get(key) for key in ("network", "method", "repeat", "cost_source")}
+        for row in timed.get("rows", ()):
+            low, high = row.get("quartiles_us", (None, None))
+            least, most = row.get("interval", (None, None))
+            rows.append(
+                about
+                | {key: row.get(key) for key in ("target", "form", "speedup", "rounds", "skipped")}
+                | {"median": row.get("median_us"), "low": low, "high": high}
+                | {"speedup_low": least, "speedup_high": most, "threads": timed["threads"]}
+                | {"title": timed["titles"].get(row["target"], "")}
+            )
+    frame = pd.DataFrame(rows, columns=list(LATENCY))
+    numbers = ("median", "low", "high", "speedup", "speedup_low", "speedup_high")
+    return frame.astype(dict.fromkeys(numbers, float) | dict.fromkeys(("repeat", "rounds"), "Int64"))
+
+
 def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return rows as a frame with all columns; counts are whole numbers, also where some are missing."""
     import pandas as pd
@@ -114,17 +166,25 @@ def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
     columns = [*COLUMNS, *OPTIONAL, *MORE]
     frame = records_frame(pd.DataFrame(list(rows)).reindex(columns=columns))[columns]
-    counts = ("nodes", "classes", "iter", "k_multi", "repeat", "candidates", "seed")
+    operators = ("operators", "operators_original", "operators_by_hand")
+    counts = ("nodes", "classes", "iter", "k_multi", "repeat", "candidates", "seed", "blocks", *operators)
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
 
 def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
-    from workbench.benchmarks import benchmarks
+    return _in_order(frame, ["study", "network", "method", "repeat"])
 
-    known = {name: i for i, name in enumerate(benchmarks())}
-    keys = frame.assign(_place=[known.get(str(n), len(known)) for n in frame["network"]])
-    keys = keys.sort_values(["study", "_place", "network", "method", "repeat"], kind="stable")
-    return frame.loc[keys.index].reset_index(drop=True)
+
+def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return rows by the keys, networks as the papers name them, otherwise as they stand."""
+    from workbench.benchmarks import benchmarks
+    from workbench.benchmarks.branches import families
+
+    known = {name: i for i, name in enumerate([*benchmarks(), *families()])}
+    place = [known.get(str(n), len(known)) for n in frame["network"]]
+    at = keys.index("network")
+    order = frame.assign(_place=place).sort_values([*keys[:at], "_place", *keys[at:]], kind="stable")
+    return frame.loc[order.index].reset_index(drop=True)
 
 
 def with_published(frame: pd.DataFrame) -> pd.DataFrame:

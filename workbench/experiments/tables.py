@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments import (
     ablation_tables,
+    branches_tables,
     extraction_tables,
     optimisation_tables,
     verification_tables,
@@ -23,6 +24,7 @@ _TABLES: Final[Mapping[str, Any]] = {
     "optimisation": optimisation_tables,
     "ablation": ablation_tables,
     "verification": verification_tables,
+    "branches": branches_tables,
 }
 
 

@@ -11,9 +11,11 @@ from workbench.plots.gap import Gap, gap_data, plot_gap
 from workbench.plots.growth import Growth, growth_data, plot_growth
 from workbench.plots.iteration_time import IterationTime, iteration_time_data, plot_iteration_time
 from workbench.plots.k_multi import Trend, k_multi_data, plot_k_multi, plot_k_multi_trends
+from workbench.plots.latency import Latencies, latency_data, plot_latency
 from workbench.plots.optimiser_time import OptimiserTimes, optimiser_time_data, plot_optimiser_time
 from workbench.plots.programs import Programs, plot_programs, programs_data
 from workbench.plots.records import COLUMNS, published_records, record, records_frame
+from workbench.plots.scaling import Growing, plot_scaling, scaling_data
 from workbench.plots.speedup import Speedups, plot_speedup, speedup_data
 from workbench.plots.stages import Stages, plot_stages, stages_data
 from workbench.plots.style import figure_png, paper_style
@@ -24,8 +26,10 @@ __all__ = [
     "Costs",
     "Firing",
     "Gap",
+    "Growing",
     "Growth",
     "IterationTime",
+    "Latencies",
     "Losses",
     "OptimiserTimes",
     "Programs",
@@ -40,6 +44,7 @@ __all__ = [
     "growth_data",
     "iteration_time_data",
     "k_multi_data",
+    "latency_data",
     "optimiser_time_data",
     "paper_style",
     "plot_ablation",
@@ -51,8 +56,10 @@ __all__ = [
     "plot_iteration_time",
     "plot_k_multi",
     "plot_k_multi_trends",
+    "plot_latency",
     "plot_optimiser_time",
     "plot_programs",
+    "plot_scaling",
     "plot_speedup",
     "plot_stages",
     "plot_trajectory",
@@ -60,6 +67,7 @@ __all__ = [
     "published_records",
     "record",
     "records_frame",
+    "scaling_data",
     "speedup_data",
     "stages_data",
     "trajectory_data",

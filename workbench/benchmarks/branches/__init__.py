@@ -22,7 +22,7 @@ from workbench.benchmarks.branches.convolutional import (
 from workbench.benchmarks.branches.matrices import affine_chain, lora, low_rank, projections
 from workbench.graph import Graph
 
-__all__ = ["UnknownFamily", "branched", "families", "hand_merged"]
+__all__ = ["UnknownFamily", "branched", "families", "hand_merged", "parameters"]
 
 _FAMILIES: Final[dict[str, Callable[..., Graph]]] = {
     "repvgg": repvgg,
@@ -47,7 +47,17 @@ def families() -> list[str]:
     return list(_FAMILIES)
 
 
-def branched(family: str, **parameters: Any) -> Graph:
+def parameters(family: str) -> dict[str, Any]:
+    """Return the parameters that a family takes, with their defaults.
+
+    >>> parameters("inception")["branches"]
+    4
+    """
+    taken = signature(_function(family)).parameters
+    return {name: known.default for name, known in taken.items() if name != "by_hand"}
+
+
+def branched(family: str, **given: Any) -> Graph:
     """Return a network of a family in evaluation form, its branches apart.
 
     ``blocks``, ``seed`` and what else the family's function takes make it larger, smaller or different.
@@ -55,10 +65,10 @@ def branched(family: str, **parameters: Any) -> Graph:
     >>> branched("repvgg", blocks=1, channels=4, size=6).operators()
     {'conv2d': 2, 'batchnorm': 3, 'add': 2, 'relu': 1}
     """
-    return _build(family, parameters, by_hand=False)
+    return _build(family, given, by_hand=False)
 
 
-def hand_merged(family: str, **parameters: Any) -> Graph:
+def hand_merged(family: str, **given: Any) -> Graph:
     """Return the same network as people merge it by hand.
 
     Raise ValueError where it cannot be merged.
@@ -66,18 +76,22 @@ def hand_merged(family: str, **parameters: Any) -> Graph:
     >>> hand_merged("repvgg", blocks=1, channels=4, size=6).operators()
     {'conv2d': 1, 'relu': 1}
     """
-    return _build(family, parameters, by_hand=True)
+    return _build(family, given, by_hand=True)
 
 
-def _build(family: str, parameters: dict[str, Any], *, by_hand: bool) -> Graph:
+def _function(family: str) -> Callable[..., Graph]:
     if family not in _FAMILIES:
         near = difflib.get_close_matches(family, _FAMILIES, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UnknownFamily(f"no family is called {family!r}{hint} There are: {', '.join(_FAMILIES)}")
-    if parameters.get("blocks", 1) < 1:
-        raise ValueError(f"a network has at least one block, not {parameters['blocks']}")
-    takes = [name for name in signature(_FAMILIES[family]).parameters if name != "by_hand"]
-    for name in parameters:
+    return _FAMILIES[family]
+
+
+def _build(family: str, given: dict[str, Any], *, by_hand: bool) -> Graph:
+    build, takes = _function(family), parameters(family)
+    if given.get("blocks", 1) < 1:
+        raise ValueError(f"a network has at least one block, not {given['blocks']}")
+    for name in given:
         if name not in takes:
             raise TypeError(f"{family} has no parameter {name!r}; it takes {', '.join(takes)}")
-    return _FAMILIES[family](**parameters, by_hand=by_hand)
+    return build(**given, by_hand=by_hand)

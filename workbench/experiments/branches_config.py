@@ -1,0 +1,158 @@
+"""The study of branches: families of networks by methods, their latency, and how the optimiser scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from workbench.experiments.reading import (
+    StudyError,
+    check_double,
+    check_keys,
+    check_names,
+    check_numbers,
+    said,
+)
+from workbench.experiments.resources import is_file_name
+
+Parameters: TypeAlias = Mapping[str, int | float | bool | str]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesMethod:
+    """Optimise by equality saturation under a cost source of the method's own.
+
+    Names and limits are those of :func:`workbench.optimize`; with ``measure`` the so many best results are
+    timed end to end in ONNX Runtime and the fastest is taken. ``cost: cpu`` measures with as many threads
+    as the study times with.
+    """
+
+    cost: str = "analytic"
+    rules: str = "default"
+    measure: int = 0
+    measure_seconds: float = 10.0
+    e_nodes: int = 50_000
+    seconds: float = 60.0
+    extraction_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        from workbench.costs.choose import cost_model
+        from workbench.rules import rule_set
+
+        if self.measure < 0:
+            raise StudyError(f"measure: {self.measure} is not 0 or more")
+        limits = ("e_nodes", "seconds", "extraction_seconds", "measure_seconds")
+        check_numbers({name: getattr(self, name) for name in limits})
+        if not is_file_name(self.rules):
+            rule_set(self.rules)
+        if not is_file_name(self.cost):
+            cost_model(self.cost)
+
+    @property
+    def limit(self) -> float:
+        """Return the seconds that the limits allow."""
+        return self.seconds + self.extraction_seconds + (self.measure_seconds if self.measure else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Say how networks are timed: on which targets, against whose optimisers, with how many threads.
+
+    All forms of a network on all targets run in alternation for ``seconds``. ``targets`` are those of
+    :data:`workbench.devices.targets.NAMES`, none for no timing; ``rivals`` are timed in ONNX Runtime.
+    """
+
+    targets: tuple[str, ...] = ("onnxruntime", "torch", "torch+compile")
+    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    threads: int = 1
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        from workbench.devices.targets import NAMES
+        from workbench.experiments.rivals import RIVALS
+
+        check_names("targets", "target", self.targets, NAMES)
+        check_names("rivals", "rival", self.rivals, RIVALS)
+        check_numbers({"threads": self.threads, "seconds": self.seconds})
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Ask for some of the families with so many blocks each, by some of the methods, without timing.
+
+    Parameters are those of the study, but for the ones that are given here.
+    """
+
+    families: Mapping[str, Parameters] = field(default_factory=dict)
+    blocks: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = {"families": self.families, "blocks": self.blocks, "methods": self.methods}
+        if any(given.values()):
+            for key, values in given.items():
+                if not values:
+                    raise StudyError(f"{key}: name at least one")
+        for count in self.blocks:
+            if count < 1:
+                raise StudyError(f"blocks: {count} is not 1 or more")
+        check_double("blocks", [str(count) for count in self.blocks])
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesStudy:
+    """Ask for every family of :mod:`workbench.benchmarks.branches` to be optimised by every method.
+
+    The original, what others' optimisers make of it, the form merged by hand and ours are then timed
+    against each other. ``families`` maps names to parameters. Files, ``grace``, ``memory``, ``repeats``
+    and ``seed`` are as in an :class:`~workbench.experiments.config.OptimisationStudy`.
+    """
+
+    families: Mapping[str, Parameters]
+    methods: Mapping[str, BranchesMethod]
+    latency: Latency = field(default_factory=Latency)
+    scaling: Scaling = field(default_factory=Scaling)
+    grace: float = 600.0
+    memory: float = 12.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        from workbench.benchmarks.branches import families
+
+        for key, given in {"families": self.families, "methods": self.methods}.items():
+            if not given:
+                raise StudyError(f"{key}: name at least one")
+        check_names("families", "family", self.families, families())
+        for family, parameters in self.families.items():
+            _check_parameters(family, parameters)
+        check_keys("methods", self.methods)
+        check_names("scaling.families", "family of this study", self.scaling.families, self.families)
+        for family, more in self.scaling.families.items():
+            _check_parameters(family, {**self.families[family], **more}, "scaling.families")
+        check_names("scaling.methods", "method of this study", self.scaling.methods, self.methods)
+        check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's limits and the timing allow a run."""
+        return self.methods[method].limit + (self.latency.seconds if self.latency.targets else 0)
+
+
+def _check_parameters(family: str, given: Parameters, where: str = "families") -> None:
+    """Raise :class:`StudyError` for a parameter that a family does not take, or of which one block fails."""
+    from workbench.benchmarks.branches import branched, parameters
+
+    known = parameters(family)
+    check_names(f"{where}.{family}", "parameter", given, known)
+    for name, value in given.items():
+        key, usual = f"{where}.{family}.{name}", known[name]
+        kinds = (int, float) if isinstance(usual, float) else type(usual)
+        if isinstance(value, bool) != isinstance(usual, bool) or not isinstance(value, kinds):
+            raise StudyError(f"{key}: {said(value)}; {said(usual)} is usual")
+        if isinstance(value, int) and not isinstance(value, bool) and value < (name != "seed"):
+            raise StudyError(f"{key}: {value} is not {int(name != 'seed')} or more")
+    try:
+        branched(family, **{**given, "blocks": 1})
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise StudyError(f"{where}.{family}: {error.args[0] if error.args else error}") from None

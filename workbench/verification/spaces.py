@@ -274,7 +274,7 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     Raise :class:`Inconsistent` or TypeMismatch where there is none, :class:`NotLinear` where the
     typing of an operator is beyond linear systems.
     """
-    space = Space(rule, SpaceTyping(System(), choices, menu))
+    space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     lefts: list[SpaceType] = []
     if rule.each:
         space.members = choices.pick(menu.members)

@@ -39,6 +39,8 @@ from workbench.verification.verify import Verification
 
 #: Instances of an axiom after which its enumeration ends.
 EXHAUSTING: Final = 6000
+#: Random instances of an axiom that is not enumerated whole.
+DRAWS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,9 @@ def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> AxiomTest:
     """Evaluate an axiom on every small instance in exact arithmetic, at most ``limit`` of them.
 
     Small: extents 1 and 2, kernels up to 2, pads 0 and 1, one or two groups, and so on
-    (:data:`~workbench.verification.typings.SMALL`). Axioms whose typing is not linear, or of which
-    hardly any instance is small, are tested at random instead.
+    (:data:`~workbench.verification.typings.SMALL`). Axioms whose typing is not linear, of which there are
+    more small instances, or hardly any, are tested at random as well: the first instances of an
+    enumeration are all alike.
     """
     rng = random.Random(seed)
     walk = Enumeration()
@@ -81,11 +84,11 @@ def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> AxiomTest:
             break
     else:
         exhaustive = False
-    if done < 40:
-        found = search(axiom, 200, seed=seed)
-        shown = "" if found.counterexample is None else str(found.counterexample)
-        return AxiomTest(axiom, done + len(found.passed), False, shown)
-    return AxiomTest(axiom, done, exhaustive)
+    if exhaustive and done >= 40:
+        return AxiomTest(axiom, done, True)
+    found = search(axiom, DRAWS, seed=seed)
+    shown = "" if found.counterexample is None else str(found.counterexample)
+    return AxiomTest(axiom, done + len(found.passed), False, shown)
 
 
 def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:

@@ -110,9 +110,14 @@ class Linear:
         return relation if reduced.terms else relation.holds({})
 
     def __eq__(self, other: object) -> Any:
+        # What is neither a number nor linear (a product of extents) says itself what it equals.
+        if not isinstance(other, Linear | int | Fraction):
+            return NotImplemented
         return self._compare("=", self - other)
 
     def __ne__(self, other: object) -> Any:
+        if not isinstance(other, Linear | int | Fraction):
+            return NotImplemented
         return self._compare("!=", self - other)
 
     def __ge__(self, other: Any) -> Any:

@@ -35,7 +35,7 @@ class Effort:
     region: int = 80
     enough: int = 40
     e_nodes: int = 30_000
-    rounds: int = 6
+    rounds: int = 10
     passes: int = 4
     chain: int = 2000
     seconds: float = 300.0

@@ -275,7 +275,9 @@ class System:
 
     def _remainder(self, quotient: int, by: int) -> Linear:
         if quotient not in self._rests:
-            self._rests[quotient] = self.fresh(f"the remainder of {self.names[quotient]}", "remainder", by - 1)
+            self._rests[quotient] = self.fresh(
+                f"the remainder of {self.names[quotient]}", "remainder", by - 1
+            )
         return self._rests[quotient]
 
     def divide(self, linear: Any, by: Any) -> tuple[Any, Any]:

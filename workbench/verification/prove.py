@@ -146,7 +146,7 @@ def _ordered(attempt: int) -> tuple[int, ...]:
     if attempt >= ATTEMPTS // 8 and attempt % 4 == 0:
         return tuple(rng.sample(left, len(left)))
     if attempt >= ATTEMPTS // 8:
-        small = left[attempt % 8 : 60 : 1 + attempt % 3]
+        small = left[attempt % 8 : 60 : 2 + attempt % 3]
         return (*left[80:76:-1], *(small if attempt % 4 == 1 else rng.sample(small, len(small))))
     ideal, factor = ((900.0, 0.75), (900.0, 0.6), (400.0, 0.85), (900.0, 0.5))[attempt % 4]
     found: list[int] = []
@@ -162,8 +162,10 @@ def _numbers(space: Space, attempt: int) -> dict[int, int]:
     primes = iter(_ordered(attempt))
     small = rng.sample(range(1, 8), 7)
     numbers: dict[int, int] = {}
+    kinds = space.system.kinds
+    of_pads = {u for d, _, u in space.system.divisions if all(kinds[v] == "pad" for v in d.terms)}
     for k, unknown in enumerate(space.system.free()):
-        kind = space.system.kinds[unknown]
+        kind = "pad" if unknown in of_pads else kinds[unknown]
         if kind in ("extent", "quotient"):
             number = next(primes)
         elif kind == "kernel":

@@ -196,7 +196,9 @@ class Space:
         first = (kind, place) not in self.steps
         self.steps.add((kind, place))
         compared = any(name in _names(c.left) | _names(c.right) for c in self.rule.conditions)
-        return pick(options[0][place:] + options[0][:place] if compared and not first else options[0][place:][:1])
+        return pick(
+            options[0][place:] + options[0][:place] if compared and not first else options[0][place:][:1]
+        )
 
     def _permutation(self) -> tuple[int, ...]:
         left = list(range(self.typing.choices.pick(tuple(r for r in self.typing.menu.ranks if r >= 2))))

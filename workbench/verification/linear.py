@@ -150,8 +150,9 @@ class System:
     ``names`` and ``kinds`` are by unknown; ``top`` bounds an unknown from above where it has a bound.
     ``solved`` expresses unknowns by others; what it does not hold is free. A quotient is an unknown that
     follows from its dividend: ``divisions`` holds (dividend, divisor, quotient). With ``remainders`` two
-    equal quotients equate their dividends, each less an unknown remainder, so that numbers that fit are
-    computed instead of met by chance; the same instances have several assignments then.
+    equal quotients equate their dividends, each less an unknown remainder, and unknowns in proportion have
+    a common part, so that numbers that fit are computed instead of met by chance; the same instances have
+    several assignments then.
     """
 
     names: list[str] = field(default_factory=list)
@@ -243,6 +244,8 @@ class System:
             reduced = self.reduce(linear)
             if not reduced.terms:
                 return
+        if self.remainders and self._in_proportion(reduced):
+            return
         # An unknown with factor 1 is expressed by whole multiples of the others. Quotients go last:
         # they follow from the extents that are divided.
         order = {"position": 0, "extent": 1, "rank": 1, "pad": 2, "kernel": 3, "remainder": 4, "quotient": 5}
@@ -271,6 +274,19 @@ class System:
             return False
         rests = [self._remainder(u, by) for u in sorted(found, key=lambda u: -difference.terms[u])]
         self.equate(above + by * difference.constant - rests[0] - (below - rests[1]))
+        return True
+
+    def _in_proportion(self, linear: Linear) -> bool:
+        """Express two unknowns that are in proportion, neither a multiple of the other, by a third."""
+        if len(linear.terms) != 2 or linear.constant != 0:
+            return False
+        (one, a), (two, b) = linear.terms.items()
+        ratio = Fraction(a) / Fraction(b)
+        if ratio > 0 or 1 in (abs(ratio.numerator), ratio.denominator):
+            return False
+        kind = "extent" if "quotient" in (self.kinds[one], self.kinds[two]) else self.kinds[one]
+        common = self.fresh(f"a part of {self.names[one]}", kind)
+        self.solved[one], self.solved[two] = common * ratio.denominator, common * -ratio.numerator
         return True
 
     def _remainder(self, quotient: int, by: int) -> Linear:

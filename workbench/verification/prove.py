@@ -138,16 +138,17 @@ def _generic(rule: Rule, choices: Choices, menu: Menu) -> Instance | None:
 def _ordered(attempt: int) -> tuple[int, ...]:
     """Return distinct primes, larger ones first: what slides over an input is smaller than the input.
 
-    Later attempts are in any order, most of them after the four largest, an input's: there are kernels of
-    which the second is the larger one, and positions that follow each other.
+    Later attempts are in any order, most of them after three or four large ones, an input's: there are
+    kernels of which the second is the larger one, and positions that follow each other.
     """
     left = list(_PRIMES)
     rng = random.Random(attempt)
     if attempt >= ATTEMPTS // 8 and attempt % 4 == 0:
         return tuple(rng.sample(left, len(left)))
     if attempt >= ATTEMPTS // 8:
+        large = left[80 : 77 - attempt // 4 % 2 : -1]
         small = left[attempt % 8 : 60 : 2 + attempt % 3]
-        return (*left[80:76:-1], *(small if attempt % 4 == 1 else rng.sample(small, len(small))))
+        return (*large, *(small if attempt % 4 == 1 else rng.sample(small, len(small))))
     ideal, factor = ((900.0, 0.75), (900.0, 0.6), (400.0, 0.85), (900.0, 0.5))[attempt % 4]
     found: list[int] = []
     while left and len(found) < 60:

@@ -192,7 +192,7 @@ class Space:
         menu, pick = self.typing.menu, self.typing.choices.pick
         options: tuple[tuple[int, int], ...] = getattr(menu, kind)
         if not menu.decide_few:
-            return pick(options)[0]
+            return pick(tuple(sorted({number for option in options for number in option})))
         first = (kind, place) not in self.steps
         self.steps.add((kind, place))
         compared = any(name in _names(c.left) | _names(c.right) for c in self.rule.conditions)

@@ -4,7 +4,7 @@ import pytest
 
 from workbench.rules import parse_rule, rule_set
 from workbench.rules.ruleset import SETS, law_of, library, load_rules, statuses
-from workbench.verification.library import exhaust, redundant_axioms, table, write_status
+from workbench.verification.library import exhaust, recorded, redundant_axioms, table, write_status
 from workbench.verification.prove import axioms
 from workbench.verification.verify import Verification
 
@@ -120,6 +120,18 @@ def test_what_is_not_enumerated_whole_is_drawn_at_random_too():
     assert few.instances > 50
     every = exhaust(axioms()["mean-without-padding"])
     assert every.exhaustive
+
+
+def test_the_record_says_how_an_axiom_was_tested_as_long_as_it_is_that_axiom():
+    axiom = axioms()["relu-of-relu"]
+    known = recorded(axiom)
+    assert known is not None
+    assert (known.instances, known.counterexample) == (statuses()[axiom.name]["draws"], "")
+    (other,) = parse_rule("relu-of-relu: relu(relu(x)) => relu(relu(relu(x)))")
+    (unheard,) = parse_rule("unheard-of: relu(relu(x)) => relu(x)")
+    assert recorded(other) is recorded(unheard) is None
+    # What was proved was not tested as an axiom is.
+    assert recorded(next(r for r in LIBRARY if statuses()[r.name]["status"] == "proved")) is None
 
 
 def test_redundant_axioms_are_told():

@@ -279,3 +279,20 @@ def test_thirty_blocks_with_adapters():
     assert ours["MatMul"] <= by_hand["MatMul"]
     assert ours["Add"] <= by_hand["Add"]
     assert ours["Mul"] == by_hand["Mul"]
+
+
+def test_a_biased_1x1_before_padding_leaves_a_constant_beside_one_convolution():
+    # Zero padding does not see the bias: what it comes to is another number at the border.
+    builder, rng = GraphBuilder(), np.random.default_rng(3)
+
+    def weight(name, *shape):
+        return builder.weight(name, rng.standard_normal(shape).astype("float32"))
+
+    x = builder.input("x", (1, 256, 28, 28))
+    inner = builder.op("conv2d", x, weight("w", 256, 256, 1, 1), weight("a", 1, 256, 1, 1))
+    outer = builder.op("conv2d", inner, weight("v", 64, 256, 3, 3), pads=(1, 1, 1, 1))
+    result = workbench.optimize(builder.graph({"y": outer}))
+    assert result.certificate.passed
+    assert "conv-of-point-padded-bias" in result.rules
+    assert operators(result.graph) == {"Conv": 1, "Add": 1}
+    assert differ(result.original, result.graph) < 1e-5

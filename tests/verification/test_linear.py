@@ -187,3 +187,51 @@ def test_a_number_plus_unknowns_is_shown_with_their_names():
     system, a, b = extents(2)
     assert repr(2 * a - b + 3) == "2*a + -1*b + 3"
     assert repr(Linear(system, 0, {})) == "0"
+
+
+@pytest.mark.parametrize("shift", [0, 1, -2])
+def test_equal_quotients_equate_their_dividends_up_to_remainders(shift):
+    system = System(remainders=True)
+    a, b = (system.fresh(name, "extent") for name in "ab")
+    system.require(a // 3 == b // 3 + shift)
+    kinds = [system.kinds[u] for u in system.free()]
+    assert sorted(kinds) == ["extent", "remainder", "remainder"]
+    # Whatever the free numbers are, only pairs that fit are left; and every pair that fits is met.
+    met = set()
+    for numbers in product(range(1, 13), repeat=3):
+        values = {
+            u: n if kind == "extent" else n % 3
+            for u, kind, n in zip(system.free(), kinds, numbers, strict=True)
+        }
+        found = system.complete(values)
+        if found is not None:
+            assert found[0] // 3 == found[1] // 3 + shift
+            met.add((found[0], found[1]))
+    free = 0 if 0 in system.free() else 1
+    fitting = {(x, y) for x, y in product(range(1, 40), repeat=2) if x // 3 == y // 3 + shift}
+    assert {pair for pair in fitting if pair[free] < 13} == met
+
+
+def test_unknowns_in_proportion_have_a_common_part():
+    system = System(remainders=True)
+    a, b = (system.fresh(name, "extent") for name in "ab")
+    system.require(5 * a == 6 * b)
+    (part,) = system.free()
+    assert system.complete({part: 7}) == {0: 42, 1: 35, part: 7}
+    # Of opposite signs they are zero, which no extent is.
+    other = System(remainders=True)
+    c, d = (other.fresh(name, "extent") for name in "cd")
+    other.require(5 * c == -6 * d)
+    assert other.complete(dict.fromkeys(other.free(), 7)) is None
+
+
+def test_a_number_that_is_no_number_says_itself_what_it_equals():
+    class Product:
+        def __eq__(self, other):
+            raise NotLinear("a product")
+
+    _, a, _ = extents(2)
+    with pytest.raises(NotLinear):
+        _ = a == Product()
+    assert (a == "a") is False
+    assert (a != "a") is True

@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 
 from workbench.rules import parse_rule, parse_rules, rule_set
@@ -79,6 +81,44 @@ def test_few_values_are_cases_of_their_own():
     )
     values = {i.attrs["e"] for i in generic_cases(rule, broadcast=False).instances}
     assert values == {0, 1}
+
+
+def test_two_kernels_of_one_output_have_generic_instances():
+    (rule,) = parse_rule(
+        "meet: add(conv2d[c, act=none](x, w), conv2d[d, act=none](x, v)) => "
+        "add(conv2d[d, act=none](x, v), conv2d[c, act=none](x, w))"
+    )
+    cases = generic_cases(rule, broadcast=False)
+    assert {(i.rows["c"]["groups"], i.rows["d"]["groups"]) for i in cases.instances} == set(
+        product((1, 5, 6), repeat=2)
+    )
+    for instance in cases.instances:
+        heights = {instance.types[n].shape[-2] for n in "wv"}
+        assert len(heights) == 2, "the kernels are of one size by chance"
+
+
+def test_a_later_kernel_may_be_the_larger_one():
+    (rule,) = parse_rule(
+        "sizes: add(enlarge[pads=(i, 0, 0, 0)](w), v) => add(v, enlarge[pads=(i, 0, 0, 0)](w)) "
+        "where dim(w, -2) < dim(v, -2), dim(v, -1) = dim(w, -1), i = dim(v, -2) - dim(w, -2)"
+    )
+    found = generic_cases(rule, broadcast=False).instances
+    assert found
+    assert all(i.types["w"].shape[-2] < i.types["v"].shape[-2] for i in found)
+
+
+def test_dilations_that_a_condition_compares_are_equal_or_not():
+    (rule,) = parse_rule(
+        "both: add(conv2d[dilations=(f, g), pads=p](x, w), conv2d[dilations=(d, e), pads=q](x, v)) => "
+        "add(conv2d[dilations=(d, e), pads=q](x, v), conv2d[dilations=(f, g), pads=p](x, w)) "
+        "where (dim(w, -2) - 1) * (f - d) = 0"
+    )
+    found = generic_cases(rule, broadcast=False).instances
+    # Only those of the first axis are compared.
+    assert {(i.attrs["f"], i.attrs["d"]) for i in found} == {(3, 3), (3, 2)}
+    assert {(i.attrs["g"], i.attrs["e"]) for i in found} == {(2, 2)}
+    assert all(i.types["w"].shape[-2] == 1 for i in found if i.attrs["f"] != i.attrs["d"])
+    assert any(i.types["w"].shape[-2] > 1 for i in found)
 
 
 def test_a_reshape_has_no_generic_instance():

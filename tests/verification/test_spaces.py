@@ -69,7 +69,8 @@ class Alternatives(RandomChoices):
 def test_every_instance_of_the_library_is_well_typed_on_both_sides(part):
     for rule in LIBRARY[part::8]:
         try:
-            found = list(sampled(rule, 30))
+            # Four slices side by side are rare.
+            found = list(sampled(rule, 30)) or list(sampled(rule, 400))
         except NotLinear:
             assert any(op in str(rule) for op in ("reshape", "expand")), rule
             rng = random.Random(1)

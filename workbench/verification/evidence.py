@@ -12,9 +12,11 @@ from typing import Any
 
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
+from workbench.saturation import Limits
 from workbench.verification.chain import find_chain
 from workbench.verification.instances import Instance, broadcasting_mismatch
 from workbench.verification.linear import Inconsistent, NotLinear
+from workbench.verification.needed import axioms_needed
 from workbench.verification.prove import Cases, Proof, axioms, generic_cases, spreads
 from workbench.verification.refute import Findings, search
 from workbench.verification.region import find_region
@@ -35,7 +37,7 @@ class Effort:
     region: int = 80
     enough: int = 40
     e_nodes: int = 30_000
-    rounds: int = 6
+    rounds: int = 10
     passes: int = 4
     chain: int = 2000
     seconds: float = 300.0
@@ -181,6 +183,10 @@ def _explained(settings: Settings, question: Question) -> dict[str, Any]:
         return {}
     chains = find_chain(question.case, settings.axioms, settings.effort.chain)
     if chains is None:
-        return {"axioms": [], "chain": None}
+        # A proof that is too deep to be found term by term.
+        limits = Limits(
+            e_nodes=settings.effort.e_nodes, seconds=20.0, iterations=settings.effort.rounds, k_multi=0
+        )
+        return {"axioms": list(axioms_needed(question.case, settings.axioms, limits)), "chain": None}
     used = dict.fromkeys(name for chain in chains for name in chain.axioms)
     return {"axioms": list(used), "chain": [str(chain).split("\n  ") for chain in chains]}

@@ -110,9 +110,14 @@ class Linear:
         return relation if reduced.terms else relation.holds({})
 
     def __eq__(self, other: object) -> Any:
+        # What is neither a number nor linear (a product of extents) says itself what it equals.
+        if not isinstance(other, Linear | int | Fraction):
+            return NotImplemented
         return self._compare("=", self - other)
 
     def __ne__(self, other: object) -> Any:
+        if not isinstance(other, Linear | int | Fraction):
+            return NotImplemented
         return self._compare("!=", self - other)
 
     def __ge__(self, other: Any) -> Any:
@@ -135,7 +140,7 @@ class Linear:
 
 
 #: The least value of an unknown, by what it stands for.
-LEAST: Final = {"extent": 1, "kernel": 1, "rank": 0, "pad": 0, "position": 0, "quotient": 0}
+LEAST: Final = {"extent": 1, "kernel": 1, "rank": 0, "pad": 0, "position": 0, "quotient": 0, "remainder": 0}
 
 
 @dataclass(slots=True)
@@ -144,7 +149,10 @@ class System:
 
     ``names`` and ``kinds`` are by unknown; ``top`` bounds an unknown from above where it has a bound.
     ``solved`` expresses unknowns by others; what it does not hold is free. A quotient is an unknown that
-    follows from its dividend: ``divisions`` holds (dividend, divisor, quotient).
+    follows from its dividend: ``divisions`` holds (dividend, divisor, quotient). With ``remainders`` two
+    equal quotients equate their dividends, each less an unknown remainder, and unknowns in proportion have
+    a common part, so that numbers that fit are computed instead of met by chance; the same instances have
+    several assignments then.
     """
 
     names: list[str] = field(default_factory=list)
@@ -153,6 +161,8 @@ class System:
     solved: dict[int, Linear] = field(default_factory=dict)
     relations: list[Relation] = field(default_factory=list)
     divisions: list[tuple[Linear, int, int]] = field(default_factory=list)
+    remainders: bool = False
+    _rests: dict[int, Linear] = field(default_factory=dict)
     _plan: list[tuple[int, Linear, int]] | None = None
 
     def fresh(self, name: str, kind: str, top: int | None = None) -> Linear:
@@ -230,9 +240,15 @@ class System:
             if reduced.constant != 0:
                 raise Inconsistent("two numbers differ")
             return
+        if self.remainders and self._equate_dividends(reduced):
+            reduced = self.reduce(linear)
+            if not reduced.terms:
+                return
+        if self.remainders and self._in_proportion(reduced):
+            return
         # An unknown with factor 1 is expressed by whole multiples of the others. Quotients go last:
         # they follow from the extents that are divided.
-        order = {"position": 0, "extent": 1, "rank": 1, "pad": 2, "kernel": 3, "quotient": 4}
+        order = {"position": 0, "extent": 1, "rank": 1, "pad": 2, "kernel": 3, "remainder": 4, "quotient": 5}
         pivot = min(
             reduced.terms,
             key=lambda u: (abs(reduced.terms[u]) != 1, order[self.kinds[u]], -u),
@@ -247,6 +263,38 @@ class System:
         ):
             raise Inconsistent(f"{self.names[pivot]} would be {solution.constant}")
         self.solved[pivot] = solution
+
+    def _equate_dividends(self, difference: Linear) -> bool:
+        """Where an expression is the difference of two quotients by one divisor, equate the dividends."""
+        found = {u: (dividend, by) for dividend, by, u in self.divisions if u in difference.terms}
+        if len(found) != 2 or len(difference.terms) != 2 or sorted(difference.terms.values()) != [-1, 1]:
+            return False
+        (above, by), (below, other) = (found[u] for u in sorted(found, key=lambda u: -difference.terms[u]))
+        if by != other:
+            return False
+        rests = [self._remainder(u, by) for u in sorted(found, key=lambda u: -difference.terms[u])]
+        self.equate(above + by * difference.constant - rests[0] - (below - rests[1]))
+        return True
+
+    def _in_proportion(self, linear: Linear) -> bool:
+        """Express two unknowns that are in proportion, neither a multiple of the other, by a third."""
+        if len(linear.terms) != 2 or linear.constant != 0:
+            return False
+        (one, a), (two, b) = linear.terms.items()
+        ratio = Fraction(a) / Fraction(b)
+        if ratio > 0 or 1 in (abs(ratio.numerator), ratio.denominator):
+            return False
+        kind = "extent" if "quotient" in (self.kinds[one], self.kinds[two]) else self.kinds[one]
+        common = self.fresh(f"a part of {self.names[one]}", kind)
+        self.solved[one], self.solved[two] = common * ratio.denominator, common * -ratio.numerator
+        return True
+
+    def _remainder(self, quotient: int, by: int) -> Linear:
+        if quotient not in self._rests:
+            self._rests[quotient] = self.fresh(
+                f"the remainder of {self.names[quotient]}", "remainder", by - 1
+            )
+        return self._rests[quotient]
 
     def divide(self, linear: Any, by: Any) -> tuple[Any, Any]:
         """Return the quotient and the remainder of a division by a number."""

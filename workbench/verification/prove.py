@@ -44,6 +44,7 @@ GENERIC: Final = Menu(
     members=(2, 3),
     broadcast=False,
     decide_few=True,
+    remainders=True,
 )
 #: More cases than these are sampled.
 CASES: Final = 24
@@ -51,7 +52,7 @@ CASES: Final = 24
 BROADCASTING: Final = 8
 _SPREADING: Final = frozenset({"add", "sub", "mul", "div", "max", "min", "pow", "matmul"})
 #: Generic numbers tried for a family of instances before it is taken for empty.
-ATTEMPTS: Final = 16
+ATTEMPTS: Final = 64
 _PRIMES: Final = [p for p in range(11, 1000) if all(p % q for q in range(2, 32) if q < p)]
 
 
@@ -134,11 +135,20 @@ def _generic(rule: Rule, choices: Choices, menu: Menu) -> Instance | None:
 
 
 @lru_cache(maxsize=64)
-def _falling(attempt: int) -> tuple[int, ...]:
-    """Return distinct primes, larger ones first: what slides over an input is smaller than the input."""
+def _ordered(attempt: int) -> tuple[int, ...]:
+    """Return distinct primes, larger ones first: what slides over an input is smaller than the input.
+
+    Later attempts are in any order, most of them after three or four large ones, an input's: there are
+    kernels of which the second is the larger one, and positions that follow each other.
+    """
     left = list(_PRIMES)
-    if attempt >= ATTEMPTS // 2:
-        return tuple(random.Random(attempt).sample(left, len(left)))
+    rng = random.Random(attempt)
+    if attempt >= ATTEMPTS // 8 and attempt % 4 == 0:
+        return tuple(rng.sample(left, len(left)))
+    if attempt >= ATTEMPTS // 8:
+        large = left[80 : 77 - attempt // 4 % 2 : -1]
+        small = left[attempt % 8 : 60 : 2 + attempt % 3]
+        return (*large, *(small if attempt % 4 == 1 else rng.sample(small, len(small))))
     ideal, factor = ((900.0, 0.75), (900.0, 0.6), (400.0, 0.85), (900.0, 0.5))[attempt % 4]
     found: list[int] = []
     while left and len(found) < 60:
@@ -150,15 +160,19 @@ def _falling(attempt: int) -> tuple[int, ...]:
 
 def _numbers(space: Space, attempt: int) -> dict[int, int]:
     rng = random.Random(attempt)
-    primes = iter(_falling(attempt))
+    primes = iter(_ordered(attempt))
     small = rng.sample(range(1, 8), 7)
     numbers: dict[int, int] = {}
+    kinds = space.system.kinds
+    of_pads = {u for d, _, u in space.system.divisions if all(kinds[v] == "pad" for v in d.terms)}
     for k, unknown in enumerate(space.system.free()):
-        kind = space.system.kinds[unknown]
+        kind = "pad" if unknown in of_pads else kinds[unknown]
         if kind in ("extent", "quotient"):
             number = next(primes)
         elif kind == "kernel":
             number = small[k % 7] + 2
+        elif kind == "remainder":
+            number = small[k % 7] % (space.system.top[unknown] + 1)
         elif kind == "pad":
             number = small[k % 7] % (4, 4, 2)[attempt % 3]
         else:

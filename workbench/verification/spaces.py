@@ -74,6 +74,7 @@ class Space:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     members: int = 0
     quotients: list[int] = field(default_factory=lambda: [1, 2, 3])
+    steps: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def system(self) -> System:
@@ -125,16 +126,16 @@ class Space:
                 values[attr.name] = attr.default
         return values
 
-    def bound(self, expr: Any, attr: Attr, operands: list[SpaceType]) -> Any:
-        """Return the value of a source term's attribute."""
+    def bound(self, expr: Any, attr: Attr, operands: list[SpaceType], place: int = 0) -> Any:
+        """Return the value of a source term's attribute, or of its part at a place of a vector."""
         if isinstance(expr, Literal):
             return self.literal(expr, attr)
         if isinstance(expr, Vector):
             one = Attr(attr.name, "int")
-            return tuple(self.bound(item, one, operands) for item in expr.items)
+            return tuple(self.bound(item, one, operands, i) for i, item in enumerate(expr.items))
         if isinstance(expr, AttrVar):
             if expr.name not in self.attrs:
-                self.attrs[expr.name] = self.fresh(expr.name, attr, operands)
+                self.attrs[expr.name] = self.fresh(expr.name, attr, operands, place)
             return self.attrs[expr.name]
         return self.value(expr)
 
@@ -144,7 +145,7 @@ class Space:
             return (expr.value,) * attr.length
         return expr.value
 
-    def fresh(self, name: str, attr: Attr, operands: list[SpaceType]) -> Any:
+    def fresh(self, name: str, attr: Attr, operands: list[SpaceType], place: int = 0) -> Any:
         """Return an attribute that nothing has fixed yet: unknowns, or a decision."""
         menu, pick = self.typing.menu, self.typing.choices.pick
         kind = _UNKNOWN.get(attr.name)
@@ -154,7 +155,7 @@ class Space:
             return self.system.fresh(name, kind)
         if attr.name in ("strides", "dilations"):
             options = getattr(menu, attr.name)
-            return pick(options) if attr.kind == "ints" else pick(options)[0]
+            return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
         if attr.name in ("groups", "count"):
             number = pick(menu.groups)
             self.quotients.append(number)
@@ -181,6 +182,23 @@ class Space:
             rank = pick(tuple(r for r in menu.ranks if r))
             return tuple(self.system.fresh(f"{name}[{i}]", "extent") for i in range(rank))
         raise NotLinear(f"the attribute {attr.name}")
+
+    def step(self, name: str, kind: str, place: int) -> int:
+        """Return a stride or a dilation along one axis.
+
+        With few options the first of an axis is that axis' own number. A later one that a condition
+        compares equals it or does not.
+        """
+        menu, pick = self.typing.menu, self.typing.choices.pick
+        options: tuple[tuple[int, int], ...] = getattr(menu, kind)
+        if not menu.decide_few:
+            return pick(tuple(sorted({number for option in options for number in option})))
+        first = (kind, place) not in self.steps
+        self.steps.add((kind, place))
+        compared = any(name in _names(c.left) | _names(c.right) for c in self.rule.conditions)
+        return pick(
+            options[0][place:] + options[0][:place] if compared and not first else options[0][place:][:1]
+        )
 
     def _permutation(self) -> tuple[int, ...]:
         left = list(range(self.typing.choices.pick(tuple(r for r in self.typing.menu.ranks if r >= 2))))
@@ -274,7 +292,7 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     Raise :class:`Inconsistent` or TypeMismatch where there is none, :class:`NotLinear` where the
     typing of an operator is beyond linear systems.
     """
-    space = Space(rule, SpaceTyping(System(), choices, menu))
+    space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     lefts: list[SpaceType] = []
     if rule.each:
         space.members = choices.pick(menu.members)
@@ -319,6 +337,15 @@ def _ratio(left: Any, right: Linear) -> int | None:
     return (
         int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == below * int(ratio)) is True else None
     )
+
+
+def _names(expr: Any) -> set[str]:
+    """Return the attribute variables of an expression."""
+    if isinstance(expr, Arith):
+        return _names(expr.left) | _names(expr.right)
+    if isinstance(expr, Vector):
+        return set().union(*map(_names, expr.items))
+    return {expr.name} if isinstance(expr, AttrVar) else set()
 
 
 def _plain(expr: Any) -> bool:

@@ -20,7 +20,8 @@ class Menu:
 
     ``extents``, ``kernels`` and ``pads`` are values of free unknowns; ``broadcast`` says whether
     operands may broadcast, ``members`` how many an ``each`` rule merges. With ``decide_few`` every value of
-    an unknown that has only few is an alternative of its own.
+    an unknown that has only few is an alternative of its own; with ``remainders`` equal quotients equate
+    their dividends (:class:`~workbench.verification.linear.System`).
     """
 
     ranks: tuple[int, ...] = (2, 4, 4, 3, 1, 0)
@@ -38,6 +39,7 @@ class Menu:
     pads: tuple[int, ...] = (0, 0, 1, 1, 2)
     broadcast: bool = True
     decide_few: bool = False
+    remainders: bool = False
 
 
 #: What every instance of which is tried for an axiom: few options, small extents.

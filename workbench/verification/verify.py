@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: E-nodes from which on a pass ends: the next round would cost more than a fresh start with what is open.
-CROWDED: Final = 6000
+CROWDED: Final = 12_000
 #: Rules screened or decided in one step.
 BATCH: Final = 24
 

@@ -19,7 +19,7 @@ from workbench.views.patterns import rule_svg
 #: Characters that the cards of a static face may take; the tables come on top.
 MOST_CHARACTERS: Final = 240_000
 #: Rows of the table of all rules.
-MOST_RULES: Final = 200
+MOST_RULES: Final = 300
 
 #: What is to be looked at first where there is no run.
 _ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved")

@@ -22,7 +22,10 @@ def timed_records(records: Sequence[Record]) -> list[Record]:
 
     place = {family: i for i, family in enumerate(families())}
     kept = [r for r in records if r["config"]["latency"] is not None and not r["failed"]]
-    return sorted(kept, key=lambda r: (place[r["row"]["family"]], r["row"]["method"], r["row"]["repeat"]))
+    return sorted(
+        kept,
+        key=lambda r: (place.get(r["row"]["family"], len(place)), r["row"]["method"], r["row"]["repeat"]),
+    )
 
 
 def provenance(records: Sequence[Record]) -> list[str]:

@@ -100,7 +100,7 @@ def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "failed": record["failed"],
         "seed": record["config"]["seed"],
         "wall_seconds": record["wall_seconds"],
-        "call_seconds": sum(record["seconds"].values()) if record.get("seconds") else None,
+        "call_seconds": sum(v for v in (record.get("seconds") or {}).values() if v) or None,
         "versions": ", ".join(f"{name} {v}" for name, v in where.get("versions", {}).items()),
         "device": record.get("device"),
         "commit": where["commit"],

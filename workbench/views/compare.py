@@ -114,7 +114,9 @@ def comparison_html(comparison: Comparison) -> str:
     return (
         heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {signs}")
         + f"<p>{escape(' → '.join(captions))}</p>"
-        + picture(drawn, "original on the left, optimised on the right", kind="svg")
+        + picture(
+            drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"
+        )
         + f"<p>rules: {escape(', '.join(rule for rule, *_ in rules) or 'none')}</p>"
         + details("what each rule made", table(RULE_COLUMNS, rules))
         + details(

@@ -70,3 +70,28 @@ def test_nodes_that_are_not_in_the_e_graph_are_told():
     other = workbench.GraphBuilder()
     z = other.op("log", other.op("exp", other.input("x", (4, 4))))
     assert [c >= 0 for c in eclasses_of(other.graph({"z": z}), result.egraph)] == [True, True, False]
+
+
+def merged(family, **parameters):
+    from workbench.benchmarks.branches import branched
+
+    return workbench.optimize(branched(family, **parameters)).compare()
+
+
+def test_stories_are_of_operators_that_run_the_longest_first():
+    comparison = merged("mobileone", blocks=1, channels=4, size=6)
+    stories = comparison.stories()
+    constant = comparison.after.graph.constant()
+    assert not any(constant[i] for i, _ in stories)
+    assert {comparison.after.graph.nodes[i].op for i, _ in stories} == {"conv2d"}
+    lengths = [len(links) for _, links in stories]
+    assert lengths == sorted(lengths, reverse=True)
+    assert all(comparison.after.births[i] is not None for i, _ in stories)
+    assert stories[0][1][-1].rule == "conv-takes-relu-bias"
+
+
+def test_a_story_for_all_that_rules_made_unless_another_holds_its_rules():
+    stories = merged("affine_chain", blocks=1, hidden=64, rows=8).stories()
+    rules = [{link.rule for link in links} for _, links in stories]
+    assert set.union(*rules) >= {"layernorm-takes-scale", "layernorm-takes-shift", "matmul-scales-columns"}
+    assert not any(a <= b for i, a in enumerate(rules) for b in rules[:i])

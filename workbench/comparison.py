@@ -79,6 +79,26 @@ class Comparison(Face):
         e_node = self.after.e_nodes[i]
         return self.derivations.chain(e_node) if e_node >= 0 else ()
 
+    def stories(self) -> tuple[tuple[int, tuple[Birth, ...]], ...]:
+        """Return the operators that run and that rules made, each with its chain, the longest first.
+
+        Of chains as long, that of more rules comes first, then that of the dearer operator. One whose rules
+        all stand in a chain before it is left out.
+        """
+        constant = self.after.graph.constant()
+        chains = {
+            i: self.chain(i)
+            for i, birth in enumerate(self.after.births)
+            if birth is not None and not constant[i]
+        }
+        rules = {i: {link.rule for link in chain} for i, chain in chains.items()}
+        order = sorted(chains, key=lambda i: (-len(chains[i]), -len(rules[i]), -self.after.costs[i], i))
+        told: list[int] = []
+        for i in order:
+            if not any(rules[i] <= rules[j] for j in told):
+                told.append(i)
+        return tuple((i, chains[i]) for i in told)
+
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
         return {

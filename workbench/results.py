@@ -1,5 +1,14 @@
 """Stored runs as frames and tables: ``workbench.results.load("results/headline")``."""
 
-from workbench.experiments.results import MORE, compare, frame_of, latency, load, table, with_published
+from workbench.experiments.results import (
+    MORE,
+    compare,
+    frame_of,
+    latency,
+    load,
+    records,
+    table,
+    with_published,
+)
 
-__all__ = ["MORE", "compare", "frame_of", "latency", "load", "table", "with_published"]
+__all__ = ["MORE", "compare", "frame_of", "latency", "load", "records", "table", "with_published"]

@@ -57,6 +57,15 @@ def test_what_torch_compile_cannot_do_is_a_reason(cpu, monkeypatch):
     assert row["skipped"] == "torch.compile: RuntimeError: no working C++ compiler"
 
 
+@pytest.mark.parametrize("mode", ["compile", "compile+cuda-graph"])
+def test_what_other_groups_compiled_is_forgotten(cpu, monkeypatch, mode):
+    forgotten = []
+    monkeypatch.setattr(cpu.torch._dynamo, "reset", lambda: forgotten.append(mode))
+    monkeypatch.setattr(cpu.torch, "compile", lambda body, **options: body)
+    run([products()], cpu, (mode,))
+    assert forgotten == [mode]
+
+
 def test_graphs_are_recorded_where_that_is_possible(pretended, monkeypatch):
     monkeypatch.setattr("workbench.devices.kernels._fused", lambda *a: [])
     monkeypatch.setattr(type(pretended), "title", "pretended")

@@ -55,6 +55,7 @@ def test_the_branches_are_merged_and_certified(done):
     assert 0 < row["rounding"] < 1e-5
     assert "batchnorm-as-affine" in result["rules"]
     assert "batchnorm-as-affine" in result["chain"]
+    assert result["chain"][-1] == "conv-takes-relu-bias", "the chain of an operator that runs"
     assert row["optimized"] < row["original"]
     assert {"saturation", "extraction", "certificate"} <= set(records[0]["seconds"])
 
@@ -69,6 +70,9 @@ def test_every_form_is_timed_against_the_original(done):
     assert (timed["median"] <= timed["high"]).all()
     assert (timed["speedup_low"] <= timed["speedup"]).all()
     assert timed["rounds"].nunique() == 1, "all run in the same rounds"
+    assert set(timed["hardware"]) == {load(plan.folder)["hardware"].iloc[0]}
+    rivals = records[0]["latency"]["rivals"]
+    assert frame.loc["onnxslim", "version"] == rivals["onnxslim"]["version"]
     assert set(timed["title"]) == {records[0]["latency"]["titles"]["onnxruntime"]}
     assert "1 thread, its optimiser on" in timed["title"].iloc[0]
 
@@ -93,6 +97,9 @@ def test_what_is_stored_is_loaded(done):
     assert list(frame["network"]) == ["repvgg", "repvgg-x1", "repvgg-x2"]
     assert set(frame["study"]) == {"branches"}
     assert frame["operators"].tolist() == [2, 2, 4]
+    assert frame["call_seconds"].iloc[0] == pytest.approx(sum(records[0]["seconds"].values()))
+    assert (frame["call_seconds"] > frame["seconds"]).all()
+    assert frame["versions"].str.contains("egglog").all()
     assert frame["rounding"].iloc[0] == records[0]["row"]["rounding"]
 
 

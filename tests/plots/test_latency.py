@@ -1,4 +1,4 @@
-"""Bars of speed-ups of what runs: one series a form, ours one a method, on one target."""
+"""Points of speed-ups of what runs: one series a form, ours one a method, on one target."""
 
 import math
 
@@ -26,14 +26,15 @@ def timings():
     ]
     names = ["network", "method", "form", "speedup", "speedup_low", "speedup_high"]
     frame = pd.DataFrame(rows, columns=names).assign(target="onnxruntime", title="a runtime", repeat=0)
+    frame = frame.assign(hardware="2 CPUs, a processor", version=frame["form"].map({"onnxsim": "1.2"}))
     return frame.reindex(columns=list(LATENCY))
 
 
 def test_ours_is_a_series_for_every_method_and_rivals_come_first():
     data = latency_data(timings())
-    assert [s.label for s in data.series] == ["onnxsim", "by hand", "ours, t4", "ours, cpu"]
+    assert [s.label for s in data.series] == ["onnxsim 1.2", "by hand", "ours, t4", "ours, cpu"]
     assert data.networks == ("net", "toy")
-    assert data.title == "a runtime"
+    assert data.title == "a runtime, 2 CPUs, a processor"
 
 
 def test_what_several_runs_timed_is_put_together():
@@ -48,19 +49,49 @@ def test_what_several_runs_timed_is_put_together():
 
 def test_one_method_is_ours_alone():
     data = latency_data(timings().query("method == 't4'"))
-    assert [s.label for s in data.series] == ["onnxsim", "by hand", "ours"]
+    assert [s.label for s in data.series] == ["onnxsim 1.2", "by hand", "ours"]
 
 
-def test_bars_stand_on_one_and_slower_ones_hang():
+def test_the_machine_is_not_said_twice():
+    frame = timings().assign(title="a runtime, a processor, 2 CPUs")
+    assert latency_data(frame).title == "a runtime, a processor, 2 CPUs"
+    assert latency_data(timings().assign(title="")).title == "onnxruntime"
+
+
+def test_runs_that_disagree_are_told():
+    sim, by_hand, *_ = latency_data(timings()).series
+    assert sim.agree(0)
+    assert sim.agree(1), "nothing was timed"
+    frame = timings()
+    frame.loc[frame["speedup"] == 1.21, "speedup_low"] = 1.15
+    assert not latency_data(frame).series[0].agree(0)
+    assert by_hand.agree(0)
+
+
+def test_the_mean_is_over_networks():
+    *_, ours, own = latency_data(timings()).series
+    assert ours.mean() == pytest.approx(math.sqrt(2.2 * 0.5))
+    assert own.mean() == pytest.approx(2.5)
+
+
+def test_every_run_is_a_point_with_its_own_interval():
     ax = plot_latency(timings(), Figure().subplots())
-    heights = {
-        round(bar.get_height(), 3) for bars in ax.containers if hasattr(bars, "patches") for bar in bars
-    }
-    assert {1.0, 1.2, -0.5} <= heights
-    assert {bar.get_y() for bar in ax.patches} == {1}
-    assert ax.get_xlabel().startswith("a runtime")
+    lines = {bars.get_label(): bars.lines[0] for bars in ax.containers}
+    assert sorted(lines["onnxsim 1.2"].get_ydata()) == [1.0, 1.21]
+    assert sorted(lines["ours, t4"].get_ydata()) == [0.5, 2.2]
+    left, right = lines["onnxsim 1.2"].get_xdata()
+    assert left < right < min(lines["by hand"].get_xdata())
+    (whiskers,) = ax.containers[0].lines[2]
+    assert [[round(y, 3) for _, y in ends] for ends in whiskers.get_segments()] == [[0.9, 1.1], [1.0, 1.3]]
+
+
+def test_means_stand_beside_points_but_for_those_about_one():
+    frame = timings()
+    frame.loc[frame["form"] == "onnxsim", "speedup"] = 1.02
+    ax = plot_latency(frame, Figure().subplots())
+    assert {t.get_text() for t in ax.texts} == {"2.20", "0.50", "2.00", "2.50"}
+    assert ax.get_xlabel().startswith("a runtime, 2 CPUs, a processor\na point a run")
     assert [t.get_text() for t in ax.get_xticklabels()] == ["net", "toy"]
-    assert {"2.20", "0.50", "2.00"} <= {t.get_text() for t in ax.texts}
 
 
 def test_a_target_that_was_not_timed_is_told_with_those_there_are():

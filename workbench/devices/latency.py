@@ -69,7 +69,7 @@ def measure_group(
         programs = [Program(e.graph, device) for e in entries]
         outputs = [[to_array(y) for y in p(*inputs)] for p in programs]
         sums = [_sum_of_operators(e.graph, device, results, protocol) for e in entries]
-        if "compile" in modes or "compile+graph" in modes:
+        if "compile" in modes or "compile+cuda-graph" in modes:
             with contextlib.suppress(ImportError):
                 # What other groups compiled does not count against this one.
                 device.torch._dynamo.reset()

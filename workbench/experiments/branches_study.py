@@ -265,12 +265,11 @@ def node_counts(form: Graph | ModelProto) -> dict[str, int]:
 
 
 def chain(done: Optimized) -> list[str]:
-    """Return the rules that led to the operator of the result with the longest story, in order."""
+    """Return the rules that led to the operator that runs and took most of them, in order."""
     if done.graph is done.original:
         return []
-    comparison = done.compare()
-    chains = [comparison.chain(i) for i in range(len(comparison.after.graph))]
-    return [link.rule for link in max(chains, key=len, default=())]
+    (_, links), *_ = done.compare().stories() or [(0, ())]
+    return [link.rule for link in links]
 
 
 def _latency(

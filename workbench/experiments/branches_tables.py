@@ -62,7 +62,8 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 _KEY: Final = (
     "All forms on all targets run in alternation, in an order drawn anew for each round. Original: the "
     "median; the others: the median of the rounds' ratios original / form, and the interval that holds it "
-    "with 95 %. **Bold**: faster than the original beyond that interval."
+    "with 95 % within that run; another run's may lie elsewhere. **Bold**: faster than the original beyond "
+    "that interval."
 )
 
 

@@ -37,7 +37,9 @@ MORE: Final[Mapping[str, str]] = {
     "rounding": "how far the result in the model's dtype is from the original in float64",
     "own_rounding": "how far the original in the model's dtype is from itself in float64",
     "wall_seconds": "of the run's process, from its start to its end",
+    "call_seconds": "of the optimiser's whole call: the engine's start and the certificate are among them",
     "device": "the device that costs are of",
+    "versions": "of the package, its engine and its solvers",
     "commit": "of the package, with + where files differed from it",
     "folder": "of the record and the trace",
 }
@@ -45,7 +47,7 @@ MORE: Final[Mapping[str, str]] = {
 #: Columns of :func:`latency`.
 LATENCY: Final = (
     "network", "method", "repeat", "target", "form", "median", "low", "high", "speedup", "speedup_low",
-    "speedup_high", "rounds", "skipped", "threads", "title", "cost_source",
+    "speedup_high", "rounds", "skipped", "threads", "title", "cost_source", "hardware", "version",
 )  # fmt: skip
 
 #: What stands where there is nothing.
@@ -61,11 +63,14 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
     papers' order. Raise FileNotFoundError where there is no run, and ValueError where a record cannot be
     read.
     """
-    return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in _records(path)))
+    return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in records(path)))
 
 
-def _records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the records below a folder, each with its folder."""
+def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the records of the runs below a folder, each with its ``folder``.
+
+    Raise FileNotFoundError where there is no run.
+    """
     root = Path(path)
     files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
     found = []
@@ -86,19 +91,24 @@ def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         row = _extraction_row(row, record)
     elif "rules" in row:
         row |= {"network": row["rules"], "by": "verification"}
-    machine = where["machine"]
     return row | {
         "study": record["config"]["study"],
         "published": False,
-        "hardware": f"{machine['cpus']} CPUs, {machine['processor']}",
+        "hardware": _hardware(where["machine"]),
         "stop_reason": record.get("stop_reason"),
         "limits_hit": "; ".join(record.get("limits_hit", ())),
         "failed": record["failed"],
         "seed": record["config"]["seed"],
         "wall_seconds": record["wall_seconds"],
+        "call_seconds": sum(v for v in (record.get("seconds") or {}).values() if v) or None,
+        "versions": ", ".join(f"{name} {v}" for name, v in where.get("versions", {}).items()),
         "device": record.get("device"),
         "commit": where["commit"],
     }
+
+
+def _hardware(machine: Mapping[str, Any]) -> str:
+    return f"{machine['cpus']} CPUs, {machine['processor']}"
 
 
 def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,19 +140,21 @@ def latency(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     ``median``, ``low`` and ``high`` (its quartiles) are in µs; ``speedup`` is over the original on the same
     target, the median of the rounds' ratios, ``speedup_low`` and ``speedup_high`` hold it with 95 %;
-    ``skipped`` says why there are none. Raise FileNotFoundError where there is no run.
+    ``skipped`` says why there are none; ``version`` is of a rival. Raise FileNotFoundError where there is
+    no run.
     """
-    return _in_order(latency_frame(_records(path)), ["network", "method", "repeat"])
+    return _in_order(latency_frame(records(path)), ["network", "method", "repeat"])
 
 
-def latency_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def latency_frame(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the timings of records as a frame; see :func:`latency`."""
     import pandas as pd
 
     rows = []
-    for record in records:
+    for record in found:
         timed = record.get("latency") or {}
         about = {key: record["row"].get(key) for key in ("network", "method", "repeat", "cost_source")}
+        about["hardware"] = _hardware(record["provenance"]["machine"])
         for row in timed.get("rows", ()):
             low, high = row.get("quartiles_us", (None, None))
             least, most = row.get("interval", (None, None))
@@ -152,6 +164,7 @@ def latency_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                 | {"median": row.get("median_us"), "low": low, "high": high}
                 | {"speedup_low": least, "speedup_high": most, "threads": timed["threads"]}
                 | {"title": timed["titles"].get(row["target"], "")}
+                | {"version": timed.get("rivals", {}).get(row["form"], {}).get("version")}
             )
     frame = pd.DataFrame(rows, columns=list(LATENCY))
     numbers = ("median", "low", "high", "speedup", "speedup_low", "speedup_high")

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.plots.bars import FILLED
 from workbench.plots.style import (
     BLUE,
+    FAINT,
     GREEN,
     GREY,
     INK,
     ORANGE,
     PURPLE,
-    SKY,
+    VERMILION,
     axes_for,
     legend_above,
     paper_style,
@@ -29,36 +29,80 @@ if TYPE_CHECKING:
 #: What the forms are called that are not rivals.
 ORIGINAL, BY_HAND, OURS = "original", "by hand", "ours"
 
-#: How bars are filled: rivals' hatched on white, merged by hand in one colour, ours in others by method.
-_RIVALS: Final = ("////", "\\\\\\\\", "||||", "----")
-_OURS: Final = ((BLUE, ""), (SKY, "...."), (GREEN, "xxx"), (PURPLE, "oo"))
+#: Part of the room between two networks that points take.
+_FILLED: Final = 0.78
+#: How far from 1 a speed-up is written beside its points.
+_SAID: Final = 0.03
+
+#: How points look: rivals' hollow, those merged by hand in one colour, ours in others by method.
+_RIVALS: Final = ("o", "s", "^", "v")
+_OURS: Final = ((BLUE, "D"), (GREEN, "P"), (PURPLE, "X"), (VERMILION, "*"))
 
 _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0)
 _FINE_TICKS: Final = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.5)
 
+_KEY: Final = (
+    "a point a run, its line the 95 % interval within that run; figures: geometric means of the runs"
+)
+
 #: What targets are called in a title.
-_CALLED: Final = {
+CALLED: Final = {
     "onnxruntime": "ONNX Runtime",
-    "torch": "torch, operator by operator",
+    "torch": "torch, call by call",
     "torch+compile": "torch.compile",
-    "torch:cuda": "torch on the GPU, operator by operator",
+    "torch:cuda": "torch on the GPU, call by call",
     "torch:cuda+graph": "torch on the GPU, as a CUDA graph",
     "torch:cuda+compile": "torch.compile on the GPU",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class LatencySeries:
-    """Hold the speed-ups of one form over the original, by network, NaN where it was not timed.
+class Measured:
+    """Hold a speed-up over the original as one run found it, and the interval that holds it with 95 %.
 
-    ``lows`` and ``highs`` are the ends of the intervals that hold them with 95 %.
+    The interval is of the rounds of that run; another run's may lie elsewhere.
     """
+
+    speedup: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySeries:
+    """Hold the speed-ups of one form over the original: by network, what every run found."""
 
     label: str
     form: str
-    speedups: tuple[float, ...]
-    lows: tuple[float, ...]
-    highs: tuple[float, ...]
+    runs: tuple[tuple[Measured, ...], ...]
+
+    @property
+    def speedups(self) -> tuple[float, ...]:
+        """Return the geometric means of the runs, NaN where there is none."""
+        return tuple(
+            math.exp(sum(math.log(r.speedup) for r in runs) / len(runs)) if runs else math.nan
+            for runs in self.runs
+        )
+
+    @property
+    def lows(self) -> tuple[float, ...]:
+        """Return the lowest ends of all runs' intervals."""
+        return tuple(min((r.low for r in runs), default=math.nan) for runs in self.runs)
+
+    @property
+    def highs(self) -> tuple[float, ...]:
+        """Return the highest ends of all runs' intervals."""
+        return tuple(max((r.high for r in runs), default=math.nan) for runs in self.runs)
+
+    def agree(self, i: int) -> bool:
+        """Return whether a number lies in the intervals of all runs of a network."""
+        runs = self.runs[i]
+        return not runs or max(r.low for r in runs) <= min(r.high for r in runs)
+
+    def mean(self) -> float:
+        """Return the geometric mean over the networks, NaN for none."""
+        found = [math.log(v) for v in self.speedups if v == v]
+        return math.exp(sum(found) / len(found)) if found else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +117,14 @@ class Latencies:
 def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
     """Return the speed-ups of timings (:func:`workbench.results.latency`) on a target, one series a form.
 
-    Ours is a series for each method. What was timed in several runs has the geometric mean of their
-    speed-ups, and the widest of their intervals. Raise ValueError for a target that no run has.
+    Ours is a series for each method; what is the same graph for all of them (the original, the rivals',
+    merged by hand) has as many runs as were made. Raise ValueError for a target that no run has.
     """
     known = list(dict.fromkeys(frame["target"]))
     if target not in known:
         raise ValueError(f"nothing was timed on {target!r}; there are: {', '.join(known) or 'no timings'}")
     rows = frame[frame["target"] == target]
-    title = next((str(t) for t in rows["title"] if t), target)
+    title = "; ".join(_titles(rows)) or target
     rows = rows[rows["speedup"].notna() & (rows["form"] != ORIGINAL)]
     networks = tuple(dict.fromkeys(rows["network"].astype(str)))
     methods = list(dict.fromkeys(rows["method"].astype(str)))
@@ -93,75 +137,86 @@ def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
         part = rows[rows["form"] == form]
         for method in methods if form == OURS and len(methods) > 1 else [None]:
             own = part if method is None else part[part["method"] == method]
-            label = form if method is None else f"{form}, {method}"
+            label = _label(form, own) if method is None else f"{form}, {method}"
             found.append(_series(label, form, own, networks))
     return Latencies(networks, tuple(found), title)
 
 
+def _titles(rows: pd.DataFrame) -> list[str]:
+    """Return what ran the networks, and on which machine where that does not say so."""
+    found: dict[str, None] = {}
+    for title, hardware in zip(rows["title"], rows["hardware"], strict=True):
+        known = [part for part in str(hardware or "").split(", ") if part and part not in str(title)]
+        if title:
+            found[", ".join([str(title), *(known if len(known) > 1 else [])])] = None
+    return list(found)
+
+
+def _label(form: str, rows: pd.DataFrame) -> str:
+    return " ".join([form, *dict.fromkeys(str(v) for v in rows["version"] if isinstance(v, str) and v)])
+
+
 def _series(label: str, form: str, rows: pd.DataFrame, networks: Sequence[str]) -> LatencySeries:
-    cells = [rows[rows["network"] == network] for network in networks]
-    means = [math.exp(sum(map(math.log, c["speedup"])) / len(c)) if len(c) else math.nan for c in cells]
-    lows, highs = (
-        [float(c["speedup_low"].min()) for c in cells],
-        [float(c["speedup_high"].max()) for c in cells],
-    )
-    return LatencySeries(label, form, tuple(means), tuple(lows), tuple(highs))
+    found: dict[str, list[Measured]] = {network: [] for network in networks}
+    named = zip(rows["network"], rows["speedup"], rows["speedup_low"], rows["speedup_high"], strict=True)
+    for network, speedup, low, high in named:
+        found[str(network)].append(Measured(float(speedup), float(low), float(high)))
+    return LatencySeries(label, form, tuple(map(tuple, found.values())))
 
 
 def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "onnxruntime") -> Axes:
-    """Draw the speed-up over the original by network, as bars from 1 on a logarithmic scale."""
+    """Draw the speed-up over the original by network on a logarithmic scale: a point and interval a run.
+
+    Beside the points stands the geometric mean of the runs where it is 3 % or more from 1.
+    """
     data = latency_data(frame, target)
     with paper_style():
-        size = max(5.0, min(13.0, 1.4 + len(data.networks) * (0.3 + 0.2 * len(data.series)))), 4.0
+        size = max(5.0, min(11.0, 1.4 + len(data.networks) * (0.3 + 0.16 * len(data.series)))), 4.0
         ax = axes_for(ax, size)
         if not data.series:
             return say(ax, "nothing was timed")
         ax.set_yscale("log")
-        width = FILLED / len(data.series)
+        ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
+        for i in range(0, len(data.networks), 2):
+            ax.axvspan(i - 0.5, i + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
+        width = _FILLED / len(data.series)
         for k, (one, style) in enumerate(zip(data.series, _styles(data.series), strict=True)):
-            at = [i - FILLED / 2 + (k + 0.5) * width for i in range(len(data.networks))]
-            _draw(ax, at, one, 0.9 * width, style)
-        ax.axhline(1, color=INK, linewidth=0.9)
+            _draw(ax, -_FILLED / 2 + (k + 0.5) * width, width, one, style)
         _limit(ax, data)
         slanted: Mapping[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
         ax.set_xticks(range(len(data.networks)), data.networks, **(slanted if len(data.networks) > 5 else {}))
         ax.tick_params(axis="x", length=0)
-        ax.set_xlim(-0.6, len(data.networks) - 0.4)
+        ax.set_xlim(-0.5, len(data.networks) - 0.5)
         ax.set_ylabel("times as fast as the original")
-        ax.set_xlabel(f"{data.title}; lines: 95 % intervals", fontsize=8.5)
-        ax.set_title(f"Speed-up in {_CALLED.get(target, target)}")
+        ax.set_xlabel(f"{data.title}\n{_KEY}", fontsize=8.5)
+        ax.set_title(f"Speed-up in {CALLED.get(target, target)}")
         legend_above(ax, 6)
     return ax
 
 
-def _draw(ax: Axes, at: Sequence[float], one: LatencySeries, width: float, style: Mapping[str, Any]) -> None:
-    there = [i for i, v in enumerate(one.speedups) if v == v]
-    values = [one.speedups[i] for i in there]
-    ax.bar(
-        [at[i] for i in there],
-        [v - 1 for v in values],
-        width,
-        bottom=1,
-        yerr=(
-            [max(0.0, v - one.lows[i]) for i, v in zip(there, values, strict=True)],
-            [max(0.0, one.highs[i] - v) for i, v in zip(there, values, strict=True)],
-        ),
-        error_kw={"elinewidth": 0.9, "capsize": 1.8, "ecolor": INK},
-        linewidth=0.8,
-        label=one.label,
-        **style,
-    )
-    for i, v in zip(there, values, strict=True):
+def _draw(ax: Axes, at: float, width: float, one: LatencySeries, style: Mapping[str, Any]) -> None:
+    """Draw a series at ``at`` from its networks' places: runs side by side, their mean beside them."""
+    xs, ys, lows, highs = [], [], [], []
+    for i, runs in enumerate(one.runs):
+        for j, run in enumerate(runs):
+            xs.append(i + at + 0.6 * width * ((j + 0.5) / len(runs) - 0.5))
+            ys.append(run.speedup)
+            lows.append(max(0.0, run.speedup - run.low))
+            highs.append(max(0.0, run.high - run.speedup))
+    ax.errorbar(xs, ys, yerr=(lows, highs), linestyle="none", elinewidth=0.9, label=one.label, **style)
+    for i, v in enumerate(one.speedups):
+        if not abs(v - 1) >= _SAID:
+            continue
         ax.annotate(
             f"{v:.2f}",
-            (at[i], max(one.highs[i], v) if v >= 1 else min(one.lows[i], v)),
-            xytext=(0, 3 if v >= 1 else -3),
+            (i + at, one.highs[i] if v >= 1 else one.lows[i]),
+            xytext=(0, 4 if v >= 1 else -4),
             textcoords="offset points",
             ha="center",
             va="bottom" if v >= 1 else "top",
             fontsize=7.5,
             rotation=90,
-            color=INK if one.form in (BY_HAND, OURS) else GREY,
+            color=INK,
         )
 
 
@@ -170,13 +225,14 @@ def _styles(series: Sequence[LatencySeries]) -> list[dict[str, Any]]:
     rivals = ours = 0
     for one in series:
         if one.form == BY_HAND:
-            styles.append({"facecolor": ORANGE, "edgecolor": ORANGE})
+            styles.append({"color": ORANGE, "marker": "s", "markersize": 4.0})
         elif one.form == OURS:
-            colour, hatch = _OURS[ours % len(_OURS)]
+            colour, marker = _OURS[ours % len(_OURS)]
             ours += 1
-            styles.append({"facecolor": colour, "edgecolor": "white" if hatch else colour, "hatch": hatch})
+            styles.append({"color": colour, "marker": marker, "markersize": 4.0})
         else:
-            styles.append({"facecolor": "white", "edgecolor": GREY, "hatch": _RIVALS[rivals % len(_RIVALS)]})
+            marker = _RIVALS[rivals % len(_RIVALS)]
+            styles.append({"color": GREY, "marker": marker, "markersize": 3.6, "markerfacecolor": "white"})
             rivals += 1
     return styles
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from workbench.plots.records import Records, records_frame
 from workbench.plots.style import COLOURS, GREY, MARKERS, axes_for, legend_above, paper_style, say
@@ -20,15 +19,27 @@ if TYPE_CHECKING:
 class Growing:
     """Hold the optimiser's seconds of one family of networks by their blocks.
 
-    ``exponent`` is the slope on logarithmic scales, by least squares: 1 where time is proportional to the
-    blocks; NaN with fewer than two sizes.
+    ``seconds`` are of saturation, reading the e-graph, pricing and extraction; ``whole`` are of the whole
+    call, the engine's start and the certificate included (NaN where that was not kept).
     """
 
     label: str
     blocks: tuple[int, ...]
     seconds: tuple[float, ...]
+    whole: tuple[float, ...]
     e_nodes: tuple[float, ...]
-    exponent: float
+
+    @property
+    def slope(self) -> float:
+        """Return the slope between the two largest sizes on logarithmic scales, NaN with one size.
+
+        It is 1 where time is proportional to the blocks. A fit through all sizes would be flattered by
+        what small networks take whatever their size.
+        """
+        if len(self.blocks) < 2:
+            return math.nan
+        (b0, b1), (s0, s1) = self.blocks[-2:], self.seconds[-2:]
+        return math.log(s1 / s0) / math.log(b1 / b0)
 
 
 def scaling_data(records: Records) -> tuple[Growing, ...]:
@@ -40,29 +51,30 @@ def scaling_data(records: Records) -> tuple[Growing, ...]:
     if "blocks" not in frame or frame["blocks"].isna().all():
         raise ValueError("the records have no 'blocks': they are of a study of branches (kind: branches)")
     frame = frame[frame["blocks"].notna() & frame["seconds"].notna()]
+    if "call_seconds" not in frame:
+        frame = frame.assign(call_seconds=math.nan)
     several = frame["method"].nunique() > 1
     found = []
     for (family, method), rows in frame.groupby(["family", "method"], sort=False):
-        means = rows.groupby("blocks")[["seconds", "nodes"]].mean()
+        means = rows.groupby("blocks")[["seconds", "call_seconds", "nodes"]].mean()
         found.append(
             Growing(
                 f"{family}, {method}" if several else str(family),
                 tuple(int(b) for b in means.index),
                 tuple(means["seconds"].astype(float)),
+                tuple(means["call_seconds"].astype(float)),
                 tuple(means["nodes"].astype(float)),
-                _exponent(means.index, means["seconds"]),
             )
         )
     return tuple(found)
 
 
-def _exponent(blocks: Iterable[float], seconds: Iterable[float]) -> float:
-    x, y = (np.log(np.array([float(v) for v in values])) for values in (blocks, seconds))
-    return float(np.polyfit(x, y, 1)[0]) if x.size > 1 else math.nan
-
-
 def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
-    """Draw the optimiser's seconds by blocks on logarithmic scales, beside a line of proportional growth."""
+    """Draw the optimiser's seconds by blocks on logarithmic scales, beside a line of proportional growth.
+
+    Full lines are saturation to extraction, with their slopes between the two largest sizes; dotted ones
+    are the whole call.
+    """
     data = scaling_data(records)
     with paper_style():
         ax = axes_for(ax, (6.4, 4.0))
@@ -71,14 +83,17 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
         ax.set_xscale("log")
         ax.set_yscale("log")
         for k, one in enumerate(data):
-            slope = f" (exponent {one.exponent:.2f})" if one.exponent == one.exponent else ""
+            slope = f" (slope {one.slope:.2f})" if one.slope == one.slope else ""
+            style: dict[str, Any] = {"color": COLOURS[k % len(COLOURS)]}
             ax.plot(
                 one.blocks,
                 one.seconds,
                 marker=MARKERS[k % len(MARKERS)],
-                color=COLOURS[k % len(COLOURS)],
                 label=f"{one.label}{slope}",
+                **style,
             )
+            if any(v == v for v in one.whole):
+                ax.plot(one.blocks, one.whole, ":", linewidth=1.2, **style)
         sizes = sorted({b for one in data for b in one.blocks})
         low = min(one.seconds[0] / one.blocks[0] for one in data)
         ax.plot(
@@ -86,8 +101,33 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
         )
         ax.set_xticks(sizes, [str(b) for b in sizes])
         ax.minorticks_off()
-        ax.set_xlabel("blocks")
+        ax.set_xlabel("\n".join(["blocks", *_notes(data, sizes, records)]))
+        ax.xaxis.label.set_fontsize(8.5)
         ax.set_ylabel("optimiser time in s")
         ax.set_title("Optimiser time by blocks")
         legend_above(ax, 3)
     return ax
+
+
+def _notes(data: Sequence[Growing], sizes: Sequence[int], records: Records) -> list[str]:
+    """Return what lines and slopes are, then the cost source, the machine and the versions."""
+    told = "lines: saturation to extraction"
+    if any(v == v for one in data for v in one.whole):
+        told += "; dotted: the whole call, with the engine's start and the certificate"
+    if len(sizes) > 1:
+        told += (
+            f"\nslopes: from {sizes[-2]} to {sizes[-1]} blocks"
+            if _same_ends(data)
+            else "\nslopes: at the end"
+        )
+    frame = records_frame(records, "network", "seconds")
+    made = [
+        "; ".join(dict.fromkeys(str(v).partition(";")[0] for v in frame[column] if isinstance(v, str) and v))
+        for column in ("cost_source", "hardware", "versions")
+        if column in frame
+    ]
+    return [told, *textwrap.wrap("; ".join(filter(None, made)), 100)]
+
+
+def _same_ends(data: Sequence[Growing]) -> bool:
+    return len({one.blocks[-2:] for one in data}) == 1

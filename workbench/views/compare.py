@@ -14,6 +14,8 @@ from workbench.views.svg import beside
 
 #: Operators in the static table; the rest is counted.
 MOST_OPERATORS: Final = 60
+#: What is told of the rules.
+RULE_COLUMNS: Final = ("rule", "operators that run", "folded into weights")
 #: Applications of rules that are told of one operator.
 MOST_LINKS: Final = 12
 
@@ -66,18 +68,27 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
         graph_pane(side.graph, side_notes(comparison, side), title=_caption(what, side))
         for what, side in (("original", comparison.before), ("optimised", comparison.after))
     ]
-    rules = [[rule, len(made)] for rule, made in comparison.rules().items()]
     return viewer_data(
         f"{comparison.name}: original and optimised, by e-class",
         panes,
         legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
-        table={"columns": ["rule", "operators made"], "rows": rules},
+        table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
     )
 
 
 def _caption(what: str, side: Side) -> str:
     counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
     return f"{what}: {sum(side.costs):.4g} µs; {counts}"
+
+
+def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:
+    """Return how many operators every rule made: those that run, and those that depend on weights alone."""
+    constant = comparison.after.graph.constant()
+    rows = []
+    for rule, made in comparison.rules().items():
+        folded = sum(bool(constant[i]) for i in made)
+        rows.append((rule, len(made) - folded, folded))
+    return rows
 
 
 def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
@@ -98,13 +109,16 @@ def comparison_html(comparison: Comparison) -> str:
     sides = (comparison.before, comparison.after)
     drawn = beside(*(graph_svg(side.graph, side_notes(comparison, side)) for side in sides))
     captions = [_caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
-    rules = [(rule, len(made)) for rule, made in comparison.rules().items()]
+    rules = rules_of(comparison)
     signs = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
     return (
         heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {signs}")
-        + "".join(f"<p>{escape(caption)}</p>" for caption in captions)
-        + picture(drawn, "original on the left, optimised on the right", kind="svg")
-        + details("rules", table(("rule", "operators made"), rules), open_=True)
+        + f"<p>{escape(' → '.join(captions))}</p>"
+        + picture(
+            drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"
+        )
+        + f"<p>rules: {escape(', '.join(rule for rule, *_ in rules) or 'none')}</p>"
+        + details("what each rule made", table(RULE_COLUMNS, rules))
         + details(
             "operators rewritten and added",
             table(("", "operator", "was", "made by"), rows_of(comparison), most=MOST_OPERATORS),

@@ -7,6 +7,7 @@ import workbench
 from workbench import pipeline
 from workbench.benchmarks import benchmark
 from workbench.benchmarks.random_graphs import random_graph
+from workbench.costs import pricing
 from workbench.extraction.solution import Status
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.rules import parse_rules, rule_set
@@ -144,3 +145,29 @@ def test_what_was_extracted_is_merged_once_more():
     # It is all one e-graph: what corresponds is still known.
     assert "added" in result.compare().after.counts()
     assert all(c >= 0 for c in result.compare().after.classes)
+
+
+class Dearer:
+    """Price by a roofline, narrow products twice as dear."""
+
+    def __init__(self):
+        self.roofline = workbench.cost_model("analytic")
+        self.source = "a roofline with dear products"
+
+    def price(self, instances):
+        narrow = [i.op == "matmul" and i.type.shape[-1] <= 1024 for i in instances]
+        return self.roofline.price(instances) * np.where(narrow, 2.0, 1.0)
+
+
+def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
+    said = []
+    result = workbench.optimize(
+        benchmark("bert"), cost=Dearer(), certify=False, progress=lambda stage, detail: said.append(stage)
+    )
+    roofline = [workbench.optimize(benchmark("bert"), certify=False).graph, result.graph]
+    by_these = [pricing.graph_cost(graph, Dearer()) for graph in roofline]
+    # Whatever the roofline's own result costs here is found here.
+    assert result.cost_after <= by_these[0] * (1 + 1e-9)
+    assert result.cost_after == pytest.approx(by_these[1])
+    assert result.cost_source == "a roofline with dear products"
+    assert said.count("extraction") >= 3

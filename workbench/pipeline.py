@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.costs import CostModel
+from workbench.costs.analytic import AnalyticCost
 from workbench.exploration import explore
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
@@ -193,6 +194,10 @@ def optimize(
     tell("saturation")
     left = seconds if extraction_seconds is None else extraction_seconds
     with Saturation(graph, chosen, limits, profile=profile, keep=0) as saturation:
+        if not isinstance(cost_model, AnalyticCost):
+            # What a roofline would take is merged once more, too: it costs nothing to price, and what an
+            # extraction by other costs leaves out is not found from there.
+            explore(saturation, AnalyticCost(), partial(cheapest, seconds=left), clock, tell)
         best, stop = explore(saturation, cost_model, partial(cheapest, seconds=left), clock, tell)
         clock.seconds["engine"] = clock.seconds.get("engine", 0.0) + saturation.engine_seconds
         clock.seconds["saturation"] = saturation.seconds

@@ -1,9 +1,12 @@
 import json
+import sys
 
 import pytest
 
 from workbench.rules import parse_rule, rule_set
 from workbench.rules.ruleset import SETS, law_of, library, load_rules, statuses
+from workbench.trace import StopReason
+from workbench.verification import library as judging
 from workbench.verification.library import exhaust, recorded, redundant_axioms, table, write_status
 from workbench.verification.prove import axioms
 from workbench.verification.verify import Verification
@@ -153,3 +156,13 @@ def test_writing_is_whole(tmp_path):
     record = json.loads((tmp_path / "status.json").read_text())["rules"]
     assert record["twice"]["status"] == "proved"
     assert "| twice | proved | round 1, 4 cases; by relu-of-relu |" in (tmp_path / "README.md").read_text()
+
+
+def test_a_judgement_that_was_cut_short_is_not_written(monkeypatch):
+    verification = Verification(list(load_rules(library() / "elementwise.rules"))[:2])
+    verification.stop_reason = StopReason.TIME_LIMIT
+    monkeypatch.setattr(judging, "judge_library", lambda: verification)
+    monkeypatch.setattr(judging, "write_status", None)
+    monkeypatch.setattr(sys, "argv", ["library", "--new"])
+    with pytest.raises(SystemExit, match="Nothing is written"):
+        judging.main()

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import platform
 import random
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +29,7 @@ from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import law_of, library, load_rules, statuses
 from workbench.saturation import Limits
+from workbench.trace import StopReason
 from workbench.verification.choices import Enumeration
 from workbench.verification.exact import PRIME, Inexact, draw_values
 from workbench.verification.instances import all_values, instance_of, options
@@ -218,6 +220,10 @@ def main() -> None:
             print(f"{name}: follows from the others in round {index}")
     else:
         verification = judge_library()
+        if verification.stop_reason is not StopReason.FINISHED:
+            sys.exit(
+                f"{verification!r}\nNothing is written: not every rule was judged. Try a quieter machine."
+            )
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
             kept = {a.name: test for a in axioms() if chosen.new and (test := recorded(a)) is not None}
             wanted = [a for a in axioms() if a.name not in kept]

@@ -1,5 +1,7 @@
 """Saturation and extraction in turn."""
 
+import time
+
 import numpy as np
 
 import workbench
@@ -18,7 +20,7 @@ def run(network, **limits):
     saturation = Saturation(benchmark(network), rules, Limits(settle=4, weights=rules.weights, **limits))
     with saturation:
         cost = workbench.cost_model("analytic")
-        best, stop = explore(saturation, cost, extract, clock, lambda stage, detail: said.append(stage))
+        best, stop = explore(saturation, cost, extract, 60.0, clock, lambda stage, detail: said.append(stage))
     return saturation, best, stop, clock, said
 
 
@@ -40,3 +42,21 @@ def test_nothing_is_merged_where_a_limit_has_ended_the_run():
     assert said.count("extraction") == 1
     assert np.isfinite(best.solution.cost)
     assert saturation.stop_reason is stop
+
+
+def test_all_extractions_together_have_the_seconds():
+    given = []
+
+    def slow(egraph, costs, *, seconds):
+        given.append(seconds)
+        time.sleep(min(seconds, 0.6))
+        return extract(egraph, costs, "dag")
+
+    rules = rule_set("default")
+    with Saturation(benchmark("bert"), rules, Limits(settle=4)) as saturation:
+        cost = workbench.cost_model("analytic")
+        explore(saturation, cost, slow, 1.0, Clock(), lambda stage, detail: None)
+    assert given[0] == 1.0
+    assert len(given) > 1
+    assert given == sorted(given, reverse=True)
+    assert given[-1] < 0.5

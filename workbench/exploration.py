@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
+from workbench.costs.analytic import AnalyticCost
 from workbench.extraction import EGraph, Solution
 from workbench.graph import Graph
 from workbench.stages import Clock, Progress
-from workbench.trace import Step, StopReason
+from workbench.trace import StopReason
 
 if TYPE_CHECKING:
     from workbench.saturation import Saturation
 
 #: Times that what was extracted is merged once more, and extracted again.
 ROUNDS = 3
+
+#: An extraction has at least so many seconds, when others have used up theirs.
+_LEAST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,75 @@ class Extracted:
     solution: Solution
 
 
-def extracted(
-    graph: Graph,
-    egraph: EGraph,
+def explore(
+    saturation: Saturation,
     cost_model: CostModel,
-    cheapest: Callable[[EGraph, np.ndarray], Solution],
+    cheapest: Callable[..., Solution],
+    seconds: float,
+    clock: Clock,
+    tell: Progress,
+) -> tuple[Extracted, StopReason]:
+    """Run a saturation, extract the cheapest term, merge among what it takes, and so on while that helps.
+
+    ``cheapest(egraph, costs, seconds=…)`` extracts; all extractions together take ``seconds``. Return the
+    best extraction and why the saturation ended. Ctrl-C ends what runs and goes on with what is there.
+    """
+    saturation.start_engine()
+    stop = saturation.run(lambda step: tell("saturation", step))
+    began = clock.seconds.get("extraction", 0.0)
+    if not isinstance(cost_model, AnalyticCost):
+        # What a roofline would take is merged once more, too: it costs nothing to price, and what an
+        # extraction by other costs leaves out is not found from there.
+        _merging(saturation, AnalyticCost(), cheapest, seconds / 4, clock, tell)
+    spent = clock.seconds.get("extraction", 0.0) - began
+    best = _merging(saturation, cost_model, cheapest, seconds - spent, clock, tell)
+    return best, saturation.stop_reason or stop
+
+
+def _merging(
+    saturation: Saturation,
+    cost_model: CostModel,
+    cheapest: Callable[..., Solution],
+    seconds: float,
     clock: Clock,
     tell: Progress,
 ) -> Extracted:
-    """Price an e-graph and extract the cheapest term.
+    """Extract and merge among what is extracted in turn; return the best extraction."""
+    from workbench.extraction.exact import load_solver
+
+    began = clock.seconds.get("extraction", 0.0)
+
+    def left() -> float:
+        return seconds - (clock.seconds.get("extraction", 0.0) - began)
+
+    best: Extracted | None = None
+    for _ in range(1 + ROUNDS):
+        with clock("snapshot"):
+            egraph = saturation.egraph()
+        with clock("engine"):
+            load_solver()
+        found = _extracted(saturation.graph, egraph, cost_model, cheapest, left, clock, tell)
+        if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
+            break
+        best = found
+        tell("saturation", None)
+        taken = np.flatnonzero(best.solution.choice >= 0).tolist()
+        if left() <= 0 or not saturation.merge_among(taken, lambda step: tell("saturation", step)):
+            break
+    assert best is not None
+    return best
+
+
+def _extracted(
+    graph: Graph,
+    egraph: EGraph,
+    cost_model: CostModel,
+    cheapest: Callable[..., Solution],
+    left: Callable[[], float],
+    clock: Clock,
+    tell: Progress,
+) -> Extracted:
+    """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
 
     A measured model estimates what it had no time for; what the solution uses is then measured, and the
     extraction repeated with that.
@@ -52,45 +116,8 @@ def extracted(
             before = float(node_costs(graph, cost_model).sum())
         tell("extraction", None)
         with clock("extraction"):
-            solution = cheapest(egraph, costs)
+            solution = cheapest(egraph, costs, seconds=max(_LEAST, left()))
         with clock("pricing"):
             if measure is None or not measure(chosen_instances(egraph, solution.choice)):
                 break
     return Extracted(egraph, costs, before, solution)
-
-
-def explore(
-    saturation: Saturation,
-    cost_model: CostModel,
-    cheapest: Callable[[EGraph, np.ndarray], Solution],
-    clock: Clock,
-    tell: Callable[[str, Any], None],
-) -> tuple[Extracted, StopReason]:
-    """Run a saturation, extract the cheapest term, merge among what it takes, and so on while that helps.
-
-    Return the best extraction and why the saturation ended. Ctrl-C ends what runs and goes on with what is
-    there.
-    """
-    from workbench.extraction.exact import load_solver
-
-    def stepped(step: Step) -> None:
-        tell("saturation", step)
-
-    saturation.start_engine()
-    stop = saturation.run(stepped)
-    best: Extracted | None = None
-    for _ in range(1 + ROUNDS):
-        with clock("snapshot"):
-            egraph = saturation.egraph()
-        with clock("engine"):
-            load_solver()
-        found = extracted(saturation.graph, egraph, cost_model, cheapest, clock, tell)
-        if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
-            break
-        best = found
-        tell("saturation", None)
-        if not saturation.merge_among(np.flatnonzero(best.solution.choice >= 0).tolist(), stepped):
-            break
-        stop = saturation.stop_reason or stop
-    assert best is not None
-    return best, stop

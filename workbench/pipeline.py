@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.costs import CostModel
-from workbench.costs.analytic import AnalyticCost
 from workbench.exploration import explore
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
@@ -194,11 +193,7 @@ def optimize(
     tell("saturation")
     left = seconds if extraction_seconds is None else extraction_seconds
     with Saturation(graph, chosen, limits, profile=profile, keep=0) as saturation:
-        if not isinstance(cost_model, AnalyticCost):
-            # What a roofline would take is merged once more, too: it costs nothing to price, and what an
-            # extraction by other costs leaves out is not found from there.
-            explore(saturation, AnalyticCost(), partial(cheapest, seconds=left), clock, tell)
-        best, stop = explore(saturation, cost_model, partial(cheapest, seconds=left), clock, tell)
+        best, stop = explore(saturation, cost_model, cheapest, left, clock, tell)
         clock.seconds["engine"] = clock.seconds.get("engine", 0.0) + saturation.engine_seconds
         clock.seconds["saturation"] = saturation.seconds
     egraph, costs, before, solution = best.egraph, best.costs, best.before, best.solution
@@ -245,8 +240,7 @@ def optimize(
             certificate = replace(certified(graph, graph, seed), rules=verdicts(saturation.trace, chosen, ()))
     elif certificate is not None and not certificate.passed:
         tell("blame")
-        again = partial(cheapest, seconds=30.0)
-        offending = _blame(graph, saturation.trace, chosen, limits, cost_model, again, seed)
+        offending = _blame(graph, saturation.trace, chosen, limits, cost_model, cheapest, seed)
     saturation.trace.meta |= record_of(graph, result, cost_model, rules=chosen.name, seed=seed, stop=stop) | {
         "cost_before": before,
         "cost_after": after,
@@ -295,7 +289,7 @@ def _blame(
     rules: RuleSet,
     limits: Limits,
     cost_model: CostModel,
-    cheapest: Callable[[EGraph, np.ndarray], Solution],
+    cheapest: Callable[..., Solution],
     seed: int,
 ) -> tuple[str, ...]:
     """Find the rules without which the result is right, by repeating the run with fewer of them."""
@@ -306,7 +300,7 @@ def _blame(
     def reproduce(names: Sequence[str]) -> Graph:
         kept = replace(rules, rules=tuple(r for r in rules if r.name in set(names)))
         with Saturation(graph, kept, limits, keep=0) as run:
-            found, _ = explore(run, cost_model, cheapest, Clock(), lambda stage, detail: None)
+            found, _ = explore(run, cost_model, cheapest, 30.0, Clock(), lambda stage, detail: None)
         return rebuild(graph, found.egraph, found.solution.choice)
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from workbench.experiments.branches_config import BranchesMethod, BranchesStudy, Latency, Parameters
-from workbench.experiments.optimisation_study import saturation_extras, saturation_figures
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell
-from workbench.experiments.process import Job, Outcome
+from workbench.experiments.optimisation_study import ELSEWHERE, saturation_extras, saturation_figures
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
+from workbench.experiments.process import Outcome
 from workbench.experiments.resources import resource
 
 if TYPE_CHECKING:
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 #: What the forms of a network are called, beside the rivals' own names.
 ORIGINAL, BY_HAND, OURS = "original", "by hand", "ours"
-
-#: What rows of records leave out: the stages stand under ``seconds``, names in the study's own columns.
-_STAGES: Final = (
-    "method", "network", "repeat", "import", "engine", "snapshot", "pricing", "history", "measuring",
-    "certificate",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +98,7 @@ class BranchesWork:
 
     def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
         """Return all runs at once."""
-        memory = int(self.study.memory * 2**30)
-        yield [
-            Task(
-                run,
-                Job(
-                    run.name,
-                    merge_one,
-                    self.orders[run.name],
-                    run.seconds + self.study.grace,
-                    run.seed,
-                    memory,
-                ),
-            )
-            for run in runs
-        ]
+        yield at_once(runs, merge_one, self.orders, self.study.grace, self.study.memory)
 
     def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
         """Return the row of a run, why it ended, what made the result, the latencies, and the trace."""
@@ -188,7 +168,7 @@ def merge_one(order: Order) -> Record:
     counts = {name: node_counts(form) for name, form in forms.items() if form is not None}
     certificate = done.certificate
     assert certificate is not None
-    row = {key: value for key, value in record(done).items() if key not in _STAGES}
+    row = {key: value for key, value in record(done).items() if key not in ELSEWHERE}
     row |= saturation_extras(done) | {
         "by_hand": None if by_hand is None else _cost(by_hand, model),
         "rounding": certificate.rounding,

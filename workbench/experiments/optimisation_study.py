@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell
-from workbench.experiments.process import Job, Outcome
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
+from workbench.experiments.process import Outcome
 from workbench.experiments.resources import resource
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ LIMITS: Final = ("e-node limit", "iteration limit", "time limit", "memory limit"
 
 #: The extraction methods that prove nothing however long they have.
 GREEDY: Final = ("tree", "dag", "local")
+
+
+#: What rows of records leave out: the stages stand under ``seconds``, names in the study's own columns.
+ELSEWHERE: Final = (
+    "method", "network", "repeat", "import", "engine", "snapshot", "pricing", "history", "measuring",
+    "certificate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +79,7 @@ class OptimisationWork:
 
     def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
         """Return all runs at once."""
-        memory = int(self.study.memory * 2**30)
-        yield [
-            Task(
-                run,
-                Job(
-                    run.name,
-                    optimise_one,
-                    self.orders[run.name],
-                    run.seconds + self.study.grace,
-                    run.seed,
-                    memory,
-                ),
-            )
-            for run in runs
-        ]
+        yield at_once(runs, optimise_one, self.orders, self.study.grace, self.study.memory)
 
     def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
         """Return the row of an optimisation, why it ended, what made the result, and the trace."""
@@ -136,19 +129,8 @@ def optimise_one(order: Order) -> Record:
     else:
         done = optimize(graph, cost=model, seed=order.seed, certify=order.certify, **settings)
         row, found = record(done) | saturation_extras(done), saturation_figures(done)
-    for name in (
-        "method",
-        "network",
-        "repeat",
-        "import",
-        "engine",
-        "snapshot",
-        "pricing",
-        "history",
-        "certificate",
-    ):
-        row.pop(name, None)
-    return found | {"row": {key: _finite(value) for key, value in row.items()}, "device": _device(model)}
+    row = {key: _finite(value) for key, value in row.items() if key not in ELSEWHERE}
+    return found | {"row": row, "device": _device(model)}
 
 
 def saturation_extras(done: Optimized) -> Record:

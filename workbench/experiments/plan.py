@@ -61,6 +61,19 @@ class Task:
     known: Mapping[str, Any] = field(default_factory=dict)
 
 
+def at_once(
+    runs: Sequence[Run], function: Callable[..., Any], orders: Mapping[str, Any], grace: float, memory: float
+) -> list[Task]:
+    """Return runs that share nothing as tasks: ``grace`` seconds beyond a run's own, ``memory`` in GiB."""
+    from workbench.experiments.process import Job
+
+    size = int(memory * 2**30)
+    return [
+        Task(run, Job(run.name, function, orders[run.name], run.seconds + grace, run.seed, size))
+        for run in runs
+    ]
+
+
 class Work(Protocol):
     """Say what a kind of study adds to the sweep."""
 

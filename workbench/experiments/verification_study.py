@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.experiments.config import VerificationStudy
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell
-from workbench.experiments.process import Job, Outcome
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
+from workbench.experiments.process import Outcome
 from workbench.experiments.resources import is_file_name, resource
 
 if TYPE_CHECKING:
@@ -80,12 +80,7 @@ class VerificationWork:
 
     def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
         """Return all runs at once."""
-        memory = int(self.study.memory * 2**30)
-        limit = self.study.seconds + self.study.grace
-        yield [
-            Task(run, Job(run.name, verify_one, self.orders[run.name], limit, run.seed, memory))
-            for run in runs
-        ]
+        yield at_once(runs, verify_one, self.orders, self.study.grace, self.study.memory)
 
     def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
         """Return the row of a verification, why it ended, every verdict, and the trace."""

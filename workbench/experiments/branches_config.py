@@ -12,6 +12,7 @@ from workbench.experiments.reading import (
     check_keys,
     check_names,
     check_numbers,
+    check_rules,
     said,
 )
 from workbench.experiments.resources import is_file_name
@@ -38,14 +39,12 @@ class BranchesMethod:
 
     def __post_init__(self) -> None:
         from workbench.costs.choose import cost_model
-        from workbench.rules import rule_set
 
         if self.measure < 0:
             raise StudyError(f"measure: {self.measure} is not 0 or more")
         limits = ("e_nodes", "seconds", "extraction_seconds", "measure_seconds")
         check_numbers({name: getattr(self, name) for name in limits})
-        if not is_file_name(self.rules):
-            rule_set(self.rules)
+        check_rules(self.rules)
         if not is_file_name(self.cost):
             cost_model(self.cost)
 

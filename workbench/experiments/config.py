@@ -16,6 +16,7 @@ from workbench.experiments.reading import (
     check_keys,
     check_names,
     check_numbers,
+    check_rules,
     parse,
     read_object,
     said,
@@ -135,7 +136,7 @@ class SaturationMethod:
         Limits(self.e_nodes, self.seconds, self.iterations, self.k_multi, settle=self.settle)
         check_numbers({"extraction_seconds": self.extraction_seconds})
         check_names("extractor", "extraction method", [self.extractor], METHODS)
-        _check_rules(self.rules)
+        check_rules(self.rules)
 
     @property
     def limit(self) -> float:
@@ -175,7 +176,7 @@ class SearchMethod:
             if not value >= least:
                 raise StudyError(f"{name}: {value} is not {least} or more")
         check_numbers({"seconds": self.seconds})
-        _check_rules(self.rules)
+        check_rules(self.rules)
 
     @property
     def limit(self) -> float:
@@ -266,7 +267,7 @@ class VerificationStudy:
         check_double("rules", self.rules)
         check_names("modes", "way to verify", self.modes, MODES)
         for rules in self.rules:
-            _check_rules(rules)
+            check_rules(rules)
         sizes = {"seconds": self.seconds, "e_nodes": self.e_nodes, "rounds": self.rounds}
         check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
 
@@ -314,10 +315,3 @@ def _check_networks(networks: tuple[str, ...], methods: Mapping[str, object], co
     check_keys("methods", methods)
     if not is_file_name(cost):
         cost_model(cost)
-
-
-def _check_rules(rules: str) -> None:
-    from workbench.rules import rule_set
-
-    if not is_file_name(rules):
-        rule_set(rules)

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
+from workbench.experiments.resources import is_file_name
+
 T = TypeVar("T")
 
 
@@ -176,3 +178,11 @@ def check_keys(key: str, names: Iterable[str]) -> None:
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
             raise StudyError(f"{key}: {name!r} is no name: letters, digits, '.', '_' and '-' make one")
+
+
+def check_rules(rules: str) -> None:
+    """Raise LookupError with the nearest name where rules are neither a file's nor a set's name."""
+    from workbench.rules import rule_set
+
+    if not is_file_name(rules):
+        rule_set(rules)

@@ -41,6 +41,8 @@ def jupyter_lab(folder, home):
         sys.executable, "-m", "jupyter", "lab", f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1",
         "--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.disable_check_xsrf=True",
         f"--ServerApp.root_dir={folder}", "--no-browser", "--ServerApp.allow_root=True",
+        # The page's own object of the application tells what it waits for.
+        "--LabApp.expose_app_in_browser=True",
         # News and updates would be asked for elsewhere.
         "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]  # fmt: skip
@@ -72,6 +74,11 @@ ITS_OWN = re.compile(
     r"favicon|404 \(Not Found\)|Failed to load resource|ResizeObserver|DEPRECATED|jupyterlab"
 )
 
+HAS_KERNEL = """() => {
+    const session = window.jupyterapp?.shell?.currentWidget?.sessionContext;
+    return session?.isReady && session.session?.kernel?.status === 'idle';
+}"""
+
 
 class Page:
     """A notebook open in JupyterLab, and all that went wrong in the page."""
@@ -100,20 +107,17 @@ class Page:
 
     def run_all(self, timeout=120):
         """Run all cells and wait until the last one has its number."""
-        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=60_000)
+        # JupyterLab asks for a kernel, in a dialog, when a cell is run before the session has one.
+        self.page.wait_for_function(HAS_KERNEL, timeout=timeout * 1000)
+        self.page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
         until = time.monotonic() + timeout
-        asked = 0.0
         while time.monotonic() < until:
             prompts = self.prompts()
-            if all(p == "[ ]:" for p in prompts) and time.monotonic() > asked + 10:
-                # What is asked for before the session is ready is lost.
-                self.page.get_by_role("menuitem", name="Run", exact=True).click()
-                self.page.get_by_role("menuitem", name=re.compile("^Run All Cells")).click()
-                asked = time.monotonic()
-            if prompts and "*" not in "".join(prompts) and all(re.search(r"\d", p) for p in prompts):
+            if prompts and all(re.search(r"\d", p) for p in prompts):
                 return
             self.page.wait_for_timeout(200)
-        raise TimeoutError(f"cells still run after {timeout} s: {self.prompts()}")
+        asks = self.page.locator("dialog").all_inner_texts()
+        raise TimeoutError(f"cells still run after {timeout} s: {self.prompts()}; JupyterLab asks {asks}")
 
     def prompts(self):
         return self.page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts()

@@ -134,6 +134,27 @@ def test_a_deadline_leaves_a_selection_no_worse(egraph, costs, seconds):
 
 
 @pytest.mark.slow
+def test_a_rest_ends_a_search_that_gains_nothing_and_no_other(monkeypatch):
+    clock = iter(range(10**9))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    egraph, costs = tangle(2000)
+    problem = problem_of(egraph, costs)
+    start = greedy_dag(problem)
+
+    def search(rest):
+        gains, before = [], next(clock)
+        improve(problem, start, math.inf, lambda _: gains.append(next(clock)), rest=rest)
+        return [before, *gains, next(clock)]
+
+    # The clock ticks when it is asked.
+    moments = search(rest=500)
+    waits = np.diff(moments)
+    assert len(moments) > 3
+    assert moments[-1] - moments[0] > 500 > waits[:-1].max()
+    assert 500 <= waits[-1] < 520
+    assert len(search(rest=0)) == 2
+
+
 def test_two_hundred_thousand_e_nodes():
     egraph, costs = wide(200_000)
     problem = problem_of(egraph, costs)

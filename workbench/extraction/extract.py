@@ -56,9 +56,9 @@ _PORTFOLIO: Final = ("exact", "auto", "filtered")
 NOTHING: Final = "nothing found: this is the tree selection"
 #: Shares of the time that greedy search, local search and presolve may take at most.
 GREEDY, LOCAL, PRESOLVE = 0.3, 0.1, 0.3
-#: Candidates from which local search pays before a solver is asked, and the seconds it may then take
-#: for every so many of them.
-LARGE, LONGEST = 2000, 1e-4
+#: Candidates from which local search pays before a solver is asked, and the seconds without a gain after
+#: which it ends then, for each of them.
+LARGE, REST = 2000, 2e-4
 #: The share of local search grows with the candidates, of which so many leave a solver no chance.
 MOST_LOCAL, HUGE = 0.5, 400_000
 #: Seconds a candidate that it takes to hand a problem over to a solver.
@@ -114,10 +114,10 @@ class Extraction(Stepwise):
         self._bound = 0.0
         self._scope = "e-graph"
 
-    def _share(self, share: float, most: float = math.inf) -> float:
+    def _share(self, share: float) -> float:
         """Return the moment until which a stage may take a share of the time left."""
         now = time.perf_counter()
-        return now + min(most, share * max(0.0, self._until - now))
+        return now + share * max(0.0, self._until - now)
 
     def _plan(self) -> Generator[str]:
         self._until = time.perf_counter() + self.seconds
@@ -183,13 +183,13 @@ class Extraction(Stepwise):
         return broken.problem
 
     def _local(self, problem: Problem) -> str:
-        last, patience = self._until, PATIENCE
+        last, patience, rest = self._until, PATIENCE, math.inf
         if self.method != "local":
             # Descend only: what stirring finds after that, a solver finds too.
             size = len(problem.nodes)
             share = min(MOST_LOCAL, max(LOCAL, size / HUGE))
-            last, patience = self._share(share, LONGEST * size), 0
-        taken = improve(problem, self._incumbent(problem), last, patience=patience)
+            last, patience, rest = self._share(share), 0, REST * size
+        taken = improve(problem, self._incumbent(problem), last, patience=patience, rest=rest)
         return self._offer(complete(self.egraph, problem, taken), "local search")
 
     def _alone(self, problem: Problem, tree: np.ndarray, choice: Sequence[int]) -> Iterator[str]:

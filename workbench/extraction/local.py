@@ -37,7 +37,8 @@ class _Search:
 
     The selection is never worse than before once a move is over, so it is itself the best so far;
     ``told`` is the cost that was reported last. ``cursor`` is the e-class whose candidates are opened
-    next, ``vain`` counts the e-classes passed since an opening or a stir has paid.
+    next, ``vain`` counts the e-classes passed since an opening or a stir has paid. The search is over at
+    ``until``, and ``rest`` seconds after its last gain, which was at ``gained``.
     """
 
     selection: Selection
@@ -45,12 +46,14 @@ class _Search:
     until: float
     improved: Callable[[float], None] | None
     told: float
+    rest: float
+    gained: float
     cursor: int = 0
     vain: int = 0
 
     def late(self) -> bool:
         """Say whether time is up."""
-        return time.perf_counter() > self.until
+        return time.perf_counter() > min(self.until, self.gained + self.rest)
 
 
 def improve(
@@ -60,15 +63,16 @@ def improve(
     improved: Callable[[float], None] | None = None,
     seed: int = 0,
     patience: int = PATIENCE,
+    rest: float = math.inf,
 ) -> dict[int, int]:
     """Return a selection, e-class → e-node, that costs no more than ``taken``, acyclic like it.
 
     First descend: switch an e-class to another candidate where that pays; build something not built
     and let all switch that gain by it, if together they gain more than it costs (one alone need not).
     Then stir: anneal a small neighbourhood at random and keep what does not cost more; this ends at
-    ``until``, a time of ``time.perf_counter``, or after ``patience`` stirs in vain for every e-class
-    that has a choice. ``improved`` is told every better cost. Equal arguments give equal results
-    unless the deadline cuts the search short.
+    ``until``, a time of ``time.perf_counter``, after ``patience`` stirs in vain for every e-class that
+    has a choice, or after ``rest`` seconds without a gain. ``improved`` is told every better cost.
+    Equal arguments give equal results unless time cuts the search short.
     """
     tree = settle(problem, problem.cost)
     place = {node: i for i, node in enumerate(problem.nodes)}
@@ -82,7 +86,7 @@ def improve(
         if problem.cost[i] < math.inf:
             for d in row:
                 readers[d].append(i)
-    search = _Search(selection, readers, until, improved, selection.total)
+    search = _Search(selection, readers, until, improved, selection.total, rest, time.perf_counter())
     rng = random.Random(seed)
     idle = 0
     while selection.total > 0.0 and not search.late():
@@ -102,7 +106,7 @@ def _keep(search: _Search) -> None:
     s = search.selection
     s.journal.clear()
     if s.total < search.told * (1 - TOLERANCE):
-        search.told = s.total
+        search.told, search.gained = s.total, time.perf_counter()
         if search.improved is not None:
             search.improved(s.total)
 

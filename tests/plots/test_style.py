@@ -19,7 +19,7 @@ from workbench.plots import (
     plot_stages,
     plot_trajectory,
 )
-from workbench.plots.style import legend_above
+from workbench.plots.style import legend_above, series
 
 OF_TRACES = [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve, plot_iteration_time]
 OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_programs, plot_stages, plot_k_multi, plot_trajectory]
@@ -51,6 +51,24 @@ def test_texts_do_not_overlap_each_other(plot):
     for i, (name, box) in enumerate(boxes):
         for other, second in boxes[i + 1 :]:
             assert not box.overlaps(second), (name, other)
+
+
+def test_no_two_of_sixty_four_series_look_alike():
+    assert len({series(k) for k in range(64)}) == 64
+    assert {colour for colour, _ in map(series, range(8))} == {
+        colour for colour, _ in map(series, range(8, 16))
+    }
+
+
+def test_nine_networks_are_told_apart():
+    rows = [
+        {"network": f"n{k}", "method": "m", "seconds": 1.0 + k, "speedup": float(s)}
+        for k in range(9)
+        for s in (1, 2)
+    ]
+    ax = plot_trajectory(rows, Figure().subplots())
+    handles = ax.get_legend().legend_handles[:9]
+    assert len({(handle.get_color(), handle.get_marker()) for handle in handles}) == 9
 
 
 def test_a_legend_above_has_as_many_columns_as_fit_the_figure():

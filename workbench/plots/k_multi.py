@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
-from workbench.plots.style import COLOURS, DASHES, GREY, MARKERS, axes_for, legend_above, paper_style, say
+from workbench.plots.style import DASHES, GREY, axes_for, legend_above, paper_style, say, series
 from workbench.units import thousands
 
 if TYPE_CHECKING:
@@ -110,13 +110,14 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
     methods = list(dict.fromkeys((t.method, t.published) for t in trends))
     for t in trends:
         i, m = networks.index(t.network), methods.index((t.method, t.published))
+        colour, marker = series(i)
         name = t.network if len(methods) == 1 else f"{t.network}, {t.method}"
         ax.errorbar(
             t.k_multi,
             [v.mean for v in t.values],
             yerr=[v.error for v in t.values] if any(v.error for v in t.values) else None,
-            color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[i % len(MARKERS)],
+            color=colour,
+            marker=marker,
             markerfacecolor="white" if t.published else None,
             linestyle=DASHES[m % len(DASHES)],
             capsize=2.5,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.plots.records import Records, records_frame
-from workbench.plots.style import COLOURS, GREY, MARKERS, axes_for, legend_above, paper_style, say
+from workbench.plots.style import GREY, axes_for, legend_above, paper_style, say, series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,11 +84,12 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
         ax.set_yscale("log")
         for k, one in enumerate(data):
             slope = f" (slope {one.slope:.2f})" if one.slope == one.slope else ""
-            style: dict[str, Any] = {"color": COLOURS[k % len(COLOURS)]}
+            colour, marker = series(k)
+            style: dict[str, Any] = {"color": colour}
             ax.plot(
                 one.blocks,
                 one.seconds,
-                marker=MARKERS[k % len(MARKERS)],
+                marker=marker,
                 label=f"{one.label}{slope}",
                 **style,
             )

@@ -87,6 +87,15 @@ def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> byt
     return buffer.getvalue()
 
 
+def series(k: int) -> tuple[str, str]:
+    """Return colour and marker of the k-th series; 64 have pairs of their own.
+
+    >>> series(0), series(8)
+    (('#0072B2', 'o'), ('#0072B2', 's'))
+    """
+    return COLOURS[k % len(COLOURS)], MARKERS[(k + k // len(COLOURS)) % len(MARKERS)]
+
+
 def say(ax: Axes, text: str) -> Axes:
     """Put a sentence where a figure has nothing to draw."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)

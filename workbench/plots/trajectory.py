@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from workbench.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
-from workbench.plots.style import COLOURS, DASHES, MARKERS, axes_for, paper_style, say, wrapped
+from workbench.plots.style import DASHES, axes_for, paper_style, say, series, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,13 +84,14 @@ def plot_trajectory(
         ax.grid(axis="x")
         for path in paths:
             i, m = networks.index(path.network), methods.index((path.method, path.published))
-            _draw(ax, path, COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], DASHES[m % len(DASHES)])
+            colour, marker = series(i)
+            _draw(ax, path, colour, marker, DASHES[m % len(DASHES)])
             if until is not None and path.points[-1].seconds.mean < until:
                 last = path.points[-1]
                 ax.plot(
                     [last.seconds.mean, until],
                     [last.speedup.mean] * 2,
-                    color=COLOURS[i % len(COLOURS)],
+                    color=colour,
                     linestyle=DASHES[m % len(DASHES)],
                     linewidth=0.8,
                 )
@@ -103,7 +104,7 @@ def plot_trajectory(
         # Where points come to lie is known only now.
         ax.autoscale_view()
         for path in paths:
-            _draw_labels(ax, path, COLOURS[networks.index(path.network) % len(COLOURS)])
+            _draw_labels(ax, path, series(networks.index(path.network))[0])
         ax.set_xlabel("optimiser time in s\n" + wrapped(_sources(records), 80))
         ax.set_ylabel("speed-up in %")
         ax.set_title("Speed-up reached, by time")
@@ -167,8 +168,8 @@ def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], con
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=COLOURS[i % 8], marker=MARKERS[i % 8], linestyle="none", label=name)
-        for i, name in enumerate(networks)
+        Line2D([], [], color=colour, marker=marker, linestyle="none", label=name)
+        for name, (colour, marker) in zip(networks, map(series, range(len(networks))), strict=True)
     ]
     handles += [
         Line2D(

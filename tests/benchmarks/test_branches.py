@@ -77,6 +77,7 @@ def test_families_are_seeded():
         ("acnet", {"square": False}),
         ("dbb", {"border": "plain", "stride": 2}),
         ("dbb", {"kernel": 5}),
+        ("dbb", {"groups": 2, "stride": 2}),
         ("mobileone", {"branches": 3, "stride": 2, "order": "pairs"}),
         ("lora", {"bias": False, "dropout": False, "batch": 2}),
         ("lora", {"together": True, "batch": 2}),
@@ -142,6 +143,9 @@ def test_as_small_as_by_hand(family, parameters):
         ("dbb", {"border": "plain"}),
         ("dbb", {"stride": 2}),
         ("dbb", {"kernel": 5, "order": "pairs"}),
+        ("dbb", {"groups": 2}),
+        ("dbb", {"groups": 4, "stride": 2, "border": "plain"}),
+        ("dbb", {"groups": 8}),
         ("mobileone", {"branches": 1}),
         ("mobileone", {"branches": 3, "order": "pairs"}),
         ("mobileone", {"stride": 2, "order": "right"}),
@@ -154,6 +158,18 @@ def test_as_small_as_by_hand(family, parameters):
 def test_unseen_variants_are_as_small_as_by_hand(family, parameters):
     ours, by_hand = merged(family, blocks=1, **parameters)
     assert ours == by_hand
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_what_is_merged_in_groups_stays_in_groups(groups):
+    parameters = {"blocks": 1, "channels": 64, "size": 14, "groups": groups}
+    result = workbench.optimize(branched("dbb", **parameters))
+    assert result.certificate.passed
+    by_hand = hand_merged("dbb", **parameters)
+    for graph in (result.graph, by_hand):
+        (conv,) = (n for n in to_onnx(graph).graph.node if n.op_type == "Conv")
+        assert {a.name: a.i for a in conv.attribute}["group"] == groups
+    assert result.cost_after == pytest.approx(workbench.optimize(by_hand).cost_after)
 
 
 def test_a_low_rank_chain_that_is_cheaper_apart_stays_apart():

@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,15 @@ from workbench.rules import parse_rule, rule_set
 from workbench.rules.ruleset import SETS, law_of, library, load_rules, statuses
 from workbench.trace import StopReason
 from workbench.verification import library as judging
-from workbench.verification.library import exhaust, recorded, redundant_axioms, table, write_status
+from workbench.verification.library import (
+    UNPROVED,
+    draw_many,
+    exhaust,
+    recorded,
+    redundant_axioms,
+    table,
+    write_status,
+)
 from workbench.verification.prove import axioms
 from workbench.verification.verify import Verification
 
@@ -39,7 +48,12 @@ def test_sets_hold_only_proved_rules_and_those_no_axiom_reaches(name):
         "reshape-of-relu",
         "reshape-of-relu-back",
         "matmul-flattens-batch",
+        "conv-of-grouped-point",
+        "conv-of-grouped-point-bias",
+        "conv-of-grouped-point-other-bias",
+        "conv-of-grouped-point-biases",
     }
+    assert all(known[name]["draws"] >= UNPROVED for name in tested)
 
 
 def test_the_table_is_the_record():
@@ -156,6 +170,25 @@ def test_writing_is_whole(tmp_path):
     record = json.loads((tmp_path / "status.json").read_text())["rules"]
     assert record["twice"]["status"] == "proved"
     assert "| twice | proved | round 1, 4 cases; by relu-of-relu |" in (tmp_path / "README.md").read_text()
+
+
+def test_a_rule_that_no_axiom_reaches_is_tested_at_length(tmp_path, monkeypatch):
+    (tmp_path / "small.rules").write_text(
+        "twice: reshape[shape=s](reshape[shape=r](x)) => reshape[shape=s](x)\n"
+    )
+    (rule,) = load_rules(tmp_path / "small.rules")
+    verification = Verification([rule])
+    verification.run()
+    monkeypatch.setattr(judging, "UNPROVED", 300)
+    test = draw_many(rule)
+    assert (test.instances, test.counterexample) == (300, "")
+    for found, status in ((test, "tested"), (replace(test, counterexample="x = 1"), "refuted")):
+        write_status(verification, [found], tmp_path)
+        known = json.loads((tmp_path / "status.json").read_text())["rules"]["twice"]
+        assert (known["status"], known["draws"]) == (status, 300)
+        assert "product" in known["reason"]
+    (wrong,) = parse_rule("wrong: reshape[shape=s](x) => reshape[shape=s](transpose[perm=(1, 0)](x))")
+    assert draw_many(wrong).counterexample
 
 
 def test_a_judgement_that_was_cut_short_is_not_written(monkeypatch):

@@ -1,8 +1,8 @@
-"""Judge the rule library: every rule proved or tested, every axiom tested exhaustively on small shapes.
+"""Judge the rule library: every rule proved or tested at length, every axiom exhaustively on small shapes.
 
 Run as ``python -m workbench.verification.library`` it writes what it found beside the rules: a record
-(``status.json``) and a table to read (``README.md``). Axioms take most of the time: with ``--new`` only
-those that the record does not know as they are now are tested. With ``--redundant`` it says instead which
+(``status.json``) and a table to read (``README.md``). Tests take most of the time: with ``--new`` only what
+the record does not know as it is now is tested. With ``--redundant`` it says instead which
 axioms follow from the others.
 """
 
@@ -16,7 +16,7 @@ import platform
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -35,7 +35,7 @@ from workbench.verification.exact import PRIME, Inexact, draw_values
 from workbench.verification.instances import all_values, instance_of, options
 from workbench.verification.linear import Inconsistent, NotLinear
 from workbench.verification.prove import Prover, axioms
-from workbench.verification.refute import case_of, search
+from workbench.verification.refute import Findings, case_of, search
 from workbench.verification.spaces import open_space
 from workbench.verification.typings import SMALL
 from workbench.verification.verdict import Verdict
@@ -49,19 +49,21 @@ FAMILY: Final = 600
 ASSIGNMENTS: Final = 1 << 14
 #: Random instances of an axiom that is not enumerated whole.
 DRAWS: Final = 200
+#: Random instances that stand for the proof of a rule that no axiom reaches, and seconds for them.
+UNPROVED, PATIENCE = 2000, 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class AxiomTest:
-    """Hold how an axiom was tested: instances that agreed, whether they are all small ones."""
+class LawTest:
+    """Hold how a law without a proof was tested: instances that agreed, whether they are all small ones."""
 
-    axiom: Rule
+    rule: Rule
     instances: int
     exhaustive: bool
     counterexample: str = ""
 
 
-def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> AxiomTest:
+def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> LawTest:
     """Evaluate an axiom on every small instance in exact arithmetic, at most ``limit`` of them.
 
     Small: extents 1 and 2, kernels up to 2, pads 0 and 1, one or two groups, and so on
@@ -85,7 +87,7 @@ def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> AxiomTest:
                 drawn = draw_values(case.kind, case.nodes, case.live, rng)
                 where = case.differs(case.kind, drawn)
                 if where is not None:
-                    return AxiomTest(axiom, done, False, str(instance_of(space, values)))
+                    return LawTest(axiom, done, False, str(instance_of(space, values)))
                 done += 1
                 if done >= limit:
                     break
@@ -98,18 +100,29 @@ def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> AxiomTest:
     else:
         exhaustive = False
     if exhaustive and done >= 40:
-        return AxiomTest(axiom, done, True)
+        return LawTest(axiom, done, True)
     found = search(axiom, DRAWS, seed=seed)
-    shown = "" if found.counterexample is None else str(found.counterexample)
-    return AxiomTest(axiom, done + len(found.passed), False, shown)
+    return LawTest(axiom, done + len(found.passed), False, _shown(found))
 
 
-def recorded(axiom: Rule) -> AxiomTest | None:
-    """Return how an axiom was tested according to the record; None where it is new or says another thing."""
-    known = statuses().get(axiom.name)
-    if known is None or known["law"] != law_of(axiom) or "exhaustive" not in known:
+def draw_many(rule: Rule, seed: int = 0) -> LawTest:
+    """Evaluate a rule that no axiom reaches on many random instances in exact arithmetic."""
+    found = search(rule, UNPROVED, seed=seed, seconds=PATIENCE)
+    return LawTest(rule, len(found.passed), False, _shown(found))
+
+
+def _shown(found: Findings) -> str:
+    return "" if found.counterexample is None else str(found.counterexample)
+
+
+def recorded(rule: Rule) -> LawTest | None:
+    """Return how a law was tested according to the record; None where it is new, changed or proved."""
+    known = statuses().get(rule.name)
+    if known is None or known["law"] != law_of(rule) or known["status"] == "proved":
         return None
-    return AxiomTest(axiom, known["draws"], known["exhaustive"], known.get("summary", ""))
+    if "exhaustive" not in known and known["draws"] < UNPROVED:
+        return None
+    return LawTest(rule, known["draws"], known.get("exhaustive", False), known.get("summary", ""))
 
 
 def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
@@ -154,17 +167,16 @@ def record(verdict: Verdict) -> dict[str, Any]:
     return {"status": verdict.verdict, "law": verdict.law} | known
 
 
-def write_status(verification: Verification, tests: Sequence[AxiomTest], folder: Path) -> None:
+def write_status(verification: Verification, tests: Sequence[LawTest], folder: Path) -> None:
     """Write the record and the table; each file appears whole or not at all."""
     rules = {v.name: record(v) for v in verification.verdicts}
     for test in tests:
-        status = "refuted" if test.counterexample else "tested"
-        rules[test.axiom.name] = {
-            "status": status,
-            "law": law_of(test.axiom),
-            "draws": test.instances,
-            "exhaustive": test.exhaustive,
-        } | ({"summary": test.counterexample} if test.counterexample else {})
+        # An axiom has no verdict beside its test.
+        axiom = {"status": "tested", "law": law_of(test.rule), "draws": 0, "exhaustive": test.exhaustive}
+        known = rules.get(test.rule.name, axiom) | {"draws": test.instances}
+        if test.counterexample:
+            known |= {"status": "refuted", "summary": test.counterexample}
+        rules[test.rule.name] = known
     data = {
         "method": "batch proof on an e-graph from the axioms; instances in exact arithmetic "
         f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
@@ -208,11 +220,20 @@ def _evidence(known: dict[str, Any]) -> str:
     return f"{known.get('draws', 0)} instances; {known.get('reason') or known.get('summary', '')}"
 
 
+def _tested(
+    how: Callable[[Rule], LawTest], rules: Sequence[Rule], pool: ProcessPoolExecutor, new: bool
+) -> list[LawTest]:
+    """Return the tests of rules in their order; with ``new`` those that the record has stay as they are."""
+    tests = {r.name: recorded(r) if new else None for r in rules}
+    found = {t.rule.name: t for t in pool.map(how, [r for r in rules if tests[r.name] is None])}
+    return [found[name] if test is None else test for name, test in tests.items()]
+
+
 def main() -> None:
     """Judge the library and write the outcome beside it, or list redundant axioms."""
     parser = argparse.ArgumentParser(description="Judge the rule library.")
     parser.add_argument("--redundant", action="store_true", help="say which axioms follow from the others")
-    parser.add_argument("--new", action="store_true", help="test only axioms that are new or changed")
+    parser.add_argument("--new", action="store_true", help="test only what is new or changed")
     chosen = parser.parse_args()
     began = time.perf_counter()
     if chosen.redundant:
@@ -225,16 +246,16 @@ def main() -> None:
                 f"{verification!r}\nNothing is written: not every rule was judged. Try a quieter machine."
             )
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-            kept = {a.name: test for a in axioms() if chosen.new and (test := recorded(a)) is not None}
-            wanted = [a for a in axioms() if a.name not in kept]
-            tested = {test.axiom.name: test for test in pool.map(exhaust, wanted)}
-            tests = [(kept | tested)[a.name] for a in axioms()]
+            unproved = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
+            tests = _tested(exhaust, list(axioms()), pool, chosen.new) + _tested(
+                draw_many, unproved, pool, chosen.new
+            )
         write_status(verification, tests, library())
         for verdict in verification.verdicts:
             if verdict.verdict != "proved":
                 print(verdict)
         refuted = [t for t in tests if t.counterexample]
-        print(f"{verification!r}\n{len(tests)} axioms, {len(refuted)} refuted")
+        print(f"{verification!r}\n{len(axioms())} axioms; tests refuted {len(refuted)}")
     print(f"{time.perf_counter() - began:.1f} s")
 
 

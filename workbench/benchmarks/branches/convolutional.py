@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from workbench.benchmarks.branches.parts import (
+    NOTHING,
     Conv,
     Layer,
     Mean,
@@ -152,6 +153,7 @@ def dbb(
     size: int = 28,
     kernel: int = 3,
     stride: int = 1,
+    groups: int = 1,
     border: str = "response",
     order: str = "left",
     batch: int = 1,
@@ -172,24 +174,26 @@ def dbb(
     window = _same((kernel, kernel))
 
     def make(into: int, out: int, stride: int) -> list[tuple[Branches, int]]:
-        inner = window if border == "response" else (0, 0, 0, 0)
-        outer = (0, 0, 0, 0) if border == "response" else window
+        inner = window if border == "response" else NOTHING
+        outer = NOTHING if border == "response" else window
 
         def point() -> list[Layer]:
-            conv = Conv(weights.kernel(out, into, (1, 1)), None, 1, inner)
+            conv = Conv(weights.kernel(out, into // groups, (1, 1)), None, 1, inner, groups=groups)
             return [conv] if border == "plain" else [conv, weights.norm(out)]
 
-        square = Conv(weights.kernel(out, into, (kernel, kernel)), None, stride, window)
-        single = Conv(weights.kernel(out, into, (1, 1)), None, stride)
+        def conv(channels: int, k: int, pads: Pads) -> Conv:
+            return Conv(weights.kernel(out, channels // groups, (k, k)), None, stride, pads, groups=groups)
+
+        square, single = conv(into, kernel, window), conv(into, 1, NOTHING)
         first, second = point(), point()
-        last = Conv(weights.kernel(out, out, (kernel, kernel)), None, stride, outer)
+        last = conv(out, kernel, outer)
         branches: Branches = [
             [square, weights.norm(out)],
             [single, weights.norm(out)],
             [*first, last, weights.norm(out)],
             [*second, Mean(kernel, stride, outer), weights.norm(out)],
         ]
-        return [(branches, 1)]
+        return [(branches, groups)]
 
     widths = _widths(blocks, channels, stride)
     return _network(

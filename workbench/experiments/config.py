@@ -254,7 +254,7 @@ class VerificationStudy:
     modes: tuple[str, ...] = MODES
     seconds: float = 600.0
     e_nodes: int = 30_000
-    rounds: int = 6
+    rounds: int = 10
     grace: float = 120.0
     memory: float = 12.0
     repeats: int = 1

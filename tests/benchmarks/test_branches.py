@@ -309,6 +309,6 @@ def test_a_biased_1x1_before_padding_leaves_a_constant_beside_one_convolution():
     outer = builder.op("conv2d", inner, weight("v", 64, 256, 3, 3), pads=(1, 1, 1, 1))
     result = workbench.optimize(builder.graph({"y": outer}))
     assert result.certificate.passed
-    assert "conv-of-point-padded-bias" in result.rules
+    assert "conv-of-biased-padded-point" in result.rules
     assert operators(result.graph) == {"Conv": 1, "Add": 1}
     assert differ(result.original, result.graph) < 1e-5

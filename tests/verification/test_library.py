@@ -50,8 +50,8 @@ def test_sets_hold_only_proved_rules_and_those_no_axiom_reaches(name):
         "matmul-flattens-batch",
         "conv-of-grouped-point",
         "conv-of-grouped-point-bias",
-        "conv-of-grouped-point-other-bias",
-        "conv-of-grouped-point-biases",
+        "conv-of-biased-grouped-point",
+        "conv-of-biased-grouped-point-bias",
     }
     assert all(known[name]["draws"] >= UNPROVED for name in tested)
 

@@ -5,6 +5,7 @@ r"""The text language of rules: one law a line.
     name: lhs => rhs where cond, cond   @ provenance, provenance
     name: lhs <=> rhs                            # also read backwards, as name-back
     name: lhs1 ; lhs2 => rhs1 ; rhs2             # a multi-pattern rule
+    name: conv2d(x, w, a?) => rhs                # also without the operand, as name, and with it as name-bias
     name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
 
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` stands for the attributes not named.
@@ -20,11 +21,12 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from workbench.graph.text import format_attr
 from workbench.ops import ACTIVATIONS, Attr, OpSpec, operators, spec_of
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -40,6 +42,9 @@ from workbench.rules.pattern import (
     Term,
     Var,
     Vector,
+    attribute_variables,
+    measured,
+    names_in,
     subterms,
     tensor_variables,
 )
@@ -53,7 +58,7 @@ class RuleSyntaxError(ValueError):
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%]))"
+    r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
 )
 _NAME: Final = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _RELATIONS: Final = ("=", "!=", "<", "<=", ">", ">=")
@@ -71,6 +76,7 @@ class _Parser:
 
     def __init__(self, text: str, offset: int, where: str) -> None:
         self.text, self.where = text, where
+        self.optional: list[str] = []
         self.tokens: list[_Token] = []
         at = 0
         while text[at:].strip():
@@ -125,7 +131,10 @@ class _Parser:
         """Read a variable or an application."""
         name = self.name("an operator or a variable")
         if self.token.text not in ("[", "("):
-            return Var(name, self.accept("*"))
+            variable = Var(name, self.accept("*"))
+            if self.accept("?") and name not in self.optional:
+                self.optional.append(name)
+            return variable
         spec = self.lookup(name)
         attrs: list[tuple[str, AttrExpr]] = []
         row: str | None = None
@@ -290,6 +299,7 @@ class _Parser:
         if each:
             self.at += 1
         sources = self.side()
+        optional = tuple(self.optional)
         both = self.accept("<=>")
         if not both:
             self.expect("=>")
@@ -304,11 +314,26 @@ class _Parser:
             raise self.error(f"expected the end of the rule, found {self.token.text!r}")
         if len(sources) != len(targets):
             raise self.error(f"{len(sources)} sources but {len(targets)} targets")
-        rules = [(name, sources, targets)]
-        if both:
-            rules.append((f"{name}-back", targets, sources))
-        found = [self.checked(n, s, t, tuple(conditions), each) for n, s, t in rules]
-        return [self.used(rule, uses) for rule in found]
+        wrong = objection(optional, self.optional, sources)
+        if wrong:
+            raise self.error(wrong)
+        found: list[Rule] = []
+        for suffix, absent in choices(optional):
+            left, right = self.side_without(sources, absent), self.side_without(targets, absent)
+            kept = tuple(c for c in conditions if not absent & set(measured(c)))
+            said = [names for names in uses if not absent & set(names[1:])]
+            laws = [(name + suffix, left, right)]
+            if both:
+                laws.append((f"{name}{suffix}-back", right, left))
+            found += [self.used(self.checked(*law, kept, each), said) for law in laws]
+        return found
+
+    def side_without(self, terms: Sequence[Term], absent: frozenset[str]) -> tuple[Term, ...]:
+        """Return the terms of a side without absent operands."""
+        found = tuple(without(term, absent) for term in terms)
+        if None in found:
+            raise self.error(f"without {', '.join(sorted(absent))} nothing is left of a side")
+        return cast("tuple[Term, ...]", found)
 
     def side(self) -> tuple[Term, ...]:
         terms = [self.term()]
@@ -341,7 +366,7 @@ class _Parser:
             raise self.error(f"{free[0]} stands on the right-hand side only")
         attrs = {v for s in sources for v in attribute_variables(s)}
         used = [v for t in targets for v in attribute_variables(t)]
-        used += [v for c in conditions for side in (c.left, c.right) for v in _names(side)]
+        used += [v for c in conditions for side in (c.left, c.right) for v in names_in(side)]
         for kind, variable in used:
             known = bound if kind == "tensor" else {n for k, n in attrs if k == kind}
             if variable not in known:
@@ -352,30 +377,6 @@ class _Parser:
         if each and not (len(targets) == 1 and isinstance(targets[0], App) and targets[0].op == "slice"):
             raise self.error("the target of an 'each' rule is slice[axis=...](merged)")
         return Rule(name, tuple(patterns), targets, conditions, each=each)
-
-
-def _names(expr: Any) -> Iterator[tuple[str, str]]:
-    """Yield the variables of an attribute expression: ("attr" or "tensor", name)."""
-    if isinstance(expr, AttrVar):
-        yield "attr", expr.name
-    elif isinstance(expr, Vector):
-        for item in expr.items:
-            yield from _names(item)
-    elif isinstance(expr, Arith):
-        yield from _names(expr.left)
-        yield from _names(expr.right)
-    elif isinstance(expr, DimOf | RankOf | DtypeOf):
-        yield "tensor", expr.var
-
-
-def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:
-    """Yield the attribute, row and measured tensor variables of a term: (kind, name)."""
-    for sub in subterms(term):
-        if isinstance(sub, App):
-            if sub.row is not None:
-                yield "row", sub.row
-            for _, expr in sub.attrs:
-                yield from _names(expr)
 
 
 def parse_rules(text: str, file: str = "") -> list[Rule]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.face import Face
 from workbench.ops import AttrValue
@@ -159,3 +160,33 @@ def tensor_variables(term: Term) -> list[str]:
         if isinstance(sub, Var):
             names.setdefault(sub.name)
     return list(names)
+
+
+def names_in(expr: Any) -> Iterator[tuple[str, str]]:
+    """Yield the variables of an attribute expression: ("attr" or "tensor", name)."""
+    if isinstance(expr, AttrVar):
+        yield "attr", expr.name
+    elif isinstance(expr, Vector):
+        for item in expr.items:
+            yield from names_in(item)
+    elif isinstance(expr, Arith):
+        yield from names_in(expr.left)
+        yield from names_in(expr.right)
+    elif isinstance(expr, DimOf | RankOf | DtypeOf):
+        yield "tensor", expr.var
+
+
+def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:
+    """Yield the attribute, row and measured tensor variables of a term: (kind, name)."""
+    for sub in subterms(term):
+        if isinstance(sub, App):
+            if sub.row is not None:
+                yield "row", sub.row
+            for _, expr in sub.attrs:
+                yield from names_in(expr)
+
+
+def measured(condition: Compare) -> list[str]:
+    """Return the tensor variables whose extents or ranks a condition compares."""
+    both = (*names_in(condition.left), *names_in(condition.right))
+    return [name for kind, name in both if kind == "tensor"]

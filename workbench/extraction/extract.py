@@ -55,7 +55,7 @@ _PORTFOLIO: Final = ("exact", "auto", "filtered")
 #: The note of a run in which Tensat's program found nothing.
 NOTHING: Final = "nothing found: this is the tree selection"
 #: Shares of the time that greedy search, local search and presolve may take at most.
-GREEDY, LOCAL, PRESOLVE = 0.3, 0.1, 0.3
+GREEDY, LOCAL, PRESOLVE = 0.3, 0.25, 0.3
 #: Candidates from which local search pays before a solver is asked, and the seconds without a gain after
 #: which it ends then, for each of them.
 LARGE, REST = 2000, 2e-4

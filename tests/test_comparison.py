@@ -93,5 +93,9 @@ def test_stories_are_of_operators_that_run_the_longest_first():
 def test_a_story_for_all_that_rules_made_unless_another_holds_its_rules():
     stories = merged("affine_chain", blocks=1, hidden=64, rows=8).stories()
     rules = [{link.rule for link in links} for _, links in stories]
-    assert set.union(*rules) >= {"layernorm-takes-scale-bias", "layernorm-takes-shift", "matmul-scales-columns"}
+    assert set.union(*rules) >= {
+        "layernorm-takes-scale-bias",
+        "layernorm-takes-shift",
+        "matmul-scales-columns",
+    }
     assert not any(a <= b for i, a in enumerate(rules) for b in rules[:i])

@@ -37,6 +37,7 @@ def test_of_two_the_first_changes_fastest():
         ("conv2d(x, w, conv2d(b, v))", "conv2d(x, w)"),
         ("conv2d(x, add(w, conv2d(x, w, b)), s)", "conv2d(x, add(w, conv2d(x, w)), s)"),
         ("add(conv2d(x, w), add(b, neg(b)))", "conv2d(x, w)"),
+        ("conv2d(x, w, conv2d[act=none](transpose[perm=(0, 1, 3, 2)](b), s))", "conv2d(x, w)"),
     ],
 )
 def test_what_an_absent_operand_leaves(target, left):
@@ -82,6 +83,12 @@ def test_both_ways_and_in_every_member():
         ("relu(conv2d(x, w, b)) => conv2d[act=relu](x, w, b?)", "say on the left that it may be absent"),
         ("add(conv2d(x, w, a?), mul(conv2d(x, w, b?), conv2d(y, w, c?))) => x", "at most 2 operands"),
         ("conv2d(x, w, b??) => x", "expected"),
+        ("conv2d(x, w, b?) => add(x, sigmoid(b))", "what sigmoid is without b does not follow"),
+        ("conv2d(x, w, b?) => conv2d(x, w, max(b, w))", "what max is"),
+        ("conv2d(x, w, b?) => add(x, concat[axis=0](b, w))", "what concat is"),
+        ("conv2d(x, w, b?) => add(x, conv2d(b, w, x))", "what conv2d is"),
+        ("conv2d[c](x, w, b?) => add(x, conv2d[c](b, w))", "what conv2d is"),
+        ("conv2d(x, w, b?) => add(x, matmul[act=sigmoid](b, w))", "what matmul is"),
         ("conv2d?(x, w) => x", "expected"),
     ],
 )

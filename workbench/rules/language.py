@@ -330,7 +330,10 @@ class _Parser:
 
     def side_without(self, terms: Sequence[Term], absent: frozenset[str]) -> tuple[Term, ...]:
         """Return the terms of a side without absent operands."""
-        found = tuple(without(term, absent) for term in terms)
+        try:
+            found = tuple(without(term, absent) for term in terms)
+        except ValueError as error:
+            raise self.error(str(error)) from None
         if None in found:
             raise self.error(f"without {', '.join(sorted(absent))} nothing is left of a side")
         return cast("tuple[Term, ...]", found)

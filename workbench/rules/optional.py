@@ -2,7 +2,8 @@
 
 ``conv2d[c](x, w, a?)`` on a left-hand side stands for a convolution with and without a bias ``a``. What
 an absent operand leaves on the right-hand side follows from what it is, zero: a sum is its other side,
-an operator that may do without the operand does without, any other term is absent too.
+an operator that may do without the operand does without, and what is linear in it is absent too. Of any
+other operator it does not follow: the sigmoid of zero is not zero.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from workbench.ops import spec_of
-from workbench.rules.pattern import App, Term, Var, subterms
+from workbench.rules.pattern import App, Literal, Term, Var, subterms
 
 #: What the law with some of its optional operands is called; these are biases in every operator so far.
 SUFFIXES: Final = {
@@ -25,6 +26,12 @@ SUFFIXES: Final = {
     (True, True): "-biases",
 }
 MOST: Final = max(map(len, SUFFIXES))
+
+#: Operators that give zero where one of the operands they need is zero.
+LINEAR: Final = frozenset(
+    {"mul", "matmul", "conv2d", "neg", "concat", "enlarge", "expand", "merge_gconv", "reduce_mean"}
+    | {"reduce_sum", "reshape", "slice", "transpose"}
+)
 
 
 def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -41,7 +48,10 @@ def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def without(term: Term, absent: frozenset[str]) -> Term | None:
-    """Return what a term is without some operands; None where nothing of it is left."""
+    """Return what a term is without some operands; None where nothing of it is left.
+
+    Raise ValueError where that does not follow from the operands being zero.
+    """
     if isinstance(term, Var):
         return None if term.name in absent else term
     args = [without(arg, absent) for arg in term.args]
@@ -50,9 +60,20 @@ def without(term: Term, absent: frozenset[str]) -> Term | None:
         return replace(term, args=left)
     if term.op == "add":
         return left[0] if left else None
-    if None in args[: spec_of(term.op).min_inputs]:
-        return None
-    return replace(term, args=left)
+    if term.op != "concat" and None not in args[: spec_of(term.op).min_inputs]:
+        return replace(term, args=left)
+    others = left if term.op == "concat" else args[spec_of(term.op).min_inputs :]
+    if term.op not in LINEAR or not _unactivated(term) or any(arg is not None for arg in others):
+        names = ", ".join(sorted(absent))
+        raise ValueError(f"what {term.op} is without {names} does not follow: write both laws")
+    return None
+
+
+def _unactivated(term: App) -> bool:
+    if "act" not in spec_of(term.op).attr_names:
+        return True
+    act = dict(term.attrs).get("act")
+    return act == Literal("none") or (act is None and term.row is None)
 
 
 def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[Term]) -> str:

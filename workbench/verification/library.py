@@ -120,7 +120,7 @@ def recorded(rule: Rule) -> LawTest | None:
     known = statuses().get(rule.name)
     if known is None or known["law"] != law_of(rule) or known["status"] == "proved":
         return None
-    if "exhaustive" not in known and known["draws"] < UNPROVED:
+    if "exhaustive" not in known and known.get("draws", 0) < UNPROVED:
         return None
     return LawTest(rule, known["draws"], known.get("exhaustive", False), known.get("summary", ""))
 

@@ -16,6 +16,18 @@ def test_a_line_a_network_with_repeats_put_together():
     assert [v.mean for v in k_multi_data(runs(), "seconds")[0].values] == [3, 10]
 
 
+def test_methods_named_after_their_k_multi_are_one_line():
+    rows = [
+        {"network": n, "method": f"{family}k{k}", "k_multi": k, "speedup": float(k)}
+        for n in ("a", "b") for family in ("", "other-") for k in (0, 1, 2)
+    ]  # fmt: skip
+    trends = k_multi_data([*rows, {"network": "a", "method": "top-k2", "k_multi": 1, "speedup": 9.0}])
+    assert [(t.network, t.method, t.k_multi) for t in trends] == [
+        ("a", "", (0, 1, 2)), ("a", "other", (0, 1, 2)), ("b", "", (0, 1, 2)), ("b", "other", (0, 1, 2)),
+        ("a", "top-k2", (1,)),
+    ]  # fmt: skip
+
+
 def test_sizes_and_times_are_logarithmic():
     scales = {
         m: plot_k_multi(runs(), Figure().subplots(), measure=m).get_yscale() for m in ("nodes", "seconds")

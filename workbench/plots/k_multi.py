@@ -44,11 +44,15 @@ def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Trend,
     """Return one line a network and method, k_multi ascending; repeats are put together.
 
     ``measure`` is ``"speedup"``, ``"nodes"`` or ``"seconds"``. Records without k_multi are not there.
+    Methods that a study names after their k_multi alone (``k0``, ``ours-k1``) are one.
     """
     if measure not in MEASURES:
         raise ValueError(f"measure is one of {', '.join(MEASURES)}, not {measure!r}")
     frame = records_frame(records, "network", "k_multi", measure)
     frame = frame[frame["k_multi"].notna() & frame[measure].notna()]
+    frame = frame.assign(
+        method=[_family(m, int(k)) for m, k in zip(frame["method"], frame["k_multi"], strict=True)]
+    )
     trends = []
     for (network, method, published), rows in frame.groupby(["network", "method", "published"], sort=False):
         refuse_mixed(rows, f"{method} on {network}")
@@ -65,6 +69,11 @@ def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Trend,
             )
         )
     return tuple(trends)
+
+
+def _family(method: str, k: int) -> str:
+    """Return a method's name without its k_multi."""
+    return str(method).removesuffix(f"k{k}").rstrip("-_ ")
 
 
 def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure = "speedup") -> Axes:

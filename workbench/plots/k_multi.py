@@ -120,7 +120,7 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
     for t in trends:
         i, m = networks.index(t.network), methods.index((t.method, t.published))
         colour, marker = series(i)
-        name = t.network if len(methods) == 1 else f"{t.network}, {t.method}"
+        name = t.network if len(methods) == 1 or not t.method else f"{t.network}, {t.method}"
         ax.errorbar(
             t.k_multi,
             [v.mean for v in t.values],

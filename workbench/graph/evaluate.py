@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,48 +44,74 @@ def evaluate(
     reference of the certificate). Opaque operators need a runner. Values are dropped as soon as
     their last reader has run.
     """
+    wanted = set(graph.output_ids)
+    found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque) if i in wanted}
+    return {name: found[i] for name, i in graph.outputs}
+
+
+def values(
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    *,
+    precise: bool = False,
+    opaque: OpaqueRunner | None = None,
+) -> Iterator[tuple[int, Any]]:
+    """Compute a graph and yield each node that an output depends on with its value, operands first.
+
+    Arguments are those of :func:`evaluate`. A value is dropped after its last reader has run.
+    """
     for name, kind in graph.input_types.items():
         if name not in inputs:
             raise GraphError(f"input {name!r} ({kind}) is missing; given: {sorted(inputs)}")
         if tuple(inputs[name].shape) != kind.shape:
             raise GraphError(f"input {name!r} is {kind}, not shape {inputs[name].shape}")
+    live = graph.reachable()
     last: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
-        for j in node.inputs:
-            last[j] = i
-    outputs = set(graph.output_ids)
-    live = graph.reachable()
-    values: dict[int, Any] = {}
-    with np.errstate(all="ignore"):
-        for i, node in enumerate(graph.nodes):
-            if not live[i]:
-                continue
-            if node.op == "input":
-                values[i] = _compute_dtype(np.asarray(inputs[node.attr("name")]), precise)
-            elif node.op == "weight":
-                values[i] = _compute_dtype(graph.weights[node.attr("name")].value(), precise)
-            elif node.op == "opaque":
-                record = graph.opaques[node.attr("key")]
-                if opaque is None:
-                    raise GraphError(f"{record.op_type} is opaque: a runner for it is needed")
-                operands = [values[j] for j in node.inputs]
-                if precise:
-                    kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
-                    operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
-                results = [_compute_dtype(np.asarray(r), precise) for r in opaque(record, operands)]
-                values[i] = results[0] if len(record.results) == 1 else results
-            elif node.op == "project":
-                values[i] = values[node.inputs[0]][node.attr("index")]
-            elif node.op == "cast" and precise and node.attr("to") in FLOAT_DTYPES:
-                values[i] = values[node.inputs[0]].astype(np.float64)
-            else:
-                run = spec_of(node.op).evaluate
-                assert run is not None, node.op
-                values[i] = run([values[j] for j in node.inputs], _attrs(node, precise))
-            for j in set(node.inputs):
-                if last[j] == i and j not in outputs:
-                    del values[j]
-    return {name: values[i] for name, i in graph.outputs}
+        if live[i]:
+            last |= dict.fromkeys(node.inputs, i)
+    known: dict[int, Any] = {}
+    for i, node in enumerate(graph.nodes):
+        if not live[i]:
+            continue
+        with np.errstate(all="ignore"):
+            known[i] = _value(graph, node, known, inputs, precise, opaque)
+        yield i, known[i]
+        for j in {*node.inputs, i}:
+            if last.get(j, j) == i:
+                del known[j]
+
+
+def _value(
+    graph: Graph,
+    node: Node,
+    known: Mapping[int, Any],
+    inputs: Mapping[str, np.ndarray],
+    precise: bool,
+    opaque: OpaqueRunner | None,
+) -> Any:
+    """Compute one node from the values of its operands."""
+    if node.op == "input":
+        return _compute_dtype(np.asarray(inputs[node.attr("name")]), precise)
+    if node.op == "weight":
+        return _compute_dtype(graph.weights[node.attr("name")].value(), precise)
+    operands = [known[j] for j in node.inputs]
+    if node.op == "opaque":
+        record = graph.opaques[node.attr("key")]
+        if opaque is None:
+            raise GraphError(f"{record.op_type} is opaque: a runner for it is needed")
+        if precise:
+            kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
+            operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
+        results = [_compute_dtype(np.asarray(r), precise) for r in opaque(record, operands)]
+        return results[0] if len(record.results) == 1 else results
+    if node.op == "project":
+        return operands[0][node.attr("index")]
+    if node.op == "cast" and precise and node.attr("to") in FLOAT_DTYPES:
+        return operands[0].astype(np.float64)
+    run = spec_of(node.op).evaluate
+    assert run is not None, node.op
+    return run(operands, _attrs(node, precise))
 
 
 #: Operators that move elements, or make 0 and 1: exact in any dtype, and without a copy where they view.

@@ -76,27 +76,50 @@ def windows(
     )
 
 
+#: Columns of at most this many elements are laid out at a time: the memory of a convolution stays bounded.
+_COLUMNS = 1 << 24
+
+
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     x, w = xs[:2]
     top, left, bottom, right = attrs["pads"]
-    groups, strides, dilations = attrs["groups"], attrs["strides"], attrs["dilations"]
-    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    strides, dilations = attrs["strides"], attrs["dilations"]
+    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))) if any(attrs["pads"]) else x
     kernel = (w.shape[2], w.shape[3])
-    size = tuple(
+    height, width = (
         window_extent(padded.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1)
     )
-    view = windows(padded, kernel, strides, dilations, (size[0], size[1]))
-    n, o, per_in, per_out = x.shape[0], w.shape[0], w.shape[1], w.shape[0] // groups
-    out = np.empty((n, o, *size), dtype=x.dtype)
-    for g in range(groups):
-        block = view[:, g * per_in : (g + 1) * per_in]
-        columns = block.transpose(0, 2, 3, 1, 4, 5).reshape(n * size[0] * size[1], -1)
-        kernel_rows = w[g * per_out : (g + 1) * per_out].reshape(per_out, -1)
-        result = (columns @ kernel_rows.T).reshape(n, *size, per_out)
-        out[:, g * per_out : (g + 1) * per_out] = result.transpose(0, 3, 1, 2)
+    view = windows(padded, kernel, strides, dilations, (height, width))
+    out = _depthwise(view, w) if w.shape[1] == 1 else _products(view, w, attrs["groups"])
     if len(xs) == 3:
         out = out + xs[2]
     return ACTIVATE[attrs["act"]](out)
+
+
+def _depthwise(view: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Convolve each channel by itself: one product of the whole image for each tap of the kernel."""
+    n, channels, height, width, kh, kw = view.shape
+    taps = w.reshape(1, channels, -1, 1, 1, kh, kw)
+    out = np.zeros((n, channels, taps.shape[2], height, width), dtype=view.dtype)
+    for i, j in np.ndindex(kh, kw):
+        out += view[:, :, None, :, :, i, j] * taps[..., i, j]
+    return out.reshape(n, -1, height, width)
+
+
+def _products(view: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+    """Convolve by matrix products of the kernels with the windows laid out as columns."""
+    n, channels, height, width, kh, kw = view.shape
+    rows = w.reshape(groups, w.shape[0] // groups, -1)
+    out = np.empty((n, groups, rows.shape[1], height, width), dtype=view.dtype)
+    step = max(1, _COLUMNS // max(1, channels * kh * kw * width))
+    for i in range(n):
+        for start in range(0, height, step):
+            block = view[i, :, start : start + step]
+            columns = block.transpose(0, 3, 4, 1, 2).reshape(groups, rows.shape[2], -1)
+            out[i, :, :, start : start + step] = (rows @ columns).reshape(
+                out[i, :, :, start : start + step].shape
+            )
+    return out.reshape(n, w.shape[0], height, width)
 
 
 def _torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:

@@ -23,6 +23,7 @@ from workbench.stages import (
     Clock,
     Progress,
     certified,
+    correspondence,
     cost_model_of,
     graph_of,
     record_of,
@@ -167,6 +168,7 @@ def optimize(
     from workbench.extraction.history import cost_by_step
     from workbench.extraction.rebuild import rebuild
     from workbench.saturation import Limits, Saturation
+    from workbench.verification.whole import proto_of
 
     def tell(stage: str, detail: Any = None) -> None:
         if progress is not None:
@@ -185,6 +187,7 @@ def optimize(
     tell("import")
     with clock("import"):
         graph, coverage = graph_of(model, dims)
+        given_model = proto_of(model) if certify and not isinstance(model, Graph) else None
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
         bind(graph)
@@ -225,8 +228,10 @@ def optimize(
         if certify:
             tell("certificate")
             with clock("certificate"):
+                known = correspondence(graph, result, egraph, option.choice)
                 certificate = replace(
-                    certified(graph, result, seed), rules=verdicts(saturation.trace, chosen, made_by)
+                    certified(graph, result, seed, known, given_model),
+                    rules=verdicts(saturation.trace, chosen, made_by),
                 )
         if certificate is None or certificate.passed:
             solution = option
@@ -237,7 +242,10 @@ def optimize(
     if certify and certificate is None:
         tell("certificate")
         with clock("certificate"):
-            certificate = replace(certified(graph, graph, seed), rules=verdicts(saturation.trace, chosen, ()))
+            certificate = replace(
+                certified(graph, graph, seed, given=given_model),
+                rules=verdicts(saturation.trace, chosen, ()),
+            )
     elif certificate is not None and not certificate.passed:
         tell("blame")
         offending = _blame(graph, saturation.trace, chosen, limits, cost_model, cheapest, seed)

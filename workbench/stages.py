@@ -18,7 +18,9 @@ from workbench.rules.pattern import Rule
 from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
+    from workbench.extraction import EGraph
     from workbench.verification import Certificate
+    from workbench.verification.regions import Correspondence
 
 #: Called as ``progress(stage, detail)``: the stage's name, and a trace step or a short text.
 Progress = Callable[[str, Any], None]
@@ -104,16 +106,39 @@ def versions() -> dict[str, str]:
     }
 
 
-def certified(original: Graph, optimised: Graph, seed: int) -> Certificate:
-    """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime."""
+def certified(
+    original: Graph,
+    optimised: Graph,
+    seed: int,
+    known: Correspondence | None = None,
+    given: Any = None,
+) -> Certificate:
+    """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime.
+
+    ``known`` says which of their values should be equal, ``given`` is the model that the user gave.
+    """
     from workbench.verification import certify
 
     runner = None
     if original.opaques:
         from workbench.frontends import opaque_runner
 
-        runner = opaque_runner(original)
-    return certify(original, optimised, seed=seed, opaque=runner)
+        runner = opaque_runner()
+    return certify(original, optimised, seed=seed, opaque=runner, known=known, given=given)
+
+
+def correspondence(original: Graph, optimised: Graph, egraph: EGraph, choice: np.ndarray) -> Correspondence:
+    """Return the e-classes of the nodes of a graph and of a term extracted from its e-graph."""
+    from workbench.comparison import eclasses_of
+    from workbench.verification.regions import Correspondence
+
+    before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())
+    after = eclasses_of(optimised, egraph)
+    rules = []
+    for c in after:
+        rule = int(egraph.birth_rule[int(choice[c])]) if c >= 0 and choice[c] >= 0 else -1
+        rules.append(egraph.rules[rule] if rule >= 0 else "")
+    return Correspondence(before, after, tuple(rules))
 
 
 def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:

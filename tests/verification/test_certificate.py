@@ -4,7 +4,7 @@ import pytest
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
 from workbench.verification import certify, random_inputs
-from workbench.verification.certificate import difference
+from workbench.verification.region_check import difference
 
 
 def network(act="relu", scale=1.0, name="y"):
@@ -56,17 +56,30 @@ def test_names_and_types_must_agree():
     assert "inputs differ" in certify(network(), other).reason
 
 
-def test_a_weight_that_overflows_when_folded_fails():
-    def graph(dtype):
+def test_a_weight_that_overflows_only_in_the_result_fails():
+    def graph(dtype, *, moved):
         b = GraphBuilder()
         x = b.input("x", (2, 2), dtype)
-        big = b.weight(data=np.full((2, 2), 300, dtype))
-        return b.graph({"y": b.op("mul", x, b.op("mul", big, big))})
+        big = b.weight(data=np.full((2, 2), 300, dtype), name="big")
+        small = b.weight(data=np.full((2, 2), 1e-3, dtype), name="small")
+        x = b.op("mul", x, small)
+        return b.graph(
+            {"y": b.op("mul", x, b.op("mul", big, big)) if moved else b.op("mul", b.op("mul", x, big), big)}
+        )
 
-    certificate = certify(graph("float16"), graph("float16"))
+    certificate = certify(graph("float16", moved=False), graph("float16", moved=True))
     assert not certificate.passed
-    assert "overflows" in certificate.reason
-    assert certify(graph("float32"), graph("float32")).passed
+    assert "output 'y'" in certificate.reason
+    assert certificate.evidence.form == "as saved"
+    assert certify(graph("float32", moved=False), graph("float32", moved=True)).passed
+
+
+def test_an_overflow_that_the_original_has_is_no_failure():
+    b = GraphBuilder()
+    x = b.input("x", (2, 2), "float16")
+    big = b.weight(data=np.full((2, 2), -300, "float16"))
+    graph = b.graph({"y": b.op("min", x, b.op("mul", big, b.op("abs", big)))})
+    assert certify(graph, graph).passed
 
 
 def test_same_seed_same_inputs():

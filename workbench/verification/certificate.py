@@ -11,20 +11,27 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.face import Face
-from workbench.graph import Graph, Opaque, evaluate, fold_constants
+from workbench.graph import Graph, Opaque, evaluate
 from workbench.graph.evaluate import OpaqueRunner
-from workbench.ops import TensorType
-from workbench.ops.types import FLOAT_DTYPES
+from workbench.verification.inputs import random_inputs
+from workbench.verification.matching import matched
+from workbench.verification.region_check import Difference, compare, difference, work
+from workbench.verification.regions import Correspondence, Merged, Region, Task
+from workbench.verification.whole import WholeRun, run_whole, tolerance_of
 
 #: Rewrites are exact over the reals: in float64 the two graphs differ by rounding alone.
 EXACT: Final = 1e-9
-#: Folded weights are rounded once to the model's dtype: what that may change in the outputs.
-DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
+#: Rounding is measured against the whole original in float64 if that takes at most this many operations.
+MEASURED: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Hold one disagreement: where, in which draw, and both values."""
+    """A disagreement: of which value, at which entry, in which draw, and both numbers.
+
+    ``output`` names the graph's output, or is empty for a value inside. ``region`` names the operators
+    of the rewritten part that disagrees, ``rules`` the rules that made it.
+    """
 
     output: str
     draw: int
@@ -32,25 +39,37 @@ class Evidence:
     expected: float
     found: float
     form: str
+    what: str = ""
+    region: str = ""
+    rules: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        what = f"output {self.output!r}" if self.output else self.what
+        region = f"; region: {self.region}" if self.region else ""
         return (
-            f"output {self.output!r} at {list(self.index)}: {self.expected:.9g} in the original, "
-            f"{self.found:.9g} in the optimised graph ({self.form}, draw {self.draw})"
+            f"{what} at {list(self.index)}: {self.expected:.9g} in the original, "
+            f"{self.found:.9g} in the optimised graph ({self.form}, draw {self.draw}){region}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate(Face):
-    """Hold the outcome of a comparison on random inputs.
+    """The outcome of comparing an optimised graph with its original.
 
-    ``error`` is the largest difference in float64, relative to the largest entry of its output;
-    ``deployed_error`` the same with weights folded and rounded to the model's dtype, as they are saved.
-    ``rounding`` is how far the saved form, computed in the model's dtype, is from the original in float64
-    on the first input, ``own_rounding`` how far the original in that dtype is itself: what rewriting costs
-    in accuracy, beside what the dtype costs anyway. A certificate is evidence on ``draws`` inputs from
-    ``seed``, not a proof for all inputs; what is known of the rewrites themselves says ``rules``: the
-    verdict on every rule that fired in the run, those that made the result first.
+    The graphs are compared in two ways. Each of the ``regions`` that was rewritten is compared on
+    ``draws`` random values at its own boundary, in float64; of regions that differ in the data of their
+    weights alone one is compared (``distinct`` in all). ``error`` is the largest difference, relative to
+    the largest entry of a value. Then both models run once as they are saved, in their own dtype:
+    ``whole`` says in what, or why they could not; ``deployed_error`` is the largest difference there, and
+    ``errors`` holds it by output.
+
+    ``rounding`` is how far the saved result is from the original in float64, ``own_rounding`` how far the
+    original in its own dtype is itself: what rewriting costs in accuracy, beside what the dtype costs
+    anyway. Both are None for a model that is too large to be computed in float64.
+
+    A certificate is evidence on random inputs from ``seed``, not a proof for all inputs. ``rules`` says
+    what is known of the rewrites themselves: the verdict on every rule that fired in the run, those that
+    made the result first.
     """
 
     passed: bool
@@ -67,22 +86,32 @@ class Certificate(Face):
     seconds: float = 0.0
     errors: Mapping[str, float] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
-    rounding: float = 0.0
-    own_rounding: float = 0.0
+    rounding: float | None = None
+    own_rounding: float | None = None
+    regions: int = 0
+    distinct: int = 0
+    whole: str = ""
 
     def verdict(self) -> str:
         """Return the outcome in one line."""
         if not self.passed:
             return f"FAILED: {self.reason}"
         plural = "" if self.draws == 1 else "s"
+        parts = [f"{self.regions} rewritten region{'' if self.regions == 1 else 's'}"]
+        if self.distinct != self.regions:
+            parts.append(f"{self.distinct} distinct")
+        saved = f"as saved {self.deployed_error:.1e} (≤ {self.deployed_tolerance:.0e})"
+        if self.whole.startswith("not run"):
+            saved = f"as saved {self.whole}"
         return (
-            f"equal on {self.draws} random input{plural} ({self.arithmetic}): relative error "
-            f"{self.error:.1e} (≤ {self.tolerance:.0e}), as saved {self.deployed_error:.1e} "
-            f"(≤ {self.deployed_tolerance:.0e})"
+            f"equal on {self.draws} random input{plural} ({', '.join([*parts, self.arithmetic])}): relative "
+            f"error {self.error:.1e} (≤ {self.tolerance:.0e}), {saved}"
         )
 
     def rounding_line(self) -> str:
         """Return in one line how far off the result is in the model's dtype, and the original itself."""
+        if self.rounding is None or self.own_rounding is None:
+            return "not measured: the model in float64 takes too long"
         if not self.rounding and not self.own_rounding:
             return "computed without rounding"
         return (
@@ -115,6 +144,9 @@ class Certificate(Face):
             "deployed_tolerance": self.deployed_tolerance,
             "rounding": _plain(self.rounding),
             "own_rounding": _plain(self.own_rounding),
+            "regions": self.regions,
+            "distinct_regions": self.distinct,
+            "whole": self.whole,
             "outputs": list(self.outputs),
             "reason": self.reason,
             "rules": dict(self.rules),
@@ -124,8 +156,8 @@ class Certificate(Face):
         return f"Certificate: {self.verdict()}"
 
 
-def _plain(value: float) -> float | str:
-    return value if math.isfinite(value) else "infinite"
+def _plain(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else "infinite"
 
 
 def certify(
@@ -135,94 +167,153 @@ def certify(
     draws: int = 3,
     seed: int = 0,
     opaque: OpaqueRunner | None = None,
-    seconds: float = 60.0,
+    known: Correspondence | None = None,
+    given: Any = None,
+    whole: bool = True,
 ) -> Certificate:
     """Compare two graphs on random inputs; the certificate says whether they agree.
 
-    Names, order and types of inputs and outputs must be the same. On each draw the original is
-    computed in float64 (operators by their reference semantics; opaque ones by ``opaque``, in their
-    own dtype), the optimised graph as it is, and once more with its weights folded. After ``seconds``
-    no further draw is begun; one is always made.
+    Names, order and types of inputs and outputs must be the same. ``known`` numbers the nodes of both
+    graphs by the values that they are said to compute (their e-classes): the rewritten regions between
+    values that both have are compared one by one. Without it both graphs are evaluated once as a whole
+    and values found equal are the cuts. Operators that are not modelled are compared by what they read;
+    ``opaque`` runs those that stand inside a region. Then both models run as a whole in ONNX Runtime,
+    unless ``whole=False``; ``given`` is the model that the original was imported from.
     """
-    began = time.perf_counter()
-    names = tuple(name for name, _ in original.outputs)
-    mixed = bool(original.opaques)
-    arithmetic = "float64" + (", opaque operators in their own dtype" if mixed else "")
-    loose = max([DEPLOYED.get(k.dtype, 0.0) for k in _types(original)], default=EXACT) or EXACT
-    strict = loose if mixed else EXACT
+    return _Certifier(original, optimised, draws, seed, opaque).run(known, given, whole)
 
-    rounding = (0.0, 0.0)
 
-    def result(
-        done: int, worst: dict[str, float], deployed: float, why: str, at: Evidence | None
-    ) -> Certificate:
+class _Certifier:
+    """Collects what the steps of a certification find."""
+
+    def __init__(
+        self, original: Graph, optimised: Graph, draws: int, seed: int, opaque: OpaqueRunner | None
+    ) -> None:
+        self.began = time.perf_counter()
+        self.original, self.optimised = original, optimised
+        self.draws, self.seed = draws, seed
+        self.opaque = _Replayed(opaque) if opaque is not None else None
+        self.error = 0.0
+        self.regions = self.distinct = 0
+        self.run_whole = WholeRun("not run: the graphs were not compared as a whole")
+        self.rounding: tuple[float | None, float | None] = (None, None)
+
+    def run(self, known: Correspondence | None, given: Any, whole: bool) -> Certificate:
+        """Compare interfaces, regions and whole models, in this order, up to the first disagreement."""
+        why = _interface(self.original, self.optimised)
+        if why:
+            return self._result(why)
+        if self.optimised is not self.original:
+            why, evidence = self._compare_regions(known)
+            if why:
+                return self._result(why, evidence)
+        if whole:
+            self.run_whole = run_whole(self.original, self.optimised, given=given, seed=self.seed)
+            if self.run_whole.why:
+                return self._result(self.run_whole.why, self._whole_evidence())
+            self._measure_rounding()
+        return self._result("")
+
+    def _result(self, why: str, evidence: Evidence | None = None) -> Certificate:
+        mixed = ", opaque operators in their own dtype" if self.original.opaques else ""
         return Certificate(
             passed=not why,
-            draws=done,
-            seed=seed,
-            arithmetic=arithmetic,
-            error=max(worst.values(), default=0.0),
-            tolerance=strict,
-            deployed_error=deployed,
-            deployed_tolerance=loose,
-            outputs=names,
+            draws=self.draws,
+            seed=self.seed,
+            arithmetic="float64" + mixed,
+            error=self.error,
+            tolerance=EXACT,
+            deployed_error=self.run_whole.error,
+            deployed_tolerance=tolerance_of(self.original),
+            outputs=tuple(name for name, _ in self.original.outputs),
             reason=why,
-            evidence=at,
-            seconds=time.perf_counter() - began,
-            errors=worst,
-            rounding=rounding[0],
-            own_rounding=rounding[1],
+            evidence=evidence,
+            seconds=time.perf_counter() - self.began,
+            errors=self.run_whole.errors,
+            rounding=self.rounding[0],
+            own_rounding=self.rounding[1],
+            regions=self.regions,
+            distinct=self.distinct,
+            whole=self.run_whole.note,
         )
 
-    why = _interface(original, optimised)
-    if why:
-        return result(0, {}, 0.0, why, None)
-    try:
-        folded = fold_constants(optimised)
-    except OverflowError as overflow:
-        return result(0, {}, math.inf, str(overflow), None)
-    worst: dict[str, float] = {}
-    deployed = 0.0
-    done = 0
-    for draw in range(draws):
-        if done and time.perf_counter() - began > seconds:
-            break
-        inputs = random_inputs(original, seed, draw)
-        runner = _Replayed(opaque) if opaque is not None else None
-        expected = evaluate(original, inputs, precise=True, opaque=runner)
-        for form, graph, limit in (("rewritten", optimised, strict), ("as saved", folded, loose)):
-            found = evaluate(graph, inputs, precise=True, opaque=runner)
-            for name in names:
-                error, where = difference(expected[name], found[name])
-                if form == "rewritten":
-                    worst[name] = max(worst.get(name, 0.0), error)
-                else:
-                    deployed = max(deployed, error)
-                if error > limit:
-                    index = tuple(int(i) for i in where)
-                    at = Evidence(
-                        name, draw, index, float(expected[name][index]), float(found[name][index]), form
-                    )
-                    return result(done + 1, worst, deployed, str(at), at)
-        if not done:
-            rounding = (_off(folded, inputs, expected, runner), _off(original, inputs, expected, runner))
-        done += 1
-    return result(done, worst, deployed, "", None)
+    # -- regions ----------------------------------------------------------------------------------
+    def _compare_regions(self, known: Correspondence | None) -> tuple[str, Evidence | None]:
+        guessed = known is None
+        if known is None:
+            try:
+                known = matched(
+                    self.original, self.optimised, random_inputs(self.original, self.seed, 0), self.opaque
+                )
+            except Exception as refusal:  # an opaque operator that does not run: outputs alone are cuts
+                if self.opaque is None and not self.original.opaques:
+                    raise
+                del refusal
+        merged = Merged(self.original, self.optimised, known)
+        if merged.mismatch:
+            return merged.mismatch, None
+        tasks = merged.tasks()
+        why, evidence = self._compare_tasks(merged, tasks)
+        if why and guessed and known is not None:
+            # Two values that only looked equal, perhaps: the outputs alone decide.
+            merged = Merged(self.original, self.optimised)
+            whole, at = self._compare_tasks(merged, merged.tasks())
+            return (whole, evidence or at) if whole else ("", None)
+        return why, evidence
+
+    def _compare_tasks(self, merged: Merged, tasks: list[Task]) -> tuple[str, Evidence | None]:
+        self.regions = len(tasks)
+        distinct = {task.key: task for task in reversed(tasks)}
+        self.distinct = len(distinct)
+        for task in reversed(distinct.values()):
+            found: tuple[Region, Difference] | None = None
+            for attempt in (task, *merged.wider(task)):
+                region = merged.region(attempt)
+                outcome = compare(
+                    region, draws=self.draws, seed=self.seed, tolerance=EXACT, opaque=self.opaque
+                )
+                if outcome.difference is None:
+                    self.error = max(self.error, outcome.error)
+                    break
+                found = (region, outcome.difference)
+                worst = outcome.error
+            else:
+                assert found is not None
+                self.error = worst
+                evidence = _evidence(*found)
+                return str(evidence), evidence
+        return "", None
+
+    # -- the whole --------------------------------------------------------------------------------
+    def _whole_evidence(self) -> Evidence | None:
+        run = self.run_whole
+        if not run.output:
+            return None
+        try:
+            expected, found = (float(v[run.output][run.index]) for v in (run.outputs, run.found))
+        except (IndexError, TypeError, ValueError):
+            return None
+        return Evidence(run.output, 0, run.index, expected, found, "as saved")
+
+    def _measure_rounding(self) -> None:
+        """Measure how far both models as they ran are from the original in float64."""
+        run = self.run_whole
+        if not run.outputs or self.original.opaques or work(self.original) > MEASURED:
+            return
+        exact = evaluate(self.original, run.inputs, precise=True)
+        self.rounding = (_off(exact, run.found), _off(exact, run.outputs))
 
 
-def _off(
-    graph: Graph,
-    inputs: Mapping[str, np.ndarray],
-    exact: Mapping[str, np.ndarray],
-    opaque: OpaqueRunner | None,
-) -> float:
-    """Return how far a graph computed in its own dtypes is from exact outputs."""
-    found = evaluate(graph, inputs, opaque=opaque)
-    return max(difference(exact[name], value.astype(exact[name].dtype))[0] for name, value in found.items())
+def _off(exact: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:
+    return max(difference(value, found[name].astype(value.dtype))[0] for name, value in exact.items())
 
 
-def _types(graph: Graph) -> list[TensorType]:
-    return [n.type for n in graph.nodes if isinstance(n.type, TensorType)]
+def _evidence(region: Region, at: Difference) -> Evidence:
+    label = region.labels[at.output]
+    output = label.removeprefix("output ").strip("'\"") if label.startswith("output ") else ""
+    return Evidence(
+        output, at.draw, at.index, at.expected, at.found, "float64", label, str(region), region.rules
+    )
 
 
 def _interface(original: Graph, optimised: Graph) -> str:
@@ -235,88 +326,17 @@ def _interface(original: Graph, optimised: Graph) -> str:
     return ""
 
 
-def difference(expected: np.ndarray, found: np.ndarray) -> tuple[float, Sequence[int]]:
-    """Return the largest relative difference of two arrays and where it is.
-
-    Relative to the largest finite entry of ``expected``. Entries that are not finite must agree.
-    """
-    if expected.shape != found.shape:
-        return math.inf, (0,) * expected.ndim
-    if not np.issubdtype(expected.dtype, np.floating):
-        wrong = np.argwhere(expected != found)
-        return (math.inf, wrong[0].tolist()) if len(wrong) else (0.0, ())
-    finite = np.isfinite(expected)
-    strange = (finite != np.isfinite(found)) | (
-        ~finite & ~((expected == found) | (np.isnan(expected) & np.isnan(found)))
-    )
-    if strange.any():
-        return math.inf, np.argwhere(strange)[0].tolist()
-    if not finite.any():
-        return 0.0, ()
-    gap = np.where(finite, np.abs(np.where(finite, expected, 0) - np.where(finite, found, 0)), 0.0)
-    scale = float(np.abs(expected[finite]).max())
-    where = np.unravel_index(int(gap.argmax()), gap.shape)
-    largest = float(gap[where])
-    return (largest / scale if scale > 0 else largest), [int(i) for i in where]
-
-
 class _Replayed:
-    """Run opaque operators, and repeat for the second graph what a random one gave the first."""
+    """Runs opaque operators, and repeats for the second graph what a random one gave the first."""
 
     def __init__(self, runner: OpaqueRunner) -> None:
         self._runner = runner
         self._seen: dict[int, Sequence[np.ndarray]] = {}
 
     def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Return the results of an opaque operator on these operands."""
         if record.deterministic:
             return self._runner(record, operands)
         if id(record) not in self._seen:
             self._seen[id(record)] = self._runner(record, operands)
         return self._seen[id(record)]
-
-
-def random_inputs(graph: Graph, seed: int, draw: int) -> dict[str, np.ndarray]:
-    """Return inputs that fit a graph: the same for the same seed and draw.
-
-    Floats are normal in the first draw, in [0, 1) in the second, then normal of a larger scale with
-    ties at zero. Integers used as indices stay in range; other integers are small.
-    """
-    limits = _index_limits(graph)
-    inputs: dict[str, np.ndarray] = {}
-    for k, i in enumerate(graph.inputs):
-        kind = graph.nodes[i].tensor
-        rng = np.random.default_rng([seed, draw, k])
-        data: np.ndarray
-        if kind.dtype in FLOAT_DTYPES:
-            data = _floats(rng, kind.shape, draw)
-        elif kind.dtype == "bool":
-            data = rng.integers(0, 2, size=kind.shape)
-        else:
-            data = rng.integers(0, limits.get(i, 2), size=kind.shape)
-        inputs[graph.nodes[i].attr("name")] = np.asarray(data).astype(kind.numpy_dtype())
-    return inputs
-
-
-def _floats(rng: np.random.Generator, shape: tuple[int, ...], draw: int) -> np.ndarray:
-    if draw % 3 == 1:
-        return np.asarray(rng.random(shape))
-    data = np.asarray(rng.standard_normal(shape))
-    if draw % 3 == 2:
-        data = np.where(rng.random(shape) < 0.1, 0.0, 3.0 * data)
-    return data
-
-
-def _index_limits(graph: Graph) -> dict[int, int]:
-    """Return for inputs that index a tensor the extent they must stay below."""
-    limits: dict[int, int] = {}
-    for node in graph.nodes:
-        if node.op == "gather":
-            extent = graph.nodes[node.inputs[0]].tensor.shape[node.attr("axis")]
-            limits[node.inputs[1]] = min(limits.get(node.inputs[1], extent), extent)
-    # Casts, reshapes and slices of an index are still that index.
-    for j in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[j]
-        if j in limits and node.op in ("reshape", "slice", "transpose", "expand", "identity", "cast"):
-            source = node.inputs[0]
-            limits[source] = min(limits.get(source, limits[j]), limits[j])
-    return limits

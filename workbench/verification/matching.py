@@ -1,0 +1,48 @@
+"""Which values of two graphs are equal on random inputs: cuts for graphs that no e-graph relates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.graph import Graph
+from workbench.graph.evaluate import OpaqueRunner, values
+from workbench.verification.regions import Correspondence
+
+#: Sums agree to this many significant digits when values are equal but for rounding in float64.
+_DIGITS: Final = 7
+
+
+def matched(
+    original: Graph, optimised: Graph, inputs: Mapping[str, np.ndarray], opaque: OpaqueRunner | None = None
+) -> Correspondence:
+    """Evaluate both graphs in float64 and number their nodes: equal numbers for values that look equal.
+
+    A value is known by its type and by three sums over its entries. Values of constant sums (all zeros,
+    say) stay apart. A number is a promise to be checked, not a proof.
+    """
+    numbers: dict[Any, int] = {}
+    sides = []
+    for graph in (original, optimised):
+        found = [-1] * len(graph)
+        for i, value in values(graph, inputs, precise=True, opaque=opaque):
+            print_ = _fingerprint(value)
+            if print_ is not None:
+                found[i] = numbers.setdefault((graph.nodes[i].type, print_), len(numbers))
+        sides.append(tuple(found))
+    return Correspondence(sides[0], sides[1])
+
+
+def _fingerprint(value: Any) -> tuple[str, ...] | None:
+    """Return sums that tell a value apart, None for what is no varied array of finite numbers."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.size < 2:
+        return None
+    data = value.reshape(-1).astype(np.float64)
+    scale = float(np.abs(data).max())
+    if not np.isfinite(scale) or scale == 0 or float(np.ptp(data)) <= 1e-9 * scale:
+        return None
+    places = np.arange(data.size, dtype=np.float64)
+    sums = (float(data @ np.cos(0.7 * places)), float(data @ np.sin(1.3 * places)), float(data @ data))
+    return tuple(f"{s / scale**k:.{_DIGITS}e}" for s, k in zip(sums, (1, 1, 2), strict=True))

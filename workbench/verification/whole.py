@@ -1,0 +1,187 @@
+"""Both saved models, run as a whole in ONNX Runtime in the model's own dtype."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.graph import Graph
+from workbench.verification.inputs import gentle_inputs, random_inputs
+from workbench.verification.region_check import difference
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: How far outputs may be apart in the model's dtype, relative to the largest entry.
+DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
+#: A result may be this many times as far off as the original is from itself on inputs rounded otherwise.
+_CONDITION: Final = 16.0
+#: Seconds that one run of a model may take.
+RUN_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """The outcome of running both models.
+
+    ``note`` says what ran, or why nothing could. ``why`` is empty unless the result differs, does not load
+    or fails on inputs that the original takes. ``error`` is the largest relative difference, ``errors`` by
+    output. ``inputs`` and ``outputs`` are those of the original's run, ``found`` the result's outputs.
+    """
+
+    note: str
+    why: str = ""
+    error: float = 0.0
+    errors: Mapping[str, float] = field(default_factory=dict)
+    output: str = ""
+    index: tuple[int, ...] = ()
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    found: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+
+def tolerance_of(graph: Graph) -> float:
+    """Return how far the saved forms of a graph may differ: what its coarsest dtype allows."""
+    from workbench.ops import TensorType
+
+    kinds = {n.type.dtype for n in graph.nodes if isinstance(n.type, TensorType)}
+    return max((DEPLOYED[k] for k in kinds if k in DEPLOYED), default=DEPLOYED["float64"])
+
+
+def run_whole(original: Graph, optimised: Graph, *, given: Any = None, seed: int = 0) -> WholeRun:
+    """Export both graphs, load and run them once, and compare their outputs.
+
+    ``given`` is the model that the user gave, an ``onnx.ModelProto``; without it the original is exported
+    as it is. Inputs on which the original itself fails are replaced by gentler ones; if it fails on all of
+    them, the result is only loaded.
+    """
+    import onnxruntime as ort
+
+    from workbench.frontends.onnx_export import to_onnx
+    from workbench.frontends.onnx_file import ModelError
+    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session, session
+
+    version = f"ONNX Runtime {ort.__version__}"
+    try:
+        first = session(given if given is not None else to_onnx(original, fold=False), optimise=False)
+    except (RuntimeFailure, ModelError) as refusal:
+        return WholeRun(f"not run: {_short(refusal)}")
+    if optimised is original and given is None:
+        second = first
+    else:
+        try:
+            second = session(to_onnx(optimised), optimise=False)
+        except (RuntimeFailure, ModelError) as refusal:
+            return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
+    failure: Exception | None = None
+    for inputs in _draws(original, seed):
+        try:
+            expected = run_session(first, inputs, seconds=RUN_SECONDS)
+        except RuntimeTimeout as late:
+            return WholeRun(f"not run: {late}")
+        except RuntimeFailure as refusal:
+            failure = failure or refusal
+            continue
+        try:
+            found = run_session(second, inputs, seconds=RUN_SECONDS) if second is not first else expected
+        except RuntimeFailure as refusal:
+            why = f"the result fails on inputs that the original takes: {_short(refusal)}"
+            return WholeRun(version, why=why, error=math.inf)
+        outcome = _compared(version, inputs, expected, found, tolerance_of(original))
+        if outcome.why and _unsteady(first, inputs, expected, outcome.error):
+            note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
+            return _compared(note, inputs, expected, found, math.inf)
+        return outcome
+    return WholeRun(f"not run: the original fails on drawn inputs ({_short(failure)})")
+
+
+def _draws(graph: Graph, seed: int) -> Iterator[dict[str, np.ndarray]]:
+    yield random_inputs(graph, seed, 0)
+    for attempt in range(3):
+        yield gentle_inputs(graph, seed, attempt)
+
+
+def _compared(
+    note: str,
+    inputs: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    found: Mapping[str, np.ndarray],
+    tolerance: float,
+) -> WholeRun:
+    errors: dict[str, float] = {}
+    why, output = "", ""
+    index: tuple[int, ...] = ()
+    for name, value in expected.items():
+        other = found.get(name)
+        if other is None:
+            return WholeRun(note, why=f"the result has no output {name!r}", error=math.inf)
+        error, where = _distance(value, other)
+        errors[name] = error
+        if error > tolerance and not why:
+            output, index = name, tuple(int(i) for i in where)
+            shown = [_entry(v, index) for v in (value, other)]
+            why = f"output {name!r} at {list(index)}: {shown[0]} in the original, {shown[1]} in the result"
+    worst = max(errors.values(), default=0.0)
+    return WholeRun(note, why, worst, errors, output, index, inputs, expected, found)
+
+
+def _distance(expected: np.ndarray, found: np.ndarray) -> tuple[float, Any]:
+    if expected.dtype != found.dtype:
+        return math.inf, (0,) * expected.ndim
+    if expected.dtype.kind == "V" or "float" in str(expected.dtype):  # those of ml_dtypes are no np.floating
+        return difference(expected.astype(np.float64), found.astype(np.float64))
+    return difference(expected, found)
+
+
+def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
+    try:
+        value = array[index]
+    except IndexError:
+        return f"an array of shape {array.shape}"
+    return f"{float(value):.9g}" if array.dtype.kind in "fiub" else str(value)
+
+
+def _unsteady(
+    loaded: Any, inputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], error: float
+) -> bool:
+    """Say whether the original is as far from itself on inputs that differ by a rounding."""
+    from workbench.frontends.runtime import RuntimeFailure, run_session
+
+    rng = np.random.default_rng(0)
+    moved = {}
+    for name, value in inputs.items():
+        if value.dtype.kind == "f":
+            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
+            moved[name] = (value * (1 + step)).astype(value.dtype)
+        else:
+            moved[name] = value
+    try:
+        again = run_session(loaded, moved, seconds=RUN_SECONDS)
+    except RuntimeFailure:
+        return False
+    own = max((_distance(value, again[name])[0] for name, value in expected.items()), default=0.0)
+    return error <= _CONDITION * own
+
+
+def _short(error: Exception | None) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 240 else text[:239] + "…"
+
+
+def proto_of(model: Any) -> ModelProto | None:
+    """Return the ONNX model that a user gave as a path, as bytes or as such; None for anything else."""
+    import os
+
+    import onnx
+
+    if isinstance(model, onnx.ModelProto):
+        return model
+    if isinstance(model, bytes):
+        return onnx.load_from_string(model)
+    if isinstance(model, str | os.PathLike) and not str(model).endswith(".model"):
+        return onnx.load(os.fspath(model))
+    return None

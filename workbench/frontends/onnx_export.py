@@ -7,7 +7,6 @@ added to a convolution becomes its bias, chains of reshapes become one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -55,9 +54,8 @@ def to_onnx(graph: Graph, *, opset: int | None = None, fold: bool = True) -> Mod
     in the operator set.
     """
     if fold:
-        # Where a weight has no value (an overflow, an index out of range) the operators stay as they are.
-        with contextlib.suppress(OverflowError, IndexError):
-            graph = fold_constants(graph)
+        # A part that overflows, or has an index out of range, does so in the model: its operators stay.
+        graph = fold_constants(graph, keep_overflow=True)
     payloads = {key: payload_of(record) for key, record in graph.opaques.items()}
     failure: ValueError | None = None
     for version in candidate_opsets(list(payloads.values()), opset):

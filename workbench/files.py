@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 
 class UnwritableOutput(OSError):
@@ -33,13 +36,19 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
 
 def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write ``content`` (text as UTF-8) under a temporary name and rename it; raise OSError on failure."""
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Give a file to write to, which takes its name at the end of the block; after an error there is none."""
     target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
         temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
         temporary.replace(target)
     except BaseException:

@@ -97,3 +97,60 @@ def test_values_are_released():
     evaluate(b.graph({"y": x}), {"x": np.ones((1000, 1000), np.float32)})
     assert tracemalloc.get_traced_memory()[1] < 60e6
     tracemalloc.stop()
+
+
+def _converted(to, factor, element):
+    b = GraphBuilder()
+    product = b.op("mul", b.weight(data=np.full(4, element)), b.weight(data=np.full(1, factor)))
+    x = b.input("x", (4,), to)
+    whole = b.op("cast", product, to=to)
+    return b.graph({"x": b.op("cast", x, to="float32"), "whole": whole, "product": product})
+
+
+@pytest.mark.parametrize(
+    ("to", "factor", "element", "expected"),
+    [("int64", 10, 0.7, 7), ("bool", 1e-30, 1e-30, False)],
+)
+def test_a_conversion_to_integers_sees_the_declared_dtype(to, factor, element, expected):
+    graph = _converted(to, np.float32(factor), np.float32(element))
+    data = {"x": np.zeros(4, to)}
+    for form in (graph, fold_constants(graph)):
+        for precise in (False, True):
+            found = evaluate(form, data, precise=precise)["whole"]
+            assert found.dtype == to
+            assert found.tolist() == [expected] * 4
+    # The product itself is computed in float64, whoever else reads it.
+    exact = np.float64(np.float32(element)) * np.float64(np.float32(factor))
+    assert evaluate(graph, data, precise=True)["product"].tolist() == [exact] * 4
+
+
+def test_a_conversion_of_what_depends_on_inputs_sees_the_declared_dtype():
+    b = GraphBuilder()
+    x = b.input("x", (1,))
+    graph = b.graph({"y": b.op("cast", b.op("mul", x, b.weight(data=np.float32([10]))), to="int32")})
+    data = {"x": np.float32([0.7])}
+    assert evaluate(graph, data)["y"].tolist() == evaluate(graph, data, precise=True)["y"].tolist() == [7]
+
+
+def test_what_overflows_can_stay_as_it_is():
+    b = GraphBuilder()
+    x = b.input("x", (2,), "float16")
+    big = b.op(
+        "add", b.weight(data=np.full(2, 30000, np.float16)), b.weight(data=np.full(2, 30000, np.float16))
+    )
+    graph = b.graph({"y": b.op("add", x, b.op("add", big, big)), "big": big})
+    folded = fold_constants(graph, keep_overflow=True)
+    assert folded.operators() == {"add": 2}
+    data = {"x": np.zeros(2, np.float16)}
+    for name, value in evaluate(graph, data).items():
+        np.testing.assert_array_equal(evaluate(folded, data)[name], value)
+
+
+def test_an_index_out_of_range_can_stay_as_it_is():
+    b = GraphBuilder()
+    x = b.input("x", (1,))
+    picked = b.op("gather", b.weight((3,)), b.weight(data=np.int64([7])), axis=-1)
+    graph = b.graph({"y": b.op("add", x, picked)})
+    with pytest.raises(IndexError):
+        fold_constants(graph)
+    assert fold_constants(graph, keep_overflow=True).operators() == {"add": 1, "gather": 1}

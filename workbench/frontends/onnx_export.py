@@ -7,7 +7,6 @@ added to a convolution becomes its bias, chains of reshapes become one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,14 +16,17 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 import workbench
-from workbench.frontends.onnx_file import ModelError, check_model, ir_version_for, write_model
+from workbench.frontends.onnx_file import ModelError, check_model, ir_version_for
+from workbench.frontends.onnx_mapped import Apart
 from workbench.frontends.onnx_names import Fresh, inner_names, read_by
 from workbench.frontends.onnx_opaque import changed_operators, paste, payload_of
 from workbench.frontends.onnx_peephole import Plan, plan
+from workbench.frontends.onnx_stream import joined, may_be_apart, placeholder, write_apart
 from workbench.frontends.onnx_values import type_proto
 from workbench.graph import Graph, Node, fold_constants
 from workbench.ops import spec_of
 from workbench.ops.onnx_form import OpsetTooOld
+from workbench.ops.types import TensorType
 
 #: What is written where nothing asks for another operator set: old enough for every runtime in use.
 DEFAULT_OPSET: Final = 21
@@ -43,7 +45,7 @@ def save_onnx(
 
     Weights beyond 1.8 GiB go to ``<name>.data`` beside it. Raise OSError where the place is not writable.
     """
-    write_model(to_onnx(graph, opset=opset, fold=fold), path)
+    write_apart(to_onnx_apart(graph, opset=opset, fold=fold), path)
 
 
 def to_onnx(graph: Graph, *, opset: int | None = None, fold: bool = True) -> ModelProto:
@@ -54,10 +56,18 @@ def to_onnx(graph: Graph, *, opset: int | None = None, fold: bool = True) -> Mod
     ``fold`` weight-only parts are computed first. Raise :class:`ModelError` where the graph has no form
     in the operator set.
     """
+    return joined(to_onnx_apart(graph, opset=opset, fold=fold))
+
+
+def to_onnx_apart(graph: Graph, *, opset: int | None = None, fold: bool = True) -> Apart:
+    """Return a graph as an ONNX model whose large weights lie beside it, as they are in memory or in a file.
+
+    In the model they are placeholders, which
+    :func:`~workbench.frontends.onnx_shared.shared_session` takes; for the rest see :func:`to_onnx`.
+    """
     if fold:
-        # Where a weight has no value (an overflow, an index out of range) the operators stay as they are.
-        with contextlib.suppress(OverflowError, IndexError):
-            graph = fold_constants(graph)
+        # A part that overflows, or has an index out of range, does so in the model: its operators stay.
+        graph = fold_constants(graph, keep_overflow=True)
     payloads = {key: payload_of(record) for key, record in graph.opaques.items()}
     failure: ValueError | None = None
     for version in candidate_opsets(list(payloads.values()), opset):
@@ -121,8 +131,8 @@ class _Writer:
             return self.constant(self.arrays[name].reshape(shape))
         return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
 
-    def run(self) -> ModelProto:
-        """Write all nodes and return the model."""
+    def run(self) -> Apart:
+        """Write all nodes and return the model, its large weights apart."""
         for name, i in self.graph.outputs:
             source = self.plan.resolved(i)
             if self.graph.nodes[source].op not in ("input", "weight"):
@@ -220,7 +230,7 @@ class _Writer:
             self.functions.setdefault((function.domain, function.name), function)
         self.names[i] = results[0] if count == 1 else results
 
-    def _model(self) -> ModelProto:
+    def _model(self) -> Apart:
         used = {name for node in self.nodes for name in read_by(node)}
         graph = onnx.helper.make_graph(
             self.nodes,
@@ -236,8 +246,12 @@ class _Writer:
             producer_version=workbench.__version__,
             ir_version=ir_version_for(self.imports, bool(self.functions)),
         )
+        apart: dict[str, np.ndarray] = {}
         for name, array in self.arrays.items():
-            if name in used:  # one after the other: the weights are in memory twice, not more often
+            if name in used and may_be_apart(array):
+                model.graph.initializer.append(placeholder(name, TensorType.of(array)))
+                apart[name] = array
+            elif name in used:
                 model.graph.initializer.add().CopyFrom(onnx.numpy_helper.from_array(array, name))
         try:
             check_model(model)
@@ -246,7 +260,7 @@ class _Writer:
             if not any(_inference_fails(payload) for payload in self.payloads.values()):
                 raise
             check_model(model, full=False)
-        return model
+        return Apart(model, apart)
 
 
 def _inference_fails(payload: ModelProto) -> bool:

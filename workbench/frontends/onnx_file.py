@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.files import check_writable, write_atomic
+from workbench.frontends.onnx_mapped import mapped_array, read_apart
 from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
 
 #: A protobuf message cannot exceed 2 GiB; weights beyond this go to a file of their own.
@@ -42,11 +43,15 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """Hold a parsed model that its reader may change, and the folder of its external data."""
+    """Hold a parsed model that its reader may change, and the folder of its external data.
+
+    ``arrays`` are large initializers by name that stay in the file; they have no data in the model.
+    """
 
     model: ModelProto
     folder: Path | None
     name: str
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def read_model(source: Source) -> ModelFile:
@@ -68,6 +73,9 @@ def read_model(source: Source) -> ModelFile:
         raise IsADirectoryError(f"{path} is a folder; name the model file in it")
     if not path.is_file():
         raise ModelError(f"{path} is not a regular file")
+    apart = read_apart(path)
+    if apart is not None and _is_model(apart.model):
+        return ModelFile(apart.model, path.parent, str(path), apart.arrays)
     return ModelFile(_parse(path.read_bytes(), str(path)), path.parent, str(path))
 
 
@@ -77,9 +85,13 @@ def _parse(data: bytes, name: str) -> ModelProto:
         model.ParseFromString(data)
     except DecodeError as error:
         raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error})") from None
-    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+    if not _is_model(model):
         raise ModelError(f"{name}: not an ONNX model: {len(data)} bytes that hold no graph")
     return model
+
+
+def _is_model(model: ModelProto) -> bool:
+    return model.HasField("graph") and bool(model.graph.node or model.graph.output)
 
 
 def label(node: NodeProto) -> str:
@@ -146,6 +158,9 @@ def tensor_array(tensor: TensorProto, folder: Path | None) -> np.ndarray:
         stored = TensorProto()  # a copy, so that its memory goes with it
         stored.CopyFrom(tensor)
         _check_location(stored, folder)
+        mapped = _mapped(stored, kind, folder)
+        if mapped is not None:
+            return mapped
         try:
             onnx.external_data_helper.load_external_data_for_tensor(stored, str(folder))
         except FileNotFoundError:
@@ -161,6 +176,14 @@ def tensor_array(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     if TensorType.of(array) != kind:
         raise ModelError(f"{what} holds {TensorType.of(array)}")
     return array
+
+
+def _mapped(tensor: TensorProto, kind: TensorType, folder: Path | None) -> np.ndarray | None:
+    """Return large external data as an array that stays in its file, ``None`` for data to be read."""
+    entries = {e.key: e.value for e in tensor.external_data}
+    length = int(entries["length"]) if "length" in entries else None
+    place = Path(folder or "") / entries["location"]
+    return mapped_array(place, kind, int(entries.get("offset", "0")), length)
 
 
 def _check_location(tensor: TensorProto, folder: Path | None) -> None:
@@ -197,8 +220,8 @@ def check_model(model: ModelProto, *, full: bool = True) -> None:
     Large weights are left out of the copy that is checked: only their types matter to it.
     """
     bare = ModelProto()
-    for field in ("ir_version", "producer_name"):
-        setattr(bare, field, getattr(model, field))
+    for name in ("ir_version", "producer_name"):
+        setattr(bare, name, getattr(model, name))
     bare.opset_import.extend(model.opset_import)
     bare.functions.extend(model.functions)
     graph = model.graph
@@ -207,7 +230,7 @@ def check_model(model: ModelProto, *, full: bool = True) -> None:
     bare.graph.input.extend(graph.input)
     bare.graph.output.extend(graph.output)
     for tensor in graph.initializer:
-        if len(tensor.raw_data) <= 4096:
+        if len(tensor.raw_data) <= 4096 and tensor.data_location != TensorProto.EXTERNAL:
             bare.graph.initializer.append(tensor)
         else:
             value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tuple(tensor.dims))

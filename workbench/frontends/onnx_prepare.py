@@ -67,7 +67,8 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
     for tensor in graph.initializer:
         if tensor.name in arrays:
             raise ModelError(f"two initializers are called {tensor.name!r}")
-        arrays[tensor.name] = tensor_array(tensor, file.folder)
+        mapped = file.arrays.get(tensor.name)
+        arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
     inputs = [v for v in graph.input if v.name not in arrays]
     both = [v.name for v in graph.input if v.name in arrays]
     bind_dimensions(inputs, [*graph.value_info, *graph.output], dims)

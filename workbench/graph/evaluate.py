@@ -31,6 +31,11 @@ def _attrs(node: Node, precise: bool) -> dict[str, Any]:
     return attrs
 
 
+def _discrete(node: Node) -> bool:
+    """Say whether a node turns numbers into integers or truth values: it sees how they are rounded."""
+    return node.op == "cast" and node.attr("to") not in FLOAT_DTYPES
+
+
 def evaluate(
     graph: Graph,
     inputs: Mapping[str, np.ndarray],
@@ -41,8 +46,9 @@ def evaluate(
     """Compute the outputs of ``graph`` by name.
 
     With ``precise`` floating-point operators compute in float64 whatever the declared dtype (the
-    reference of the certificate). Opaque operators need a runner. Values are dropped as soon as
-    their last reader has run.
+    reference of the certificate); a conversion to integers or truth values sees its operand rounded to
+    the declared dtype, and computed in it where it depends on weights alone. Opaque operators need a
+    runner. Values are dropped as soon as their last reader has run.
     """
     wanted = set(graph.output_ids)
     found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque) if i in wanted}
@@ -71,11 +77,19 @@ def values(
         if live[i]:
             last |= dict.fromkeys(node.inputs, i)
     known: dict[int, Any] = {}
+    constants = _Constants(graph)
+    constant = graph.constant() if precise and any(map(_discrete, graph.nodes)) else []
     for i, node in enumerate(graph.nodes):
         if not live[i]:
             continue
         with np.errstate(all="ignore"):
-            known[i] = _value(graph, node, known, inputs, precise, opaque)
+            if precise and _discrete(node):
+                (j,) = node.inputs
+                declared = graph.nodes[j].tensor.numpy_dtype()
+                operand = constants.value(j, declared=True) if constant[j] else known[j].astype(declared)
+                known[i] = operand.astype(node.tensor.numpy_dtype())
+            else:
+                known[i] = _value(graph, node, known, inputs, precise, opaque)
         yield i, known[i]
         for j in {*node.inputs, i}:
             if last.get(j, j) == i:
@@ -132,11 +146,54 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
     return exact if not any(exact.strides) else np.ascontiguousarray(exact)
 
 
-def fold_constants(graph: Graph) -> Graph:
+class _Constants:
+    """The values of what depends on weights alone, each computed when it is asked for.
+
+    They are computed in float64, or in the declared dtypes. A conversion to integers or truth values
+    reads its operand in the declared dtypes either way.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._values: dict[tuple[int, bool], np.ndarray] = {}
+
+    def value(self, root: int, *, declared: bool = False) -> np.ndarray:
+        """Return the value of a node; raise IndexError for an index outside its axis."""
+        values = self._values
+        stack = [(root, declared)]
+        while stack:
+            i, plain = at = stack[-1]
+            node = self._graph.nodes[i]
+            inner = plain or _discrete(node)
+            waiting = [(j, inner) for j in node.inputs if (j, inner) not in values]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if node.op == "weight":
+                values[at] = self._graph.weights[node.attr("name")].value()
+                continue
+            run = spec_of(node.op).evaluate
+            assert run is not None
+            operands = [values[j, inner] for j in node.inputs]
+            exact = plain or node.op in _EXACT
+            if not exact:
+                operands = [_compute_dtype(v, True) for v in operands]
+            with np.errstate(all="ignore"):
+                result = run(operands, _attrs(node, not exact))
+                if plain and result.dtype != node.tensor.numpy_dtype():
+                    result = result.astype(node.tensor.numpy_dtype())
+            values[at] = result
+        return values[root, declared]
+
+
+def fold_constants(graph: Graph, *, keep_overflow: bool = False) -> Graph:
     """Return the graph with every weight-only part replaced by its value.
 
-    Parts are computed in float64 and rounded once to their dtype. Raise OverflowError where a finite
-    float64 value has no finite counterpart in the part's dtype.
+    Parts are computed in float64 and rounded once to their dtype; what is converted to integers or truth
+    values is computed in the declared dtypes. Raise OverflowError where a finite float64 value has no
+    finite counterpart in the part's dtype, and IndexError where an index lies outside its axis; with
+    ``keep_overflow`` such a part stays as it is.
     """
     constant, live = graph.constant(), graph.reachable()
     needed = {
@@ -146,30 +203,18 @@ def fold_constants(graph: Graph) -> Graph:
         for j in node.inputs
         if constant[j]
     } | {i for i in graph.output_ids if constant[i]}
-    values: dict[int, np.ndarray] = {}
-
-    def value(root: int) -> np.ndarray:
-        stack = [root]
-        while stack:
-            i = stack[-1]
-            node = graph.nodes[i]
-            waiting = [j for j in node.inputs if j not in values]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if node.op == "weight":
-                values[i] = graph.weights[node.attr("name")].value()
-            else:
-                run = spec_of(node.op).evaluate
-                assert run is not None
-                operands = [values[j] for j in node.inputs]
-                exact = node.op in _EXACT
-                if not exact:
-                    operands = [_compute_dtype(v, True) for v in operands]
-                with np.errstate(all="ignore"):
-                    values[i] = run(operands, _attrs(node, not exact))
-        return values[root]
+    constants = _Constants(graph)
+    folded: dict[int, np.ndarray] = {}
+    for i in range(len(graph.nodes) - 1, -1, -1):  # what is kept needs its operands, which come before
+        node = graph.nodes[i]
+        if i not in needed or node.op == "weight":
+            continue
+        try:
+            folded[i] = _rounded(constants.value(i), node.tensor)
+        except (OverflowError, IndexError):
+            if not keep_overflow:
+                raise
+            needed.update(node.inputs)
 
     builder = GraphBuilder(graph.name, share=False)
     builder.opaques = dict(graph.opaques)
@@ -183,12 +228,12 @@ def fold_constants(graph: Graph) -> Graph:
         elif node.op == "weight":
             builder.weights[node.attr("name")] = graph.weights[node.attr("name")]
             place[i] = builder.apply("weight", (), node.attrs)
-        elif constant[i]:
+        elif i in folded:
             name = f"folded_{len(place)}"
             while name in taken:
                 name += "_"
             taken.add(name)
-            builder.weights[name] = Weight(node.tensor, _rounded(value(i), node.tensor))
+            builder.weights[name] = Weight(node.tensor, folded[i])
             place[i] = builder.apply("weight", (), (name,))
         else:
             place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from workbench.mapped import checked
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES
 
@@ -39,9 +40,12 @@ class Weight:
         return cls(TensorType.of(data), data)
 
     def value(self) -> np.ndarray:
-        """Return the data, generating it where none is stored."""
+        """Return the data, generating it where none is stored.
+
+        Raise :class:`~workbench.mapped.ChangedFile` where the data lie in a file that was changed since.
+        """
         if self.data is not None:
-            return self.data
+            return checked(self.data)
         shape = self.type.shape
         rng = np.random.default_rng([self.seed, zlib.crc32(str(self.type).encode())])
         if self.type.dtype not in FLOAT_DTYPES:

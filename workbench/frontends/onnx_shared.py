@@ -1,0 +1,153 @@
+"""ONNX Runtime sessions that read weights where they are instead of copying them.
+
+A runtime that is given a serialised model holds its weights three times while it loads: in the bytes, in
+the parsed message and in its own tensors. Here the message holds none of the large ones: those of a file
+are mapped by the runtime itself, those in memory are handed over as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from workbench.frontends.onnx_mapped import read_apart
+from workbench.frontends.onnx_stream import placeholder
+from workbench.mapped import ChangedFile, FileMap, checked, file_of, offset_of
+from workbench.ops.types import DTYPE_CODES, TensorType
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+
+
+def shared_session(
+    source: ModelProto | str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray] | None = None,
+    *,
+    threads: int | None = None,
+    optimise: bool = True,
+    spin: bool = True,
+    prepack: bool = False,
+    arena: bool = True,
+) -> InferenceSession:
+    """Load a model into ONNX Runtime on the CPU without copies of its large weights.
+
+    ``source`` is a saved file, or a model whose large initializers are placeholders (see
+    :func:`~workbench.frontends.onnx_export.to_onnx_apart`) with their data in ``arrays`` by name; these
+    may be changed by the call. Arrays that are mapped from a file
+    (:mod:`workbench.mapped`) are mapped by the runtime too; others are shared, and copied for the moment
+    of loading only. They must stay as they are while the session lives, and the session keeps them alive.
+
+    ``prepack`` lets kernels keep weights in a layout of their own: faster runs, a second copy of what is
+    multiplied; without it a session is for checking, not for timing. ``arena=False`` gives the memory of
+    values back after a run. For the other options see :func:`workbench.frontends.runtime.session`. Raise
+    :class:`~workbench.frontends.RuntimeFailure` where the runtime refuses the model.
+
+    >>> shared_session("large.onnx", threads=1)  # doctest: +SKIP
+    """
+    import onnxruntime as ort
+
+    from workbench.frontends.runtime import RuntimeFailure
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.enable_cpu_mem_arena = arena
+    if threads is not None:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+    if not spin:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if not prepack:
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    if not optimise:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    name = str(source) if not isinstance(source, ModelProto) else repr(source.graph.name)
+    try:
+        found = _source(source, arrays)
+        if found is None:
+            content: str | bytes = str(source)
+            kept: list[Any] = []
+        else:
+            model, given = found
+            kept = _hand_over(model, given, options)
+            content = model.SerializeToString()
+        loaded = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+    except (OSError, ChangedFile):
+        raise
+    except Exception as error:
+        raise RuntimeFailure(f"ONNX Runtime does not load {name}: {error}") from None
+    loaded._workbench_keeps = kept  # what the session reads lives as long as it does
+    return loaded
+
+
+def _source(
+    source: ModelProto | str | os.PathLike[str], arrays: Mapping[str, np.ndarray] | None
+) -> tuple[ModelProto, Mapping[str, np.ndarray]] | None:
+    """Return a model and the data of its placeholders; ``None`` for a file that is loaded as it is."""
+    if isinstance(source, ModelProto):
+        return source, arrays or {}
+    apart = read_apart(Path(source))
+    if apart is None or any(t.data_location == TensorProto.EXTERNAL for t in _stored(apart.model)):
+        return None  # small, or with files beside it that the runtime maps by itself
+    for tensor in apart.model.graph.initializer:
+        if tensor.name in apart.arrays:
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(apart.arrays[tensor.name])))
+    return apart.model, apart.arrays
+
+
+def _stored(model: ModelProto) -> Iterator[TensorProto]:
+    yield from model.graph.initializer
+
+
+def _hand_over(model: ModelProto, arrays: Mapping[str, np.ndarray], options: Any) -> list[Any]:
+    """Say in a session's options, and in the model, where the data are; return what must stay alive."""
+    folder: Path | None = None
+    names: list[str] = []
+    values: list[Any] = []
+    kept: list[Any] = []
+    for tensor in model.graph.initializer:
+        if tensor.name not in arrays or tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        array = checked(arrays[tensor.name])
+        kept.append(array)
+        file, offset = file_of(array), offset_of(array)
+        if file is not None and offset is not None and folder in (None, file.path.parent) and _there(file):
+            folder = file.path.parent
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), file.path.name, offset))
+            continue
+        array = np.require(array, requirements=["C", "A"])
+        names.append(tensor.name)
+        values.append(_value(array))
+        kept.append(array)
+    if folder is not None:
+        options.add_session_config_entry(_FOLDER, str(folder))
+    if names:
+        # The first call gives the runtime's optimiser the data, the second the kernels the memory itself.
+        options.add_external_initializers(names, values)
+        for name, value in zip(names, values, strict=True):
+            options.add_initializer(name, value)
+    return [*kept, values]
+
+
+def _there(file: FileMap) -> bool:
+    """Say whether the path of a mapped file still leads to it: it may have been replaced or deleted."""
+    try:
+        found = file.path.stat()
+    except (OSError, ChangedFile):
+        return False
+    return (found.st_dev, found.st_ino) == file.stamp[:2]
+
+
+def _value(array: np.ndarray) -> Any:
+    import onnxruntime as ort
+
+    if array.dtype.kind in "biufc":
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    code = DTYPE_CODES[TensorType.of(array).dtype]
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)

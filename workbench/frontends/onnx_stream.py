@@ -1,0 +1,151 @@
+"""Write models whose large weights lie apart from them, one array after the other.
+
+No array is copied into a message: a small file of one piece is the message with the large tensors behind
+it, and a large one has a file of data beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from workbench.files import atomic_file, check_writable
+from workbench.frontends import onnx_file
+from workbench.frontends.onnx_mapped import Apart, tag, varint
+from workbench.mapped import checked, release
+from workbench.ops.types import DTYPE_CODES, TensorType
+
+#: Tensors of at least so many bytes are kept apart from their model.
+APART_BYTES: Final = 1 << 16
+
+#: The location of a tensor that is handed over in memory.
+IN_MEMORY: Final = "in-memory"
+
+#: Data in a file beside the model begin at multiples of this, as runtimes that map them ask for.
+_PAGE: Final = 4096
+
+#: Numbers of fields: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data.
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+
+
+def may_be_apart(array: np.ndarray) -> bool:
+    """Say whether a tensor is large enough to be kept apart, and of an element type that can be."""
+    kind = TensorType.of(array)
+    return kind.dtype != "string" and kind.nbytes >= max(APART_BYTES, kind.elements)
+
+
+def placeholder(name: str, kind: TensorType, location: str = IN_MEMORY, offset: int = 0) -> TensorProto:
+    """Return a stored tensor without its data, which lie at ``offset`` of the file ``location``."""
+    tensor = TensorProto(name=name, data_type=DTYPE_CODES[kind.dtype], data_location=TensorProto.EXTERNAL)
+    tensor.dims.extend(kind.shape)
+    for key, value in (("location", location), ("offset", offset), ("length", int(kind.nbytes))):
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, str(value)
+    return tensor
+
+
+def joined(apart: Apart) -> ModelProto:
+    """Return the model with all its data inside: the same object, which is changed."""
+    for tensor in apart.model.graph.initializer:
+        if tensor.name in apart.arrays:
+            array = checked(apart.arrays[tensor.name])
+            tensor.CopyFrom(_bare(tensor))
+            tensor.raw_data = _bytes(array).tobytes()
+            release(array)
+    return apart.model
+
+
+def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file that appears whole or not at all.
+
+    Weights beyond :data:`~workbench.frontends.onnx_file.EXTERNAL_BEYOND` go to ``<name>.data`` beside it.
+    Raise OSError where the place is not writable.
+    """
+    target = check_writable(path)
+    large = sum(array.nbytes for array in apart.arrays.values())
+    if large + onnx_file.weight_bytes(apart.model) <= onnx_file.EXTERNAL_BEYOND:
+        with atomic_file(target) as file:
+            _write_whole(apart, file)
+        return
+    data = target.with_name(target.name + ".data")
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        scratch = Path(folder)
+        with (scratch / data.name).open("wb") as file:
+            places = _write_data(apart.arrays, file)
+        model = ModelProto()
+        model.CopyFrom(apart.model)
+        for tensor in model.graph.initializer:
+            if tensor.name in places:
+                kind = TensorType.of(apart.arrays[tensor.name])
+                tensor.CopyFrom(placeholder(tensor.name, kind, data.name, places[tensor.name]))
+        (scratch / target.name).write_bytes(model.SerializeToString())
+        (scratch / data.name).replace(data)
+        (scratch / target.name).replace(target)
+
+
+def _write_data(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> dict[str, int]:
+    places: dict[str, int] = {}
+    at = 0
+    for name, array in arrays.items():
+        file.write(bytes(-at % _PAGE))
+        places[name] = at = at + -at % _PAGE
+        at += file.write(_bytes(checked(array)).data)
+        release(array)
+    return places
+
+
+def _write_whole(apart: Apart, file: IO[bytes]) -> None:
+    """Write the message: a field of a message may come in several parts, which are read as one."""
+    outer, graph = ModelProto(), apart.model.graph
+    outer.CopyFrom(_without_graph(apart.model))
+    file.write(outer.SerializeToString())
+    tensors = list(graph.initializer)
+    inner = type(graph)()
+    inner.CopyFrom(graph)
+    del inner.initializer[:]
+    head = inner.SerializeToString()
+    pieces: list[tuple[bytes, np.ndarray | None]] = []
+    for tensor in tensors:
+        array = apart.arrays.get(tensor.name)
+        rest = _bare(tensor).SerializeToString() if array is not None else tensor.SerializeToString()
+        if array is not None:
+            rest += tag(_RAW_DATA) + varint(array.nbytes)
+        length = len(rest) + (0 if array is None else array.nbytes)
+        pieces.append((tag(_INITIALIZER) + varint(length) + rest, array))
+    total = len(head) + sum(len(p) + (0 if a is None else a.nbytes) for p, a in pieces)
+    file.write(tag(_GRAPH) + varint(total) + head)
+    for piece, array in pieces:
+        file.write(piece)
+        if array is not None:
+            file.write(_bytes(checked(array)).data)
+            release(array)
+
+
+def _without_graph(model: ModelProto) -> ModelProto:
+    bare = ModelProto()
+    for field, value in model.ListFields():
+        if field.name == "graph":
+            continue
+        if field.message_type is not None:
+            getattr(bare, field.name).extend(value)
+        else:
+            setattr(bare, field.name, value)
+    return bare
+
+
+def _bare(tensor: TensorProto) -> TensorProto:
+    """Return a placeholder as a tensor inside the model, still without data."""
+    bare = TensorProto(name=tensor.name, data_type=tensor.data_type, doc_string=tensor.doc_string)
+    bare.dims.extend(tensor.dims)
+    return bare
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """Return the elements of an array in order as bytes; a copy is made of what is no contiguous part."""
+    return array.reshape(-1).view(np.uint8)

@@ -168,7 +168,7 @@ def optimize(
     from workbench.extraction.history import cost_by_step
     from workbench.extraction.rebuild import rebuild
     from workbench.saturation import Limits, Saturation
-    from workbench.verification.whole import proto_of
+    from workbench.verification.whole import given_of
 
     def tell(stage: str, detail: Any = None) -> None:
         if progress is not None:
@@ -187,7 +187,7 @@ def optimize(
     tell("import")
     with clock("import"):
         graph, coverage = graph_of(model, dims)
-        given_model = proto_of(model) if certify and not isinstance(model, Graph) else None
+        given_model = given_of(model) if certify and not isinstance(model, Graph) else None
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
         bind(graph)

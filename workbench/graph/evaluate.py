@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,6 +17,12 @@ from workbench.ops.types import FLOAT_DTYPES
 
 #: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
 OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+#: Values of terms over weights, by term and by whether they are computed in their declared dtypes.
+Memo = dict[tuple[Any, bool], np.ndarray]
+
+#: Folded graphs, as long as the graphs live that they were made of.
+_FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
 
 
 def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
@@ -42,16 +50,18 @@ def evaluate(
     *,
     precise: bool = False,
     opaque: OpaqueRunner | None = None,
+    memo: Memo | None = None,
 ) -> dict[str, np.ndarray]:
     """Compute the outputs of ``graph`` by name.
 
     With ``precise`` floating-point operators compute in float64 whatever the declared dtype (the
     reference of the certificate); a conversion to integers or truth values sees its operand rounded to
     the declared dtype, and computed in it where it depends on weights alone. Opaque operators need a
-    runner. Values are dropped as soon as their last reader has run.
+    runner. Values are dropped as soon as their last reader has run; ``memo`` keeps those that depend on
+    weights alone for the next call.
     """
     wanted = set(graph.output_ids)
-    found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque) if i in wanted}
+    found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque, memo=memo) if i in wanted}
     return {name: found[i] for name, i in graph.outputs}
 
 
@@ -61,6 +71,7 @@ def values(
     *,
     precise: bool = False,
     opaque: OpaqueRunner | None = None,
+    memo: Memo | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Compute a graph and yield each node that an output depends on with its value, operands first.
 
@@ -77,23 +88,25 @@ def values(
         if live[i]:
             last |= dict.fromkeys(node.inputs, i)
     known: dict[int, Any] = {}
-    constants = _Constants(graph)
-    constant = graph.constant() if precise and any(map(_discrete, graph.nodes)) else []
+    constants = Constants(graph, memo)
+    constant = graph.constant() if precise else [False] * len(graph)
+    read = {j for i, node in enumerate(graph.nodes) if live[i] and not constant[i] for j in node.inputs}
+    read.update(graph.output_ids)
     for i, node in enumerate(graph.nodes):
-        if not live[i]:
+        if not live[i] or (constant[i] and i not in read):
             continue
         with np.errstate(all="ignore"):
-            if precise and _discrete(node):
-                (j,) = node.inputs
-                declared = graph.nodes[j].tensor.numpy_dtype()
-                operand = constants.value(j, declared=True) if constant[j] else known[j].astype(declared)
-                known[i] = operand.astype(node.tensor.numpy_dtype())
+            if constant[i]:
+                known[i] = _compute_dtype(constants.value(i), True)
+            elif precise and _discrete(node):
+                declared = graph.nodes[node.inputs[0]].tensor.numpy_dtype()
+                known[i] = known[node.inputs[0]].astype(declared).astype(node.tensor.numpy_dtype())
             else:
                 known[i] = _value(graph, node, known, inputs, precise, opaque)
         yield i, known[i]
         for j in {*node.inputs, i}:
             if last.get(j, j) == i:
-                del known[j]
+                known.pop(j, None)
 
 
 def _value(
@@ -146,55 +159,86 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
     return exact if not any(exact.strides) else np.ascontiguousarray(exact)
 
 
-class _Constants:
+class Constants:
     """The values of what depends on weights alone, each computed when it is asked for.
 
     They are computed in float64, or in the declared dtypes. A conversion to integers or truth values
-    reads its operand in the declared dtypes either way.
+    reads its operand in the declared dtypes either way. ``memo`` may be shared by graphs that hold the same
+    weights: equal terms are then computed once.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, memo: Memo | None = None) -> None:
         self._graph = graph
-        self._values: dict[tuple[int, bool], np.ndarray] = {}
+        self._memo: Memo = {} if memo is None else memo
+        self._keys: dict[int, Any] = {}
 
     def value(self, root: int, *, declared: bool = False) -> np.ndarray:
         """Return the value of a node; raise IndexError for an index outside its axis."""
-        values = self._values
         stack = [(root, declared)]
         while stack:
-            i, plain = at = stack[-1]
+            i, plain = stack[-1]
             node = self._graph.nodes[i]
             inner = plain or _discrete(node)
-            waiting = [(j, inner) for j in node.inputs if (j, inner) not in values]
-            if waiting:
+            waiting = [(j, inner) for j in node.inputs if (self._key(j), inner) not in self._memo]
+            at = self._key(i), plain
+            if waiting and at not in self._memo:
+                stack += waiting
+                continue
+            stack.pop()
+            if at not in self._memo:
+                self._memo[at] = self._computed(
+                    node, plain, [self._memo[self._key(j), inner] for j in node.inputs]
+                )
+        return self._memo[self._key(root), declared]
+
+    def _computed(self, node: Node, plain: bool, operands: list[np.ndarray]) -> np.ndarray:
+        if node.op == "weight":
+            return self._graph.weights[node.attr("name")].value()
+        run = spec_of(node.op).evaluate
+        assert run is not None
+        exact = plain or node.op in _EXACT
+        if not exact:
+            operands = [_compute_dtype(v, True) for v in operands]
+        with np.errstate(all="ignore"):
+            result = run(operands, _attrs(node, not exact))
+            if plain and result.dtype != node.tensor.numpy_dtype():
+                result = result.astype(node.tensor.numpy_dtype())
+        return result
+
+    def _key(self, root: int) -> Any:
+        """Return what a term is known by: equal for equal terms over the same weights."""
+        stack = [root]
+        while stack:
+            i = stack[-1]
+            node = self._graph.nodes[i]
+            waiting = [j for j in node.inputs if j not in self._keys]
+            if waiting and i not in self._keys:
                 stack += waiting
                 continue
             stack.pop()
             if node.op == "weight":
-                values[at] = self._graph.weights[node.attr("name")].value()
-                continue
-            run = spec_of(node.op).evaluate
-            assert run is not None
-            operands = [values[j, inner] for j in node.inputs]
-            exact = plain or node.op in _EXACT
-            if not exact:
-                operands = [_compute_dtype(v, True) for v in operands]
-            with np.errstate(all="ignore"):
-                result = run(operands, _attrs(node, not exact))
-                if plain and result.dtype != node.tensor.numpy_dtype():
-                    result = result.astype(node.tensor.numpy_dtype())
-            values[at] = result
-        return values[root, declared]
+                self._keys[i] = id(self._graph.weights[node.attr("name")])
+            elif i not in self._keys:
+                term = repr((node.op, node.attrs, [self._keys[j] for j in node.inputs]))
+                self._keys[i] = hashlib.blake2b(term.encode(), digest_size=16).digest()
+        return self._keys[root]
 
 
-def fold_constants(graph: Graph, *, keep_overflow: bool = False) -> Graph:
-    """Return the graph with every weight-only part replaced by its value.
+def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | None = None) -> Graph:
+    """Return the graph with every weight-only part replaced by its value; the same graph gives the same.
 
     Parts are computed in float64 and rounded once to their dtype; what is converted to integers or truth
     values is computed in the declared dtypes. Raise OverflowError where a finite float64 value has no
     finite counterpart in the part's dtype, and IndexError where an index lies outside its axis; with
-    ``keep_overflow`` such a part stays as it is.
+    ``keep_overflow`` such a part stays as it is. ``memo`` holds values that are known already.
     """
+    known = _FOLDED.setdefault(graph, {})
+    if keep_overflow not in known:
+        known[keep_overflow] = _folded(graph, keep_overflow, memo)
+    return known[keep_overflow]
+
+
+def _folded(graph: Graph, keep_overflow: bool, memo: Memo | None) -> Graph:
     constant, live = graph.constant(), graph.reachable()
     needed = {
         j
@@ -203,7 +247,7 @@ def fold_constants(graph: Graph, *, keep_overflow: bool = False) -> Graph:
         for j in node.inputs
         if constant[j]
     } | {i for i in graph.output_ids if constant[i]}
-    constants = _Constants(graph)
+    constants = Constants(graph, memo)
     folded: dict[int, np.ndarray] = {}
     for i in range(len(graph.nodes) - 1, -1, -1):  # what is kept needs its operands, which come before
         node = graph.nodes[i]

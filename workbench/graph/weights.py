@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from workbench.mapped import checked
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES
+
+#: Generated data that somebody holds: it is the same wherever it is asked for.
+_MADE: WeakValueDictionary[tuple[TensorType, int], np.ndarray] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +50,14 @@ class Weight:
         """
         if self.data is not None:
             return checked(self.data)
+        key = (self.type, self.seed)
+        made = _MADE.get(key)
+        if made is None:
+            made = _MADE[key] = self._made()
+            made.setflags(write=False)
+        return made
+
+    def _made(self) -> np.ndarray:
         shape = self.type.shape
         rng = np.random.default_rng([self.seed, zlib.crc32(str(self.type).encode())])
         if self.type.dtype not in FLOAT_DTYPES:

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.face import Face
 from workbench.graph import Graph, Opaque, evaluate
-from workbench.graph.evaluate import OpaqueRunner
+from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.verification.inputs import random_inputs
 from workbench.verification.matching import matched
 from workbench.verification.region_check import Difference, compare, difference, work
@@ -193,6 +193,7 @@ class _Certifier:
         self.original, self.optimised = original, optimised
         self.draws, self.seed = draws, seed
         self.opaque = _Replayed(opaque) if opaque is not None else None
+        self.memo: Memo = {}
         self.error = 0.0
         self.regions = self.distinct = 0
         self.run_whole = WholeRun("not run: the graphs were not compared as a whole")
@@ -208,7 +209,9 @@ class _Certifier:
             if why:
                 return self._result(why, evidence)
         if whole:
-            self.run_whole = run_whole(self.original, self.optimised, given=given, seed=self.seed)
+            self.run_whole = run_whole(
+                self.original, self.optimised, given=given, seed=self.seed, memo=self.memo
+            )
             if self.run_whole.why:
                 return self._result(self.run_whole.why, self._whole_evidence())
             self._measure_rounding()
@@ -256,6 +259,7 @@ class _Certifier:
         why, evidence = self._compare_tasks(merged, tasks)
         if why and guessed and known is not None:
             # Two values that only looked equal, perhaps: the outputs alone decide.
+            self.error = 0.0
             merged = Merged(self.original, self.optimised)
             whole, at = self._compare_tasks(merged, merged.tasks())
             return (whole, evidence or at) if whole else ("", None)
@@ -270,7 +274,12 @@ class _Certifier:
             for attempt in (task, *merged.wider(task)):
                 region = merged.region(attempt)
                 outcome = compare(
-                    region, draws=self.draws, seed=self.seed, tolerance=EXACT, opaque=self.opaque
+                    region,
+                    draws=self.draws,
+                    seed=self.seed,
+                    tolerance=EXACT,
+                    opaque=self.opaque,
+                    memo=self.memo,
                 )
                 if outcome.difference is None:
                     self.error = max(self.error, outcome.error)

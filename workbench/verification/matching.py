@@ -45,4 +45,8 @@ def _fingerprint(value: Any) -> tuple[str, ...] | None:
         return None
     places = np.arange(data.size, dtype=np.float64)
     sums = (float(data @ np.cos(0.7 * places)), float(data @ np.sin(1.3 * places)), float(data @ data))
-    return tuple(f"{s / scale**k:.{_DIGITS}e}" for s, k in zip(sums, (1, 1, 2), strict=True))
+    # The sums are of the order of the scale, if not of many entries: what cancels out says nothing.
+    return (
+        f"{scale:.{_DIGITS}e}",
+        *(f"{s / scale**k:.{_DIGITS}f}" for s, k in zip(sums, (1, 1, 2), strict=True)),
+    )

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder, evaluate
-from workbench.graph.evaluate import OpaqueRunner
+from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.verification.inputs import Range, random_inputs
 from workbench.verification.regions import Region
@@ -48,14 +48,20 @@ def compare(
     tolerance: float,
     ranges: Mapping[str, Range] | None = None,
     opaque: OpaqueRunner | None = None,
+    memo: Memo | None = None,
 ) -> Outcome:
-    """Compare both graphs of a region on ``draws`` random inputs; stop at the first disagreement."""
+    """Compare both graphs of a region on ``draws`` random inputs; stop at the first disagreement.
+
+    ``memo`` holds what weights alone make of it, for other regions with the same weights.
+    """
+    memo = {} if memo is None else memo
     region = smaller(region) or region
     worst = 0.0
     for draw in range(draws):
         inputs = random_inputs(region.before, seed, draw, ranges)
         expected, found = (
-            evaluate(graph, inputs, precise=True, opaque=opaque) for graph in (region.before, region.after)
+            evaluate(graph, inputs, precise=True, opaque=opaque, memo=memo)
+            for graph in (region.before, region.after)
         )
         for k, name in enumerate(expected):
             error, where = difference(expected[name], found[name])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.graph import Graph
+from workbench.graph import Graph, fold_constants
+from workbench.graph.evaluate import Memo
 from workbench.verification.inputs import gentle_inputs, random_inputs
 from workbench.verification.region_check import difference
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
 #: How far outputs may be apart in the model's dtype, relative to the largest entry.
 DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
@@ -52,29 +54,31 @@ def tolerance_of(graph: Graph) -> float:
     return max((DEPLOYED[k] for k in kinds if k in DEPLOYED), default=DEPLOYED["float64"])
 
 
-def run_whole(original: Graph, optimised: Graph, *, given: Any = None, seed: int = 0) -> WholeRun:
+def run_whole(
+    original: Graph, optimised: Graph, *, given: Any = None, seed: int = 0, memo: Memo | None = None
+) -> WholeRun:
     """Export both graphs, load and run them once, and compare their outputs.
 
-    ``given`` is the model that the user gave, an ``onnx.ModelProto``; without it the original is exported
-    as it is. Inputs on which the original itself fails are replaced by gentler ones; if it fails on all of
-    them, the result is only loaded.
+    ``given`` is the model that the user gave, an ``onnx.ModelProto`` or the path of a file; without it the
+    original is exported as it is. Inputs on which the original itself fails are replaced by gentler ones;
+    if it fails on all of them, the result is only loaded. ``memo`` holds values of terms over weights.
     """
     import onnxruntime as ort
 
-    from workbench.frontends.onnx_export import to_onnx
     from workbench.frontends.onnx_file import ModelError
-    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session, session
+    from workbench.frontends.onnx_shared import shared_session
+    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
 
     version = f"ONNX Runtime {ort.__version__}"
     try:
-        first = session(given if given is not None else to_onnx(original, fold=False), optimise=False)
+        first = _session(original) if given is None else shared_session(given, optimise=False)
     except (RuntimeFailure, ModelError) as refusal:
         return WholeRun(f"not run: {_short(refusal)}")
     if optimised is original and given is None:
         second = first
     else:
         try:
-            second = session(to_onnx(optimised), optimise=False)
+            second = _session(fold_constants(optimised, keep_overflow=True, memo=memo))
         except (RuntimeFailure, ModelError) as refusal:
             return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
     failure: Exception | None = None
@@ -97,6 +101,15 @@ def run_whole(original: Graph, optimised: Graph, *, given: Any = None, seed: int
             return _compared(note, inputs, expected, found, math.inf)
         return outcome
     return WholeRun(f"not run: the original fails on drawn inputs ({_short(failure)})")
+
+
+def _session(graph: Graph) -> InferenceSession:
+    """Load a graph as it is, without a copy of its weights."""
+    from workbench.frontends.onnx_export import to_onnx_apart
+    from workbench.frontends.onnx_shared import shared_session
+
+    apart = to_onnx_apart(graph, fold=False)
+    return shared_session(apart.model, apart.arrays, optimise=False)
 
 
 def _draws(graph: Graph, seed: int) -> Iterator[dict[str, np.ndarray]]:
@@ -172,16 +185,16 @@ def _short(error: Exception | None) -> str:
     return text if len(text) <= 240 else text[:239] + "…"
 
 
-def proto_of(model: Any) -> ModelProto | None:
-    """Return the ONNX model that a user gave as a path, as bytes or as such; None for anything else."""
-    import os
-
+def given_of(model: Any) -> Any:
+    """Return the ONNX model that a user gave, as a path or a message; None for anything else."""
     import onnx
 
-    if isinstance(model, onnx.ModelProto):
-        return model
     if isinstance(model, bytes):
         return onnx.load_from_string(model)
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy
     if isinstance(model, str | os.PathLike) and not str(model).endswith(".model"):
-        return onnx.load(os.fspath(model))
+        return model
     return None

@@ -18,8 +18,9 @@ from workbench.ops.types import FLOAT_DTYPES
 #: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
 OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
-#: Values of terms over weights, by term and by whether they are computed in their declared dtypes.
-Memo = dict[tuple[Any, bool], np.ndarray]
+#: Values of terms over weights, by term and by whether they are computed in their declared dtypes (None:
+#: the value for further arithmetic in float64).
+Memo = dict[tuple[Any, bool | None], np.ndarray]
 
 #: Folded graphs, as long as the graphs live that they were made of.
 _FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
@@ -97,7 +98,7 @@ def values(
             continue
         with np.errstate(all="ignore"):
             if constant[i]:
-                known[i] = _compute_dtype(constants.value(i), True)
+                known[i] = constants.precise(i)
             elif precise and _discrete(node):
                 declared = graph.nodes[node.inputs[0]].tensor.numpy_dtype()
                 known[i] = known[node.inputs[0]].astype(declared).astype(node.tensor.numpy_dtype())
@@ -190,6 +191,13 @@ class Constants:
                     node, plain, [self._memo[self._key(j), inner] for j in node.inputs]
                 )
         return self._memo[self._key(root), declared]
+
+    def precise(self, root: int) -> np.ndarray:
+        """Return the value of a node, in float64 if it is a floating-point one, and keep it."""
+        at = self._key(root), None
+        if at not in self._memo:
+            self._memo[at] = _compute_dtype(self.value(root), True)
+        return self._memo[at]
 
     def _computed(self, node: Node, plain: bool, operands: list[np.ndarray]) -> np.ndarray:
         if node.op == "weight":

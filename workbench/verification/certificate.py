@@ -281,6 +281,8 @@ class _Certifier:
                     opaque=self.opaque,
                     memo=self.memo,
                 )
+                for key in [k for k in self.memo if k[1] is None]:
+                    del self.memo[key]  # float64 copies of weights: other regions have weights of their own
                 if outcome.difference is None:
                     self.error = max(self.error, outcome.error)
                     break

@@ -16,9 +16,10 @@ from workbench.verification.inputs import Range, random_inputs
 from workbench.verification.regions import Region
 
 #: A region of more work than this is compared on images of smaller height and width, if its attributes allow.
-LARGE: Final = 2e8
-#: What images are divided by, the most first.
+LARGE: Final = 2e7
+#: What height and width are divided by, the most first; they stay at least this large.
 _SHRINK: Final = (16, 8, 4, 2)
+_LEAST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,7 @@ def _shrunk(graph: Graph, factor: int) -> Graph:
         if node.op == "input":
             shape = node.tensor.shape
             if len(shape) == 4:
-                if any(d % factor and d > 1 for d in shape[2:]) or max(shape[2:]) <= factor:
-                    raise TypeMismatch(f"an image of {shape[2:]} is not divided by {factor}")
-                shape = (*shape[:2], *(max(1, d // factor) for d in shape[2:]))
+                shape = (*shape[:2], *(max(min(d, _LEAST), -(-d // factor)) for d in shape[2:]))
             place.append(builder.input(node.attr("name"), shape, node.tensor.dtype))
         else:
             place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))

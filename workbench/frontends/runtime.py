@@ -107,9 +107,7 @@ def run_session(
     wanted = {i.name: i.type for i in loaded.get_inputs()}
     feeds = {name: _to_runtime(inputs[name]) for name in wanted}
     try:
-        if all(isinstance(v, np.ndarray) for v in feeds.values()) and all(
-            _returns_numpy(o.type) for o in loaded.get_outputs()
-        ):
+        if _in_numpy(loaded, feeds):
             return dict(zip(names, loaded.run(None, feeds), strict=True))
         return _run_values(loaded, names, feeds)
     except Exception as error:
@@ -129,9 +127,8 @@ def _run_within(
 
     def run() -> None:
         try:
-            values = {i.name: _owned(_to_runtime(inputs[i.name])) for i in loaded.get_inputs()}
-            results = loaded.run_with_ort_values(names, values, options)
-            outcome.append({name: _from_runtime(v) for name, v in zip(names, results, strict=True)})
+            feeds = {i.name: _to_runtime(inputs[i.name]) for i in loaded.get_inputs()}
+            outcome.append(_run_once(loaded, names, feeds, options))
         except BaseException as error:
             outcome.append(error)
 
@@ -152,11 +149,20 @@ def _run_within(
     return outcome[0]
 
 
-def _owned(value: Any) -> Any:
-    """Return a value whose memory the runtime owns: some operators write into what they are given."""
-    import onnxruntime as ort
+def _run_once(
+    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], options: Any
+) -> dict[str, np.ndarray]:
+    """Run on copies of what is given: some operators write into their operands."""
+    feeds = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in feeds.items()}
+    if _in_numpy(loaded, feeds):
+        return dict(zip(names, loaded.run(None, feeds, options), strict=True))
+    return _run_values(loaded, names, feeds, options)
 
-    return value if isinstance(value, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(value.copy())
+
+def _in_numpy(loaded: InferenceSession, feeds: Mapping[str, Any]) -> bool:
+    return all(isinstance(v, np.ndarray) for v in feeds.values()) and all(
+        _returns_numpy(o.type) for o in loaded.get_outputs()
+    )
 
 
 def _returns_numpy(kind: str) -> bool:
@@ -164,14 +170,14 @@ def _returns_numpy(kind: str) -> bool:
 
 
 def _run_values(
-    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any]
+    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], run_options: Any = None
 ) -> dict[str, np.ndarray]:
     import onnxruntime as ort
 
     values = {
         k: v if isinstance(v, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(v) for k, v in feeds.items()
     }
-    results = loaded.run_with_ort_values(names, values)
+    results = loaded.run_with_ort_values(names, values, run_options)
     return {name: _from_runtime(value) for name, value in zip(names, results, strict=True)}
 
 

@@ -53,7 +53,7 @@ class Weight:
         key = (self.type, self.seed)
         made = _MADE.get(key)
         if made is None:
-            made = _MADE[key] = self._made()
+            made = _MADE[key] = np.asarray(self._made())
             made.setflags(write=False)
         return made
 

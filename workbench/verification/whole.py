@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
 #: A result may be this many times as far off as the original is from itself on inputs rounded otherwise.
 _CONDITION: Final = 16.0
-#: Seconds that one run of a model may take.
+#: Seconds that one run of a model may take, and one with a loop, which may have no end.
 RUN_SECONDS: Final = 120.0
+LOOP_SECONDS: Final = 15.0
+_LOOPS: Final = frozenset({"Loop", "Scan"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +84,17 @@ def run_whole(
         except (RuntimeFailure, ModelError) as refusal:
             return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
     failure: Exception | None = None
+    seconds = LOOP_SECONDS if any(o.op_type in _LOOPS for o in original.opaques.values()) else RUN_SECONDS
     for inputs in _draws(original, seed):
         try:
-            expected = run_session(first, inputs, seconds=RUN_SECONDS)
+            expected = run_session(first, inputs, seconds=seconds)
         except RuntimeTimeout as late:
             return WholeRun(f"not run: {late}")
         except RuntimeFailure as refusal:
             failure = failure or refusal
             continue
         try:
-            found = run_session(second, inputs, seconds=RUN_SECONDS) if second is not first else expected
+            found = run_session(second, inputs, seconds=seconds) if second is not first else expected
         except RuntimeFailure as refusal:
             why = f"the result fails on inputs that the original takes: {_short(refusal)}"
             return WholeRun(version, why=why, error=math.inf)

@@ -13,11 +13,11 @@ import numpy as np
 from workbench.face import Face
 from workbench.graph import Graph, Opaque, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
-from workbench.verification.inputs import random_inputs
+from workbench.verification.inputs import Range, random_inputs
 from workbench.verification.matching import matched
 from workbench.verification.region_check import Difference, compare, difference, work
 from workbench.verification.regions import Correspondence, Merged, Region, Task
-from workbench.verification.whole import WholeRun, run_whole, tolerance_of
+from workbench.verification.whole import Probe, WholeRun, probe, run_whole, tolerance_of
 
 #: Rewrites are exact over the reals: in float64 the two graphs differ by rounding alone.
 EXACT: Final = 1e-9
@@ -194,6 +194,8 @@ class _Certifier:
         self.draws, self.seed = draws, seed
         self.opaque = _Replayed(opaque) if opaque is not None else None
         self.memo: Memo = {}
+        self.ranges: dict[int, Range] = {}
+        self.probe: Probe | None = None
         self.error = 0.0
         self.regions = self.distinct = 0
         self.run_whole = WholeRun("not run: the graphs were not compared as a whole")
@@ -205,12 +207,12 @@ class _Certifier:
         if why:
             return self._result(why)
         if self.optimised is not self.original:
-            why, evidence = self._compare_regions(known)
+            why, evidence = self._compare_regions(known, whole)
             if why:
                 return self._result(why, evidence)
         if whole:
             self.run_whole = run_whole(
-                self.original, self.optimised, given=given, seed=self.seed, memo=self.memo
+                self.original, self.optimised, given=given, seed=self.seed, memo=self.memo, known=self.probe
             )
             if self.run_whole.why:
                 return self._result(self.run_whole.why, self._whole_evidence())
@@ -241,7 +243,7 @@ class _Certifier:
         )
 
     # -- regions ----------------------------------------------------------------------------------
-    def _compare_regions(self, known: Correspondence | None) -> tuple[str, Evidence | None]:
+    def _compare_regions(self, known: Correspondence | None, whole: bool) -> tuple[str, Evidence | None]:
         guessed = known is None
         if known is None:
             try:
@@ -256,29 +258,37 @@ class _Certifier:
         if merged.mismatch:
             return merged.mismatch, None
         tasks = merged.tasks()
+        if whole and tasks:
+            node = {m: i for i, m in reversed(list(enumerate(merged.place)))}
+            self.probe = probe(
+                self.original, [node[i] for t in _distinct(tasks) for i in t.leaves], seed=self.seed
+            )
+            self.ranges = {merged.place[i]: seen for i, seen in self.probe.ranges.items()}
         why, evidence = self._compare_tasks(merged, tasks)
         if why and guessed and known is not None:
             # Two values that only looked equal, perhaps: the outputs alone decide.
             self.error = 0.0
             merged = Merged(self.original, self.optimised)
-            whole, at = self._compare_tasks(merged, merged.tasks())
-            return (whole, evidence or at) if whole else ("", None)
+            why, at = self._compare_tasks(merged, merged.tasks())
+            return (why, evidence or at) if why else ("", None)
         return why, evidence
 
     def _compare_tasks(self, merged: Merged, tasks: list[Task]) -> tuple[str, Evidence | None]:
         self.regions = len(tasks)
-        distinct = {task.key: task for task in reversed(tasks)}
+        distinct = _distinct(tasks)
         self.distinct = len(distinct)
-        for task in reversed(distinct.values()):
+        for task in distinct:
             found: tuple[Region, Difference] | None = None
             for attempt in (task, *merged.wider(task)):
                 region = merged.region(attempt)
+                ranges = {f"v{k}": self.ranges[i] for k, i in enumerate(region.leaves) if i in self.ranges}
                 outcome = compare(
                     region,
                     draws=self.draws,
                     seed=self.seed,
                     tolerance=EXACT,
                     opaque=self.opaque,
+                    ranges=ranges,
                     memo=self.memo,
                 )
                 for key in [k for k in self.memo if k[1] is None]:
@@ -313,6 +323,11 @@ class _Certifier:
             return
         exact = evaluate(self.original, run.inputs, precise=True)
         self.rounding = (_off(exact, run.found), _off(exact, run.outputs))
+
+
+def _distinct(tasks: list[Task]) -> list[Task]:
+    """Return the first of all tasks that differ in the data of their weights alone."""
+    return list({task.key: task for task in reversed(tasks)}.values())[::-1]
 
 
 def _off(exact: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from workbench.graph import Graph, fold_constants
 from workbench.graph.evaluate import Memo
-from workbench.verification.inputs import gentle_inputs, random_inputs
+from workbench.verification.inputs import Range, gentle_inputs, random_inputs
 from workbench.verification.region_check import difference
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CONDITION: Final = 16.0
 #: Seconds that one run of a model may take, and one with a loop, which may have no end.
 RUN_SECONDS: Final = 120.0
 LOOP_SECONDS: Final = 15.0
-_LOOPS: Final = frozenset({"Loop", "Scan"})
+_LOOPS: Final = (b"Loop", b"Scan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +56,121 @@ def tolerance_of(graph: Graph) -> float:
     return max((DEPLOYED[k] for k in kinds if k in DEPLOYED), default=DEPLOYED["float64"])
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A run of the original that also shows values inside: their ranges, by node.
+
+    ``inputs`` and ``outputs`` are empty if nothing could run.
+    """
+
+    ranges: Mapping[int, Range] = field(default_factory=dict)
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+
+def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0) -> Probe:
+    """Run a graph once as it would be exported and see which ranges the values of some nodes have."""
+    from workbench.frontends.onnx_file import ModelError
+    from workbench.frontends.runtime import RuntimeFailure
+
+    given = set(original.output_ids) | set(original.inputs)
+    names = {f"probe {i}": i for i in sorted(set(nodes) - given)}
+    shown = replace(original, outputs=(*original.outputs, *names.items()))
+    try:
+        loaded = _session(shown)
+    except (RuntimeFailure, ModelError):
+        return Probe()
+    inputs, outputs, _ = _first_run(loaded, original, seed)
+    if not outputs:
+        return Probe()
+    places = dict(shown.outputs) | {original.nodes[i].attr("name"): i for i in original.inputs}
+    found = {places[name]: Range.of(value) for name, value in {**inputs, **outputs}.items() if name in places}
+    ranges = {i: r for i, r in found.items() if r is not None}
+    return Probe(ranges, inputs, {name: v for name, v in outputs.items() if name not in names})
+
+
 def run_whole(
-    original: Graph, optimised: Graph, *, given: Any = None, seed: int = 0, memo: Memo | None = None
+    original: Graph,
+    optimised: Graph,
+    *,
+    given: Any = None,
+    seed: int = 0,
+    memo: Memo | None = None,
+    known: Probe | None = None,
 ) -> WholeRun:
     """Export both graphs, load and run them once, and compare their outputs.
 
     ``given`` is the model that the user gave, an ``onnx.ModelProto`` or the path of a file; without it the
-    original is exported as it is. Inputs on which the original itself fails are replaced by gentler ones;
-    if it fails on all of them, the result is only loaded. ``memo`` holds values of terms over weights.
+    original is exported as it is, or ``known`` has what it computes. Inputs on which the original itself
+    fails are replaced by gentler ones; if it fails on all of them, the result is only loaded. ``memo`` holds
+    values of terms over weights.
     """
     import onnxruntime as ort
 
     from workbench.frontends.onnx_file import ModelError
     from workbench.frontends.onnx_shared import shared_session
-    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
+    from workbench.frontends.runtime import RuntimeFailure, run_session
 
     version = f"ONNX Runtime {ort.__version__}"
-    try:
-        first = _session(original) if given is None else shared_session(given, optimise=False)
-    except (RuntimeFailure, ModelError) as refusal:
-        return WholeRun(f"not run: {_short(refusal)}")
-    if optimised is original and given is None:
-        second = first
+
+    def load() -> InferenceSession:
+        return _session(original) if given is None else shared_session(given, optimise=False)
+
+    first: InferenceSession | None = None
+    inputs: Mapping[str, np.ndarray] = {}
+    expected: Mapping[str, np.ndarray] = {}
+    failure = ""
+    if given is None and known is not None and known.outputs:
+        inputs, expected = known.inputs, known.outputs
+    else:
+        try:
+            first = load()
+            inputs, expected, failure = _first_run(first, original, seed)
+        except (RuntimeFailure, ModelError) as refusal:
+            return WholeRun(f"not run: {_short(refusal)}")
+    if optimised is original and first is not None and given is None:
+        found = expected
     else:
         try:
             second = _session(fold_constants(optimised, keep_overflow=True, memo=memo))
         except (RuntimeFailure, ModelError) as refusal:
             return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
-    failure: Exception | None = None
-    seconds = LOOP_SECONDS if any(o.op_type in _LOOPS for o in original.opaques.values()) else RUN_SECONDS
-    for inputs in _draws(original, seed):
+        if failure:
+            return WholeRun(f"not run: {failure}")
         try:
-            expected = run_session(first, inputs, seconds=seconds)
-        except RuntimeTimeout as late:
-            return WholeRun(f"not run: {late}")
-        except RuntimeFailure as refusal:
-            failure = failure or refusal
-            continue
-        try:
-            found = run_session(second, inputs, seconds=seconds) if second is not first else expected
+            found = run_session(second, inputs, seconds=_seconds(original))
         except RuntimeFailure as refusal:
             why = f"the result fails on inputs that the original takes: {_short(refusal)}"
             return WholeRun(version, why=why, error=math.inf)
-        outcome = _compared(version, inputs, expected, found, tolerance_of(original))
-        if outcome.why and _unsteady(first, inputs, expected, outcome.error):
-            note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
-            return _compared(note, inputs, expected, found, math.inf)
-        return outcome
-    return WholeRun(f"not run: the original fails on drawn inputs ({_short(failure)})")
+    if failure:
+        return WholeRun(f"not run: {failure}")
+    outcome = _compared(version, inputs, expected, found, tolerance_of(original))
+    if outcome.why and _unsteady(first or load(), inputs, expected, outcome.error):
+        note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
+        return _compared(note, inputs, expected, found, math.inf)
+    return outcome
+
+
+def _seconds(graph: Graph) -> float:
+    loops = any(word in o.payload for o in graph.opaques.values() for word in _LOOPS)
+    return LOOP_SECONDS if loops else RUN_SECONDS
+
+
+def _first_run(
+    loaded: InferenceSession, original: Graph, seed: int
+) -> tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray], str]:
+    """Return the first drawn inputs that a model takes and its outputs, or why it takes none."""
+    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
+
+    failure = ""
+    for inputs in _draws(original, seed):
+        try:
+            return inputs, run_session(loaded, inputs, seconds=_seconds(original)), ""
+        except RuntimeTimeout as late:
+            return {}, {}, str(late)
+        except RuntimeFailure as refusal:
+            failure = failure or f"the original fails on drawn inputs ({_short(refusal)})"
+    return {}, {}, failure
 
 
 def _session(graph: Graph) -> InferenceSession:

@@ -1,0 +1,67 @@
+"""Models that rank: tables of embeddings beside dense features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+
+def _mlp(widths: Sequence[int], last: bool) -> nn.Sequential:
+    """Return linear layers with a ReLU after each, after the last one only if asked for."""
+    layers: list[nn.Module] = []
+    for number, (i, o) in enumerate(pairwise(widths)):
+        layers.append(nn.Linear(i, o))
+        if last or number < len(widths) - 2:
+            layers.append(nn.ReLU())
+    return nn.Sequential(*layers)
+
+
+class _Dlrm(nn.Module):
+    """Dense and sparse features, all pairs multiplied, and a score."""
+
+    def __init__(self, rows: int, tables: int, width: int) -> None:
+        super().__init__()
+        self.bottom = _mlp((13, 512, 256, 64, width), True)
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(tables))
+        count = tables + 1
+        pairs = torch.tensor([i * count + j for i in range(count) for j in range(i)])
+        self.register_buffer("pairs", pairs)
+        self.top = _mlp((width + len(pairs), 512, 256, 1), False)
+
+    def forward(self, dense: Tensor, sparse: Tensor) -> Tensor:
+        x = self.bottom(dense)
+        found = [table(sparse[:, number]) for number, table in enumerate(self.tables)]
+        together = torch.stack([x, *found], 1)
+        products = (together @ together.transpose(1, 2)).flatten(1)[:, self.pairs]
+        return torch.sigmoid(self.top(torch.cat([x, products], 1)))
+
+
+def dlrm() -> nn.Module:
+    """Return DLRM for Criteo's 13 and 26 features, tables of 10 000 rows (arXiv 1906.00091)."""
+    return _Dlrm(10_000, 26, 16)
+
+
+class _WideDeep(nn.Module):
+    """A linear model beside a deep one, their scores added."""
+
+    def __init__(self, rows: int, tables: int, width: int) -> None:
+        super().__init__()
+        self.wide = nn.ModuleList(nn.Embedding(rows, 1) for _ in range(tables))
+        self.deep = nn.ModuleList(nn.Embedding(rows, width) for _ in range(tables))
+        self.linear = nn.Linear(13, 1)
+        self.body = _mlp((13 + tables * width, 1024, 512, 256, 1), False)
+
+    def forward(self, dense: Tensor, sparse: Tensor) -> Tensor:
+        wide = self.linear(dense)
+        for number, table in enumerate(self.wide):
+            wide = wide + table(sparse[:, number])
+        deep = [table(sparse[:, number]) for number, table in enumerate(self.deep)]
+        return torch.sigmoid(wide + self.body(torch.cat([dense, *deep], 1)))
+
+
+def wide_and_deep() -> nn.Module:
+    """Return Wide & Deep with the layers of its paper, tables of 10 000 rows (arXiv 1606.07792)."""
+    return _WideDeep(10_000, 26, 32)

@@ -106,6 +106,13 @@ def release(array: np.ndarray) -> None:
         file.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
+def release_all() -> None:
+    """Give back the memory of all mapped files: it is read again when it is needed."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        for file in list(_OPEN.values()):
+            file.madvise(mmap.MADV_DONTNEED)
+
+
 def checked(array: np.ndarray) -> np.ndarray:
     """Return an array whose elements are there; raise :class:`ChangedFile` where its file was changed."""
     file = file_of(array)

@@ -8,6 +8,7 @@ are mapped by the runtime itself, those in memory are handed over as they are.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +18,14 @@ from onnx import ModelProto, TensorProto
 
 from workbench.frontends.onnx_mapped import read_apart
 from workbench.frontends.onnx_stream import placeholder
-from workbench.mapped import ChangedFile, FileMap, checked, file_of, offset_of
+from workbench.mapped import ChangedFile, FileMap, checked, file_of, offset_of, release_all
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+
+#: A file that has a size and no content, in whose place the runtime is given memory.
+_NOTHING: Final = "nothing.bin"
 
 _FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
@@ -69,15 +73,18 @@ def shared_session(
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     name = str(source) if not isinstance(source, ModelProto) else repr(source.graph.name)
     try:
-        found = _source(source, arrays)
-        if found is None:
-            content: str | bytes = str(source)
-            kept: list[Any] = []
-        else:
-            model, given = found
-            kept = _hand_over(model, given, options)
-            content = model.SerializeToString()
-        loaded = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
+            found = _source(source, arrays)
+            if found is None:
+                content: str | bytes = str(source)
+                kept: list[Any] = []
+            else:
+                model, given = found
+                kept = _hand_over(model, given, options, Path(scratch), read=optimise)
+                content = model.SerializeToString()
+            loaded = ort.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
     except (OSError, ChangedFile):
         raise
     except Exception as error:
@@ -105,33 +112,50 @@ def _stored(model: ModelProto) -> Iterator[TensorProto]:
     yield from model.graph.initializer
 
 
-def _hand_over(model: ModelProto, arrays: Mapping[str, np.ndarray], options: Any) -> list[Any]:
-    """Say in a session's options, and in the model, where the data are; return what must stay alive."""
-    folder: Path | None = None
-    names: list[str] = []
-    values: list[Any] = []
+def _hand_over(
+    model: ModelProto, arrays: Mapping[str, np.ndarray], options: Any, scratch: Path, *, read: bool
+) -> list[Any]:
+    """Say in a session's options, and in the model, where the data are; return what must stay alive.
+
+    The runtime's optimiser reads data where the model says that they are, kernels where the options do.
+    Without the optimiser (``read=False``) the place in the model need only exist: it is a file in
+    ``scratch`` that takes no room, or one that is mapped anyway.
+    """
     kept: list[Any] = []
-    for tensor in model.graph.initializer:
-        if tensor.name not in arrays or tensor.data_location != TensorProto.EXTERNAL:
-            continue
+    values: dict[str, Any] = {}
+    home: FileMap | None = None
+    wanted = [t for t in model.graph.initializer if t.name in arrays]
+    wanted = [t for t in wanted if t.data_location == TensorProto.EXTERNAL]
+    for tensor in wanted:
         array = checked(arrays[tensor.name])
         kept.append(array)
         file, offset = file_of(array), offset_of(array)
-        if file is not None and offset is not None and folder in (None, file.path.parent) and _there(file):
-            folder = file.path.parent
-            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), file.path.name, offset))
+        if file is None or offset is None or not _there(file):
             continue
-        array = np.require(array, requirements=["C", "A"])
-        names.append(tensor.name)
-        values.append(_value(array))
+        if home is None or file.path.parent == home.path.parent:
+            home = file if home is None or len(file) > len(home) else home
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), file.path.name, offset))
+            values[tensor.name] = _value(array)  # all sessions then read one mapping, which counts once
+    rest = [t for t in wanted if t.name not in values]
+    elsewhere: dict[str, Any] = {}
+    for tensor in rest:
+        array = np.require(arrays[tensor.name], requirements=["C", "A"])
         kept.append(array)
-    if folder is not None:
-        options.add_session_config_entry(_FOLDER, str(folder))
-    if names:
-        # The first call gives the runtime's optimiser the data, the second the kernels the memory itself.
-        options.add_external_initializers(names, values)
-        for name, value in zip(names, values, strict=True):
-            options.add_initializer(name, value)
+        values[tensor.name] = _value(array)
+        if not read and (home is None or array.nbytes <= len(home)):
+            name = _NOTHING if home is None else home.path.name
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), name))
+        else:
+            elsewhere[tensor.name] = values[tensor.name]
+    if rest and home is None:
+        with (scratch / _NOTHING).open("wb") as file_of_nothing:
+            file_of_nothing.truncate(max(int(arrays[t.name].nbytes) for t in rest))
+    options.add_session_config_entry(_FOLDER, str(scratch if home is None else home.path.parent))
+    if elsewhere:
+        release_all()  # room for the copies that are made while the model is loaded
+        options.add_external_initializers(list(elsewhere), list(elsewhere.values()))
+    for name, value in values.items():
+        options.add_initializer(name, value)
     return [*kept, values]
 
 
@@ -139,7 +163,7 @@ def _there(file: FileMap) -> bool:
     """Say whether the path of a mapped file still leads to it: it may have been replaced or deleted."""
     try:
         found = file.path.stat()
-    except (OSError, ChangedFile):
+    except OSError:
         return False
     return (found.st_dev, found.st_ino) == file.stamp[:2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,6 +21,9 @@ OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
 #: Values of terms over weights, by term and by whether they are computed in their declared dtypes (None:
 #: the value for further arithmetic in float64).
 Memo = dict[tuple[Any, bool | None], np.ndarray]
+
+#: Computed values of at least so many bytes are forgotten once they are folded.
+_LARGE: Final = 1 << 20
 
 #: Folded graphs, as long as the graphs live that they were made of.
 _FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
@@ -199,6 +202,12 @@ class Constants:
             self._memo[at] = _compute_dtype(self.value(root), True)
         return self._memo[at]
 
+    def forget_large(self) -> None:
+        """Forget large values that were computed: in float64 they take twice the memory of the weights."""
+        large = [k for k, v in self._memo.items() if not isinstance(k[0], int) and v.nbytes >= _LARGE]
+        for key in large:
+            del self._memo[key]
+
     def _computed(self, node: Node, plain: bool, operands: list[np.ndarray]) -> np.ndarray:
         if node.op == "weight":
             return self._graph.weights[node.attr("name")].value()
@@ -263,6 +272,7 @@ def _folded(graph: Graph, keep_overflow: bool, memo: Memo | None) -> Graph:
             continue
         try:
             folded[i] = _rounded(constants.value(i), node.tensor)
+            constants.forget_large()
         except (OverflowError, IndexError):
             if not keep_overflow:
                 raise

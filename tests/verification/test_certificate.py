@@ -5,6 +5,7 @@ from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
 from workbench.verification import certify, random_inputs
 from workbench.verification.region_check import difference
+from workbench.verification.regions import Correspondence
 
 
 def network(act="relu", scale=1.0, name="y"):
@@ -130,3 +131,54 @@ def test_what_is_not_rounded_says_so():
     b = GraphBuilder()
     graph = b.graph({"y": b.op("relu", b.input("x", (4,), "float64"))})
     assert certify(graph, graph).rounding_line() == "computed without rounding"
+
+
+def layers(*, fused=False, swapped=(), act="relu"):
+    """Return four layers and the numbers of their values; ``swapped`` layers read each other's weights."""
+    b = GraphBuilder()
+    value, numbers = b.input("x", (1, 4, 6, 6)), {}
+    order = [*range(4)]
+    if swapped:
+        i, j = swapped
+        order[i], order[j] = j, i
+    rng = np.random.default_rng(0)
+    weights = [b.weight(data=rng.standard_normal((4, 4, 3, 3)).astype("f4"), name=f"w{k}") for k in range(4)]
+    for k in range(4):
+        value = b.op("conv2d", value, weights[order[k]], pads=1, act=act if fused else "none")
+        value = value if fused else b.op("relu", value)
+        numbers[value] = k
+    graph = b.graph({"y": value})
+    return graph, tuple(numbers.get(i, -1) for i in range(len(graph)))
+
+
+def test_regions_are_compared_once_each_kind():
+    before, after = layers(), layers(fused=True)
+    certificate = certify(before[0], after[0], known=Correspondence(before[1], after[1]))
+    assert certificate.passed
+    assert (certificate.regions, certificate.distinct) == (4, 1)
+    assert "4 rewritten regions, 1 distinct" in repr(certificate)
+
+
+@pytest.mark.parametrize("swapped", [(0, 1), (1, 3), (2, 3)])
+def test_weights_in_the_wrong_place_are_found_whatever_is_promised(swapped):
+    before, after = layers(), layers(fused=True, swapped=swapped)
+    certificate = certify(before[0], after[0], known=Correspondence(before[1], after[1]))
+    assert not certificate.passed
+    # Only the whole model can tell regions apart that differ in the data of their weights alone.
+    assert not certify(before[0], after[0]).passed
+
+
+def test_the_first_wrong_region_is_named_with_its_rule():
+    before, after = layers(), layers(fused=True, act="sigmoid")
+    rules = tuple("fuse-wrongly" if n >= 0 else "" for n in after[1])
+    certificate = certify(before[0], after[0], known=Correspondence(before[1], after[1], rules))
+    assert not certificate.passed
+    assert certificate.evidence.region == "conv2d, relu → conv2d by fuse-wrongly"
+    assert certificate.evidence.rules == ("fuse-wrongly",)
+    assert certificate.evidence.form == "float64"
+
+
+def test_a_wrong_promise_about_a_value_inside_is_not_believed():
+    before, after = layers(), layers(fused=True)
+    wrong = tuple(n + 1 if 0 <= n < 3 else n for n in after[1])  # every layer claims to be the next one
+    assert not certify(before[0], after[0], known=Correspondence(before[1], wrong)).passed

@@ -164,8 +164,7 @@ def _rounding(records: Sequence[Record]) -> str:
             rows.append(
                 [
                     *_named(record["row"]),
-                    f"{own:.1e}",
-                    f"{ours:.1e}",
+                    *(NOTHING if figure is None else f"{figure:.1e}" for figure in (own, ours)),
                     ratio,
                     f"{certificate['error']:.1e}",
                     str(certificate["draws"]),

@@ -5,15 +5,13 @@ It runs in a process of its own (:mod:`workbench.saturation.remote`); nothing he
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
+from workbench.saturation.base import Base, EngineError
 from workbench.saturation.compile import CompiledRule, usable
 from workbench.saturation.encoding import (
     Constructor,
@@ -23,11 +21,10 @@ from workbench.saturation.encoding import (
     load_graph,
 )
 from workbench.saturation.merging import collect, merge_members
-from workbench.saturation.snapshot import snapshot
+from workbench.saturation.snapshot import columns_of
 
-
-class EngineError(RuntimeError):
-    """Say that the engine refused a program: a defect of a rule or of the compiler."""
+if TYPE_CHECKING:
+    from workbench.extraction.egraph import EGraph
 
 
 class UnsoundRule(EngineError):
@@ -64,7 +61,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Say what an iteration did: sizes at its end, matches and seconds per rule number."""
+    """Say what an iteration did: sizes at its end, matches and seconds per rule number.
+
+    ``loading`` are the seconds, not among ``seconds``, in which rules were handed to the engine that could
+    match for the first time.
+    """
 
     e_nodes: int
     e_classes: int
@@ -72,6 +73,7 @@ class Outcome:
     seconds: float
     rules: dict[int, tuple[int, float]]
     cut: str = ""
+    loading: float = 0.0
 
 
 @dataclass(slots=True)
@@ -90,73 +92,82 @@ COUNT_ABOVE = 400
 
 
 class Engine:
-    """Own one egglog e-graph."""
+    """An e-graph in egglog that runs one program after another.
+
+    A rule is handed to the engine when there is an e-node of every operator that it matches, not before:
+    egglog takes a millisecond or two to type-check and plan each, and most can never match. What programs
+    have in common, declarations and rules, stays loaded from one to the next (:class:`Base`).
+    """
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        graph = program.graph
-        start = {constructor_of(graph, i) for i in range(len(graph))}
+        start = _constructors_of(program.graph)
         self.rules = usable(program.rules, start)
         self.by_name = {r.rule.name: r for r in self.rules}
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
+        self.weights = program.weights
+        self.dependent = not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
+        parts = [declarations(self.declared)]
+        for constructor in self.declared:
+            parts += self._bookkeeping(constructor)
+        self.base = Base("\n".join(parts))
+        self.begin(program)
+
+    def fits(self, program: Program) -> bool:
+        """Say whether this engine can run a program: whether it has the same operators and rules."""
+        if program.weights != self.weights:
+            return False
+        start = _constructors_of(program.graph)
+        rules = usable(program.rules, start)
+        if [(r.number, r.text, r.counting) for r in rules] != [
+            (r.number, r.text, r.counting) for r in self.rules
+        ]:
+            return False
+        return self.declared == sorted(start.union(*(r.needs for r in rules), *(r.makes for r in rules)))
+
+    def begin(self, program: Program) -> None:
+        """Take up a program that fits."""
+        self.program = program
         self.history: list[Plan] = []
-        self.combined: dict[tuple[int, ...], str] = {}
         self._begin()
 
     # -- the e-graph ----------------------------------------------------------------------------
     def _begin(self) -> None:
-        from egglog import bindings
-
-        self.bindings = bindings
-        self.egraph = bindings.EGraph()
+        self.base.begin()
         self.constructors = list(self.declared)
         self.handles = len(self.program.graph)
         self.applied: dict[str, int] = {}
         self.merged: set[tuple[Any, ...]] = set()
         self.made_by_merge: set[int] = set()
         self.among: frozenset[Any] | None = None
-        parts = [declarations(self.constructors)]
-        for rule in self.rules:
-            parts += [rule.text, rule.counting]
-        parts.append(load_graph(self.program.graph, self.program.encoding))
-        self.dependent = not self.program.weights or any(
-            r.rule.constants or r.rule.running for r in self.rules
-        )
-        for constructor in self.constructors:
-            parts += self._bookkeeping(constructor)
-        self.include("\n".join(parts))
+        self.combined: dict[tuple[int, ...], str] = {}
+        self.base.include(load_graph(self.program.graph, self.program.encoding))
         self._settle_weights()
-        for name, numbers in self._combinations().items():
-            self._combine(name, numbers)
         self.e_nodes, self.e_classes = self.sizes()
-
-    def _combinations(self) -> dict[str, tuple[int, ...]]:
-        return {name: numbers for numbers, name in self.combined.items()}
-
-    def _combine(self, name: str, numbers: Iterable[int]) -> None:
-        sets = " ".join(r.ruleset for r in self.rules if r.number in set(numbers))
-        self.run(f"(unstable-combined-ruleset {name} {sets})")
+        self._ready(self.rules)
 
     def run(self, text: str) -> list[Any]:
         """Run commands; raise :class:`EngineError` with the engine's message."""
-        try:
-            return list(self.egraph.run_program(*self.egraph.parse_program(text)))
-        except BaseException as error:  # the engine's panics are BaseExceptions
-            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-                raise
-            raise EngineError(str(error)) from None
+        return self.base.run(text)
 
-    def include(self, text: str) -> None:
-        """Run a long program: through a file, because parsing a long string is quadratic."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "program.egg"
-            path.write_text(text)
-            self.run(f'(include "{path}")')
+    @property
+    def egraph(self) -> Any:
+        """Return egglog's e-graph."""
+        return self.base.egraph
+
+    def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
+        """Return the rules for all of whose operators there are e-nodes, and load those that are new."""
+        table = self._table()
+        ready = [r for r in rules if all(table.get(c.name, 0) for c in r.needs)]
+        self.base.load({r.ruleset: f"{r.text}\n{r.counting}" for r in ready})
+        return ready
+
+    def _table(self) -> dict[str, int]:
+        (output,) = self.run("(print-size)")
+        return dict(output.sizes)
 
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of e-nodes and e-classes."""
-        (output,) = self.run("(print-size)")
-        table = dict(output.sizes)
+        table = self._table()
         tuples = [c.name for c in self.constructors if c.many]
         return (
             sum(table.get(c.name, 0) for c in self.constructors),
@@ -166,11 +177,11 @@ class Engine:
     # -- one iteration ----------------------------------------------------------------------------
     def iterate(self, plan: Plan) -> Outcome:
         """Run one iteration; at its end the e-graph has at most ``plan.limit`` e-nodes."""
-        started = time.perf_counter()
+        started, loaded = time.perf_counter(), self.base.seconds
         tally = _Tally()
         pushed = self.e_nodes * 8 > plan.limit
         if pushed:
-            self.run("(push)")
+            self.base.push()
         marks = self._marks()
         notes: list[str] = []
         self.among = self._values(plan.among)
@@ -178,6 +189,7 @@ class Engine:
             self._all_at_once(plan, tally, notes)
             over = self.sizes()[0] > plan.limit
         except EngineError as error:
+            self.base.discard()
             self._restart()
             self._blame(plan, error)
         if over:
@@ -192,13 +204,15 @@ class Engine:
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
         self.history.append(plan)
+        loading = self.base.seconds - loaded
         return Outcome(
             self.e_nodes,
             self.e_classes,
             tally.changed,
-            time.perf_counter() - started,
+            time.perf_counter() - started - loading,
             {n: (int(m), s) for n, (m, s) in tally.rules.items()},
             "; ".join(notes),
+            loading,
         )
 
     def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:
@@ -215,21 +229,27 @@ class Engine:
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []
-        return rules if self.program.weights else rules + constructor.duplicates()
+        return rules if self.weights else rules + constructor.duplicates()
 
     def _marks(self) -> tuple[Any, ...]:
         """Return what is known beside the e-graph and must be undone with it, declarations included."""
-        return dict(self.applied), set(self.merged), set(self.made_by_merge), list(self.constructors)
+        return (
+            dict(self.applied),
+            set(self.merged),
+            set(self.made_by_merge),
+            list(self.constructors),
+            dict(self.combined),
+        )
 
     def _undo(self, marks: tuple[Any, ...]) -> None:
-        self.run("(pop)")
-        self.applied, self.merged, self.made_by_merge, self.constructors = marks
+        self.base.pop()
+        self.applied, self.merged, self.made_by_merge, self.constructors, self.combined = marks
 
     def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
         return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
 
     def _merging(self, plan: Plan) -> list[CompiledRule]:
-        return [r for r in self._active(plan, multi=True) if r.member is not None]
+        return self._ready([r for r in self._active(plan, multi=True) if r.member is not None])
 
     def _all_at_once(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
         if plan.among is not None:
@@ -242,9 +262,8 @@ class Engine:
             # First what only makes operators alike (a kernel enlarged beside a larger one), then the
             # members are collected, before any rule of this iteration adds merged operators.
             self._run_rules([r for r in rules if r.rule.contextual], plan, tally)
-            merges = [(r, collect(self, r)) for r in rules if r.member is not None]
-            others = [r for r in rules if r.member is None and not r.rule.contextual]
-            self._run_rules(others, plan, tally)
+            merges = [(r, collect(self, r)) for r in self._ready(rules) if r.member is not None]
+            self._run_rules([r for r in rules if r.member is None and not r.rule.contextual], plan, tally)
             for rule, found in merges:
                 merge_members(self, rule, plan, tally, found)
         self._run_rules(self._active(plan, multi=False), plan, tally)
@@ -254,9 +273,10 @@ class Engine:
         if self.e_nodes < COUNT_ABOVE:
             return rules
         room = plan.limit - self.e_nodes
+        ready = {r.number for r in self._ready(rules)}
         kept = []
         for rule in rules:
-            if not rule.counting:
+            if not rule.counting or rule.number not in ready:
                 kept.append(rule)
                 continue
             self.run(f"(run count_rs_{rule.ruleset} 1)")
@@ -275,6 +295,7 @@ class Engine:
         return kept
 
     def _run_rules(self, rules: Sequence[CompiledRule], plan: Plan, tally: _Tally) -> None:
+        rules = self._ready(rules)
         if not rules:
             return
         if plan.profile:
@@ -284,7 +305,8 @@ class Engine:
         numbers = tuple(r.number for r in rules)
         if numbers not in self.combined:
             self.combined[numbers] = f"group{len(self.combined)}_"
-            self._combine(self.combined[numbers], numbers)
+            sets = " ".join(r.ruleset for r in rules)
+            self.run(f"(unstable-combined-ruleset {self.combined[numbers]} {sets})")
         (output,) = self.run(f"(run {self.combined[numbers]} 1)")
         report = output.report
         tally.changed |= report.updated
@@ -308,7 +330,9 @@ class Engine:
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
         for rule in rules:
-            self.run("(push)")
+            if not self._ready([rule]):
+                continue
+            self.base.push()
             marks = self._marks()
             trial = _Tally()
             if rule.member is not None:
@@ -338,6 +362,8 @@ class Engine:
             rules = self._active(plan, multi=True) + rules
         for rule in rules:
             try:
+                if not self._ready([rule]):
+                    continue
                 if rule.member is not None:
                     merge_members(self, rule, plan, _Tally())
                 else:
@@ -363,9 +389,15 @@ class Engine:
                     found[at] = numbers.setdefault((name, row.output), len(numbers))
         return found
 
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of the e-graph."""
+        return columns_of(self)
+
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
-        return snapshot(self)
+        from workbench.extraction.egraph import EGraph
+
+        return EGraph(**self.columns())
 
     def declare(self, constructor: Constructor) -> None:
         """Declare a constructor that a merge of many members needs."""
@@ -373,3 +405,7 @@ class Engine:
             stamp = constructor.stamp(len(self.constructors))
             self.run("\n".join([constructor.declaration(), stamp, *self._bookkeeping(constructor)]))
             self.constructors.append(constructor)
+
+
+def _constructors_of(graph: Graph) -> set[Constructor]:
+    return {constructor_of(graph, i) for i in range(len(graph))}

@@ -144,7 +144,7 @@ class RemoteEngine:
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
         self.start()
-        return self._call("snapshot", None, None)
+        return EGraph(**self._call("snapshot", None, None))
 
     def classes(self) -> list[int]:
         """Return a number for the e-class of every node of the graph."""

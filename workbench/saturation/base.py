@@ -18,7 +18,7 @@ class EngineError(RuntimeError):
 
 
 def bindings() -> Any:
-    """Return egglog's engine without its interface for Python, which takes 0.2 s to import and is not used."""
+    """Return egglog's engine without its interface for Python, which is slow to import and not used."""
     known = sys.modules.get("egglog.bindings")
     if known is not None:
         return known
@@ -40,56 +40,63 @@ def bindings() -> Any:
 class Base:
     """An e-graph in egglog with declarations and rules, from which every run starts without terms.
 
-    Rules are loaded as a run needs them, and stay for the next one: loading them again is what takes longest
-    in a start. What a run puts in goes away with it, because it works on a copy (egglog's push and pop).
+    Rules stay from run to run: loading them is what takes longest in a start. What a run puts in goes away
+    with it, because it works on a copy (egglog's push and pop). A rule is loaded here, never into a run's
+    copy: egglog plans a query by the sizes of its tables, so that a run that came upon a rule half-way would
+    find the same matches in another order than one that had it from the start.
     """
 
     def __init__(self, declarations: str) -> None:
         self.declarations = declarations
         self.seconds = 0.0  # spent on loading rules
-        self._used: dict[str, str] = {}  # rules that any run has needed, by rule set
+        self._rules: dict[str, str] = {}  # what is to be loaded: texts by the name of their rule set
         self.discard()
 
     def discard(self) -> None:
         """Give up the e-graph: the next run starts from a new one. A panic may have left it in any state."""
         self.egraph: Any = None
-        self._loaded: list[set[str]] = []  # rule sets that are loaded, for every copy
+        self._depth = 0
+        self._loaded: set[str] = set()
 
-    def begin(self) -> None:
-        """Drop what the last run put in, and take a copy for the next one to work on."""
+    def fits(self, declarations: str, rules: Mapping[str, str]) -> bool:
+        """Say whether a program with these declarations and rules can start from here."""
+        return declarations == self.declarations and all(
+            rules.get(name, text) == text for name, text in self._rules.items()
+        )
+
+    def begin(self, rules: Mapping[str, str]) -> None:
+        """Drop what the last run put in, load rules, and take a copy for the next run to work on."""
+        began = time.perf_counter()
         if self.egraph is None:
             self.egraph = bindings().EGraph()
-            self._loaded = [set()]
             self.include(self.declarations)
         self.rest()
+        self._rules |= rules
+        fresh = [name for name in self._rules if name not in self._loaded]
+        if fresh:
+            self.include("\n".join(self._rules[name] for name in fresh))
+            self._loaded.update(fresh)
         self.push()
+        self.seconds += time.perf_counter() - began
 
     def rest(self) -> None:
-        """Drop what the last run put in; keep the rules that it needed."""
-        while len(self._loaded) > 1:
+        """Drop what the last run put in; keep the rules."""
+        while self._depth:
             self.pop()
-        self.load(dict(self._used))
+
+    def missing(self, rules: Mapping[str, str]) -> dict[str, str]:
+        """Return those of some rules that are not loaded."""
+        return {name: text for name, text in rules.items() if name not in self._loaded}
 
     def push(self) -> None:
         """Go on with a copy."""
         self.run("(push)")
-        self._loaded.append(set(self._loaded[-1]))
+        self._depth += 1
 
     def pop(self) -> None:
         """Go back to what was copied last."""
         self.run("(pop)")
-        self._loaded.pop()
-
-    def load(self, rules: Mapping[str, str]) -> None:
-        """Load rules, given as texts by the name of their rule set, that are not loaded yet."""
-        fresh = [name for name in rules if name not in self._loaded[-1]]
-        if not fresh:
-            return
-        began = time.perf_counter()
-        self.include("\n".join(rules[name] for name in fresh))
-        self._loaded[-1].update(fresh)
-        self._used.update((name, rules[name]) for name in fresh)
-        self.seconds += time.perf_counter() - began
+        self._depth -= 1
 
     def run(self, text: str) -> list[Any]:
         """Run commands; raise :class:`EngineError` with the engine's message."""

@@ -6,8 +6,8 @@ It runs in a process of its own (:mod:`workbench.saturation.remote`); nothing he
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
@@ -63,8 +63,8 @@ class Plan:
 class Outcome:
     """Say what an iteration did: sizes at its end, matches and seconds per rule number.
 
-    ``loading`` are the seconds, not among ``seconds``, in which rules were handed to the engine that could
-    match for the first time.
+    ``loading`` are the seconds, not among ``seconds``, that it took to load rules that may match for the
+    first time, and to start over with them.
     """
 
     e_nodes: int
@@ -91,48 +91,41 @@ class _Tally:
 COUNT_ABOVE = 400
 
 
-class Engine:
-    """An e-graph in egglog that runs one program after another.
+class _Missing(Exception):
+    """Raised when an e-graph has come to hold the operators of rules that are not loaded."""
 
-    A rule is handed to the engine when there is an e-node of every operator that it matches, not before:
-    egglog takes a millisecond or two to type-check and plan each, and most can never match. What programs
-    have in common, declarations and rules, stays loaded from one to the next (:class:`Base`).
+    def __init__(self, rules: Mapping[str, str]) -> None:
+        super().__init__(*rules)
+        self.rules = rules
+
+
+class Engine:
+    """An e-graph in egglog that runs a program.
+
+    A rule is loaded when there is an e-node of every operator that it matches, not before: egglog takes a
+    millisecond or two to type-check and plan each, and most can never match. The run then starts over.
+    ``bases`` are what earlier programs have left, for this one to start from if one fits.
     """
 
-    def __init__(self, program: Program) -> None:
-        start = _constructors_of(program.graph)
+    def __init__(self, program: Program, bases: Iterable[Base] = ()) -> None:
+        self.program = program
+        start = {constructor_of(program.graph, i) for i in range(len(program.graph))}
         self.rules = usable(program.rules, start)
         self.by_name = {r.rule.name: r for r in self.rules}
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
-        self.weights = program.weights
         self.dependent = not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
         parts = [declarations(self.declared)]
         for constructor in self.declared:
             parts += self._bookkeeping(constructor)
-        self.base = Base("\n".join(parts))
-        self.begin(program)
-
-    def fits(self, program: Program) -> bool:
-        """Say whether this engine can run a program: whether it has the same operators and rules."""
-        if program.weights != self.weights:
-            return False
-        start = _constructors_of(program.graph)
-        rules = usable(program.rules, start)
-        if [(r.number, r.text, r.counting) for r in rules] != [
-            (r.number, r.text, r.counting) for r in self.rules
-        ]:
-            return False
-        return self.declared == sorted(start.union(*(r.needs for r in rules), *(r.makes for r in rules)))
-
-    def begin(self, program: Program) -> None:
-        """Take up a program that fits."""
-        self.program = program
+        text, rules = "\n".join(parts), _texts(self.rules)
+        self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)
         self.history: list[Plan] = []
+        self.wanted = _texts(r for r in self.rules if start.issuperset(r.needs))
         self._begin()
 
     # -- the e-graph ----------------------------------------------------------------------------
     def _begin(self) -> None:
-        self.base.begin()
+        self.base.begin(self.wanted)
         self.constructors = list(self.declared)
         self.handles = len(self.program.graph)
         self.applied: dict[str, int] = {}
@@ -143,7 +136,6 @@ class Engine:
         self.base.include(load_graph(self.program.graph, self.program.encoding))
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
-        self._ready(self.rules)
 
     def run(self, text: str) -> list[Any]:
         """Run commands; raise :class:`EngineError` with the engine's message."""
@@ -155,10 +147,15 @@ class Engine:
         return self.base.egraph
 
     def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
-        """Return the rules for all of whose operators there are e-nodes, and load those that are new."""
+        """Return the rules that may match, as there are e-nodes of all their operators.
+
+        Raise :class:`_Missing` where some are not loaded.
+        """
         table = self._table()
         ready = [r for r in rules if all(table.get(c.name, 0) for c in r.needs)]
-        self.base.load({r.ruleset: f"{r.text}\n{r.counting}" for r in ready})
+        missing = self.base.missing(_texts(ready))
+        if missing:
+            raise _Missing(missing)
         return ready
 
     def _table(self) -> dict[str, int]:
@@ -177,7 +174,19 @@ class Engine:
     # -- one iteration ----------------------------------------------------------------------------
     def iterate(self, plan: Plan) -> Outcome:
         """Run one iteration; at its end the e-graph has at most ``plan.limit`` e-nodes."""
-        started, loaded = time.perf_counter(), self.base.seconds
+        began = time.perf_counter()
+        while True:
+            try:
+                outcome = self._iterate(plan)
+            except _Missing as error:
+                self.wanted |= error.rules
+                self._restart()
+            else:
+                break
+        return replace(outcome, loading=time.perf_counter() - began - outcome.seconds)
+
+    def _iterate(self, plan: Plan) -> Outcome:
+        started = time.perf_counter()
         tally = _Tally()
         pushed = self.e_nodes * 8 > plan.limit
         if pushed:
@@ -204,15 +213,13 @@ class Engine:
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
         self.history.append(plan)
-        loading = self.base.seconds - loaded
         return Outcome(
             self.e_nodes,
             self.e_classes,
             tally.changed,
-            time.perf_counter() - started - loading,
+            time.perf_counter() - started,
             {n: (int(m), s) for n, (m, s) in tally.rules.items()},
             "; ".join(notes),
-            loading,
         )
 
     def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:
@@ -229,7 +236,7 @@ class Engine:
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []
-        return rules if self.weights else rules + constructor.duplicates()
+        return rules if self.program.weights else rules + constructor.duplicates()
 
     def _marks(self) -> tuple[Any, ...]:
         """Return what is known beside the e-graph and must be undone with it, declarations included."""
@@ -353,7 +360,7 @@ class Engine:
         done, self.history = self.history, []
         self._begin()
         for plan in done:
-            self.iterate(plan)
+            self._iterate(plan)
 
     def _blame(self, plan: Plan, error: EngineError) -> None:
         """Find the rule behind an engine error and raise for it."""
@@ -362,8 +369,7 @@ class Engine:
             rules = self._active(plan, multi=True) + rules
         for rule in rules:
             try:
-                if not self._ready([rule]):
-                    continue
+                self.base.include("\n".join(self.base.missing(_texts([rule])).values()))
                 if rule.member is not None:
                     merge_members(self, rule, plan, _Tally())
                 else:
@@ -407,5 +413,6 @@ class Engine:
             self.constructors.append(constructor)
 
 
-def _constructors_of(graph: Graph) -> set[Constructor]:
-    return {constructor_of(graph, i) for i in range(len(graph))}
+def _texts(rules: Iterable[CompiledRule]) -> dict[str, str]:
+    """Return rules as texts by the name of their rule set."""
+    return {r.ruleset: f"{r.text}\n{r.counting}" for r in rules}

@@ -164,6 +164,9 @@ def optimize(
     result, or the original where none is faster beyond the noise. Ctrl-C then leaves the choice to the
     cost model. Raise :class:`~workbench.devices.device.DeviceMissing` where the target is not there.
     """
+    from workbench.saturation.process import warm
+
+    warm()  # the engine's process starts while the rest is imported and model and rules are read
     from workbench.extraction.extract import extract
     from workbench.extraction.history import cost_by_step
     from workbench.extraction.rebuild import rebuild

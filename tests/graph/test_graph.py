@@ -134,6 +134,18 @@ def test_splits_cover_their_axis():
         b.split(x, 1, (3, 4))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (3,), (64, 32, 3, 3)], ids=str)
+def test_a_generated_weight_is_an_array_of_its_type(dtype, shape):
+    kind = TensorType(dtype, shape)
+    data = Weight(kind, seed=4).value()
+    assert TensorType.of(data) == kind
+    if dtype.startswith(("float", "bfloat")) and len(shape) == 4:
+        data = data.astype(np.float64)
+        assert abs(data.mean()) < 1e-2 / np.sqrt(288)
+        assert data.std() == pytest.approx(1 / np.sqrt(288), rel=0.02)
+
+
 def test_weights():
     first, second = Weight(FLOAT, seed=1), Weight(FLOAT, seed=2)
     np.testing.assert_array_equal(first.value(), Weight(FLOAT, seed=1).value())

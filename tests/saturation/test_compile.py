@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,15 @@ ENCODING = Encoding(4)
 def text_of(rule):
     compiled = compile_rule(rule, 1, ENCODING)
     assert compiled is not None
-    return compiled.text
+    return spelled_out(compiled.text)
+
+
+def spelled_out(text):
+    """Return a rule's text with every name of a shared expression replaced by the expression."""
+    definition = re.compile(r"\((?:=|let) (k\d+_) (\((?:[^()]|\([^()]*\))*\))\) ?")
+    while found := definition.search(text):
+        text = text.replace(found[0], "", 1).replace(found[1], found[2])
+    return text
 
 
 def test_a_law_that_keeps_the_type_needs_no_guard():
@@ -68,10 +77,9 @@ def test_a_constant_on_the_left_is_bound_by_its_attributes():
 
 def test_a_constant_on_the_right_is_made_from_the_operands_type():
     compiled = compile_rule(laws.EYE_MADE, 1, ENCODING)
-    assert "(let n1_ (eye_n0_ (vec-get s_x_ 5) (vec-get s_x_ 0)))" in compiled.text
-    assert (
-        "(set (ty_ n1_) (vec-of (vec-get s_x_ 0) 2 1 1 (vec-get s_x_ 5) (vec-get s_x_ 5)))" in compiled.text
-    )
+    text = spelled_out(compiled.text)
+    assert "(let n1_ (eye_n0_ (vec-get s_x_ 5) (vec-get s_x_ 0)))" in text
+    assert "(set (ty_ n1_) (vec-of (vec-get s_x_ 0) 2 1 1 (vec-get s_x_ 5) (vec-get s_x_ 5)))" in text
     assert compiled.growth == 2
     assert Constructor("eye", 0) in compiled.makes
 
@@ -88,3 +96,9 @@ def test_only_rules_that_can_match_are_used():
     names = [c.rule.name for c in usable(compiled, {Constructor("matmul", 2)})]
     assert names == ["merge-pair"]
     assert usable(compiled, set()) == []
+
+
+def test_a_variable_that_is_called_like_a_shared_expression_keeps_apart():
+    k = Var("k0")
+    rule = Rule("k-commutes", (App("add", (k, Var("y"))),), (App("add", (Var("y"), k)),))
+    assert "(add_n2_ v_k0_ y_)" in text_of(rule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
@@ -20,8 +21,8 @@ _MADE: WeakValueDictionary[tuple[TensorType, int], np.ndarray] = WeakValueDictio
 class Weight:
     """Hold a tensor's data, or how to make it.
 
-    Without ``data`` the elements are drawn from a normal distribution scaled by the square root of the
-    fan-in, from ``seed``: two weights with one seed and one type are equal.
+    Without ``data`` the elements are drawn from ``seed``, uniformly around 0 with the variance 1 / fan-in:
+    two weights with one seed and one type are equal.
     """
 
     type: TensorType
@@ -58,10 +59,16 @@ class Weight:
         return made
 
     def _made(self) -> np.ndarray:
-        shape = self.type.shape
-        rng = np.random.default_rng([self.seed, zlib.crc32(str(self.type).encode())])
+        shape, dtype = self.type.shape, self.type.numpy_dtype()
+        key = [self.seed, zlib.crc32(str(self.type).encode())]
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(key)))
         if self.type.dtype not in FLOAT_DTYPES:
-            return rng.integers(0, 2, size=shape).astype(self.type.numpy_dtype())
+            return np.asarray(rng.integers(0, 2, size=shape), dtype)
         fan_in = max(1, int(np.prod(shape[1:])) if len(shape) != 2 else shape[0])
-        scaled = rng.standard_normal(shape) / np.sqrt(fan_in)
-        return scaled.astype(self.type.numpy_dtype())
+        # In place and in single precision: a network has a hundred million elements. A normal distribution
+        # takes three times as long.
+        drawn = np.empty(shape, np.float64 if dtype == np.float64 else np.float32)
+        rng.random(out=drawn, dtype=drawn.dtype.type)
+        drawn -= 0.5
+        drawn *= math.sqrt(12 / fan_in)
+        return drawn.astype(dtype, copy=False)

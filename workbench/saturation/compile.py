@@ -27,6 +27,7 @@ from workbench.rules.pattern import (
 )
 from workbench.rules.symmetry import canonical
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
+from workbench.saturation.sharing import share
 from workbench.saturation.symbolic import (
     Fact,
     Int,
@@ -84,7 +85,7 @@ def identifier(name: str) -> str:
 
 
 #: Names of the program's own: tables, and the classes of terms that a rule matches or makes.
-_TAKEN: Final = re.compile(r"[ntl]\d+|e[a-h]|ht?|ty|clock|runs|constant")
+_TAKEN: Final = re.compile(r"[kntl]\d+|e[a-h]|ht?|ty|clock|runs|constant")
 
 
 def _named(variable: str) -> str:
@@ -397,9 +398,10 @@ def _compile(c: _Compiler) -> CompiledRule:
         if _symmetric(rule):
             facts.append(f"(= {roots[0]} (ordering-min {roots[0]} {roots[1]}))")
     facts += c.type_facts([*c.typing.guards, *c.head]) + c.typing.guards
+    facts, head = share(facts, c.head)
     ruleset = f"rs_{identifier(rule.name)}"
     text = (
-        f"(ruleset {ruleset})\n(rule ({' '.join(facts)})\n      ({' '.join(c.head)})\n"
+        f"(ruleset {ruleset})\n(rule ({' '.join(facts)})\n      ({' '.join(head)})\n"
         f'      :ruleset {ruleset} :name "{rule.name}")'
     )
     counting = ""
@@ -419,7 +421,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         c.number,
         ruleset,
         text,
-        sum(line.startswith("(let ") for line in c.head),
+        sum(line.startswith("(let n") for line in head),
         _constructors(rule.sources),
         _constructors(targets),
         counting,
@@ -448,7 +450,7 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
     running = ["(runs_ ea_)"] if c.running else []
     running += _uses(rule)
-    facts = c.query + running + c.type_facts(c.typing.guards) + c.typing.guards
+    facts, _ = share(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards, ())
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
     text = (

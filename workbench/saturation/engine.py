@@ -5,15 +5,13 @@ It runs in a process of its own (:mod:`workbench.saturation.remote`); nothing he
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
+from workbench.saturation.base import Base, EngineError
 from workbench.saturation.compile import CompiledRule, usable
 from workbench.saturation.encoding import (
     Constructor,
@@ -23,11 +21,10 @@ from workbench.saturation.encoding import (
     load_graph,
 )
 from workbench.saturation.merging import collect, merge_members
-from workbench.saturation.snapshot import snapshot
+from workbench.saturation.snapshot import columns_of
 
-
-class EngineError(RuntimeError):
-    """Say that the engine refused a program: a defect of a rule or of the compiler."""
+if TYPE_CHECKING:
+    from workbench.extraction.egraph import EGraph
 
 
 class UnsoundRule(EngineError):
@@ -64,7 +61,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Say what an iteration did: sizes at its end, matches and seconds per rule number."""
+    """Say what an iteration did: sizes at its end, matches and seconds per rule number.
+
+    ``loading`` are the seconds, not among ``seconds``, that it took to load rules that may match for the
+    first time, and to start over with them.
+    """
 
     e_nodes: int
     e_classes: int
@@ -72,6 +73,7 @@ class Outcome:
     seconds: float
     rules: dict[int, tuple[int, float]]
     cut: str = ""
+    loading: float = 0.0
 
 
 @dataclass(slots=True)
@@ -89,74 +91,80 @@ class _Tally:
 COUNT_ABOVE = 400
 
 
-class Engine:
-    """Own one egglog e-graph."""
+class _Missing(Exception):
+    """Raised when an e-graph has come to hold the operators of rules that are not loaded."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, rules: Mapping[str, str]) -> None:
+        super().__init__(*rules)
+        self.rules = rules
+
+
+class Engine:
+    """An e-graph in egglog that runs a program.
+
+    A rule is loaded when there is an e-node of every operator that it matches, not before: egglog takes a
+    millisecond or two to type-check and plan each, and most can never match. The run then starts over.
+    ``bases`` are what earlier programs have left, for this one to start from if one fits.
+    """
+
+    def __init__(self, program: Program, bases: Iterable[Base] = ()) -> None:
         self.program = program
-        graph = program.graph
-        start = {constructor_of(graph, i) for i in range(len(graph))}
+        start = {constructor_of(program.graph, i) for i in range(len(program.graph))}
         self.rules = usable(program.rules, start)
         self.by_name = {r.rule.name: r for r in self.rules}
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
+        self.dependent = not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
+        parts = [declarations(self.declared)]
+        for constructor in self.declared:
+            parts += self._bookkeeping(constructor)
+        text, rules = "\n".join(parts), _texts(self.rules)
+        self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)
         self.history: list[Plan] = []
-        self.combined: dict[tuple[int, ...], str] = {}
+        self.wanted = _texts(r for r in self.rules if start.issuperset(r.needs))
         self._begin()
 
     # -- the e-graph ----------------------------------------------------------------------------
     def _begin(self) -> None:
-        from egglog import bindings
-
-        self.bindings = bindings
-        self.egraph = bindings.EGraph()
+        self.base.begin(self.wanted)
         self.constructors = list(self.declared)
         self.handles = len(self.program.graph)
         self.applied: dict[str, int] = {}
         self.merged: set[tuple[Any, ...]] = set()
         self.made_by_merge: set[int] = set()
         self.among: frozenset[Any] | None = None
-        parts = [declarations(self.constructors)]
-        for rule in self.rules:
-            parts += [rule.text, rule.counting]
-        parts.append(load_graph(self.program.graph, self.program.encoding))
-        self.dependent = not self.program.weights or any(
-            r.rule.constants or r.rule.running for r in self.rules
-        )
-        for constructor in self.constructors:
-            parts += self._bookkeeping(constructor)
-        self.include("\n".join(parts))
+        self.combined: dict[tuple[int, ...], str] = {}
+        self.base.include(load_graph(self.program.graph, self.program.encoding))
         self._settle_weights()
-        for name, numbers in self._combinations().items():
-            self._combine(name, numbers)
         self.e_nodes, self.e_classes = self.sizes()
-
-    def _combinations(self) -> dict[str, tuple[int, ...]]:
-        return {name: numbers for numbers, name in self.combined.items()}
-
-    def _combine(self, name: str, numbers: Iterable[int]) -> None:
-        sets = " ".join(r.ruleset for r in self.rules if r.number in set(numbers))
-        self.run(f"(unstable-combined-ruleset {name} {sets})")
 
     def run(self, text: str) -> list[Any]:
         """Run commands; raise :class:`EngineError` with the engine's message."""
-        try:
-            return list(self.egraph.run_program(*self.egraph.parse_program(text)))
-        except BaseException as error:  # the engine's panics are BaseExceptions
-            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-                raise
-            raise EngineError(str(error)) from None
+        return self.base.run(text)
 
-    def include(self, text: str) -> None:
-        """Run a long program: through a file, because parsing a long string is quadratic."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "program.egg"
-            path.write_text(text)
-            self.run(f'(include "{path}")')
+    @property
+    def egraph(self) -> Any:
+        """Return egglog's e-graph."""
+        return self.base.egraph
+
+    def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
+        """Return the rules that may match, as there are e-nodes of all their operators.
+
+        Raise :class:`_Missing` where some are not loaded.
+        """
+        table = self._table()
+        ready = [r for r in rules if all(table.get(c.name, 0) for c in r.needs)]
+        missing = self.base.missing(_texts(ready))
+        if missing:
+            raise _Missing(missing)
+        return ready
+
+    def _table(self) -> dict[str, int]:
+        (output,) = self.run("(print-size)")
+        return dict(output.sizes)
 
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of e-nodes and e-classes."""
-        (output,) = self.run("(print-size)")
-        table = dict(output.sizes)
+        table = self._table()
         tuples = [c.name for c in self.constructors if c.many]
         return (
             sum(table.get(c.name, 0) for c in self.constructors),
@@ -166,11 +174,23 @@ class Engine:
     # -- one iteration ----------------------------------------------------------------------------
     def iterate(self, plan: Plan) -> Outcome:
         """Run one iteration; at its end the e-graph has at most ``plan.limit`` e-nodes."""
+        began = time.perf_counter()
+        while True:
+            try:
+                outcome = self._iterate(plan)
+            except _Missing as error:
+                self.wanted |= error.rules
+                self._restart()
+            else:
+                break
+        return replace(outcome, loading=time.perf_counter() - began - outcome.seconds)
+
+    def _iterate(self, plan: Plan) -> Outcome:
         started = time.perf_counter()
         tally = _Tally()
         pushed = self.e_nodes * 8 > plan.limit
         if pushed:
-            self.run("(push)")
+            self.base.push()
         marks = self._marks()
         notes: list[str] = []
         self.among = self._values(plan.among)
@@ -178,6 +198,7 @@ class Engine:
             self._all_at_once(plan, tally, notes)
             over = self.sizes()[0] > plan.limit
         except EngineError as error:
+            self.base.discard()
             self._restart()
             self._blame(plan, error)
         if over:
@@ -219,17 +240,23 @@ class Engine:
 
     def _marks(self) -> tuple[Any, ...]:
         """Return what is known beside the e-graph and must be undone with it, declarations included."""
-        return dict(self.applied), set(self.merged), set(self.made_by_merge), list(self.constructors)
+        return (
+            dict(self.applied),
+            set(self.merged),
+            set(self.made_by_merge),
+            list(self.constructors),
+            dict(self.combined),
+        )
 
     def _undo(self, marks: tuple[Any, ...]) -> None:
-        self.run("(pop)")
-        self.applied, self.merged, self.made_by_merge, self.constructors = marks
+        self.base.pop()
+        self.applied, self.merged, self.made_by_merge, self.constructors, self.combined = marks
 
     def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
         return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
 
     def _merging(self, plan: Plan) -> list[CompiledRule]:
-        return [r for r in self._active(plan, multi=True) if r.member is not None]
+        return self._ready([r for r in self._active(plan, multi=True) if r.member is not None])
 
     def _all_at_once(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
         if plan.among is not None:
@@ -242,9 +269,8 @@ class Engine:
             # First what only makes operators alike (a kernel enlarged beside a larger one), then the
             # members are collected, before any rule of this iteration adds merged operators.
             self._run_rules([r for r in rules if r.rule.contextual], plan, tally)
-            merges = [(r, collect(self, r)) for r in rules if r.member is not None]
-            others = [r for r in rules if r.member is None and not r.rule.contextual]
-            self._run_rules(others, plan, tally)
+            merges = [(r, collect(self, r)) for r in self._ready(rules) if r.member is not None]
+            self._run_rules([r for r in rules if r.member is None and not r.rule.contextual], plan, tally)
             for rule, found in merges:
                 merge_members(self, rule, plan, tally, found)
         self._run_rules(self._active(plan, multi=False), plan, tally)
@@ -254,9 +280,10 @@ class Engine:
         if self.e_nodes < COUNT_ABOVE:
             return rules
         room = plan.limit - self.e_nodes
+        ready = {r.number for r in self._ready(rules)}
         kept = []
         for rule in rules:
-            if not rule.counting:
+            if not rule.counting or rule.number not in ready:
                 kept.append(rule)
                 continue
             self.run(f"(run count_rs_{rule.ruleset} 1)")
@@ -275,6 +302,7 @@ class Engine:
         return kept
 
     def _run_rules(self, rules: Sequence[CompiledRule], plan: Plan, tally: _Tally) -> None:
+        rules = self._ready(rules)
         if not rules:
             return
         if plan.profile:
@@ -284,7 +312,8 @@ class Engine:
         numbers = tuple(r.number for r in rules)
         if numbers not in self.combined:
             self.combined[numbers] = f"group{len(self.combined)}_"
-            self._combine(self.combined[numbers], numbers)
+            sets = " ".join(r.ruleset for r in rules)
+            self.run(f"(unstable-combined-ruleset {self.combined[numbers]} {sets})")
         (output,) = self.run(f"(run {self.combined[numbers]} 1)")
         report = output.report
         tally.changed |= report.updated
@@ -308,7 +337,9 @@ class Engine:
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
         for rule in rules:
-            self.run("(push)")
+            if not self._ready([rule]):
+                continue
+            self.base.push()
             marks = self._marks()
             trial = _Tally()
             if rule.member is not None:
@@ -329,7 +360,7 @@ class Engine:
         done, self.history = self.history, []
         self._begin()
         for plan in done:
-            self.iterate(plan)
+            self._iterate(plan)
 
     def _blame(self, plan: Plan, error: EngineError) -> None:
         """Find the rule behind an engine error and raise for it."""
@@ -338,6 +369,7 @@ class Engine:
             rules = self._active(plan, multi=True) + rules
         for rule in rules:
             try:
+                self.base.include("\n".join(self.base.missing(_texts([rule])).values()))
                 if rule.member is not None:
                     merge_members(self, rule, plan, _Tally())
                 else:
@@ -363,9 +395,15 @@ class Engine:
                     found[at] = numbers.setdefault((name, row.output), len(numbers))
         return found
 
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of the e-graph."""
+        return columns_of(self)
+
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
-        return snapshot(self)
+        from workbench.extraction.egraph import EGraph
+
+        return EGraph(**self.columns())
 
     def declare(self, constructor: Constructor) -> None:
         """Declare a constructor that a merge of many members needs."""
@@ -373,3 +411,8 @@ class Engine:
             stamp = constructor.stamp(len(self.constructors))
             self.run("\n".join([constructor.declaration(), stamp, *self._bookkeeping(constructor)]))
             self.constructors.append(constructor)
+
+
+def _texts(rules: Iterable[CompiledRule]) -> dict[str, str]:
+    """Return rules as texts by the name of their rule set."""
+    return {r.ruleset: f"{r.text}\n{r.counting}" for r in rules}

@@ -7,15 +7,14 @@ all of that costs a replay of the iterations done, never the process that uses t
 from __future__ import annotations
 
 import contextlib
-import select
-import subprocess
 import time
 from dataclasses import replace
 from typing import Any
 
 from workbench.extraction.egraph import EGraph
-from workbench.frames import command, environment, receive, send
-from workbench.saturation.engine import EngineError, Outcome, Plan, Program
+from workbench.saturation.base import EngineError
+from workbench.saturation.engine import Outcome, Plan, Program
+from workbench.saturation.process import EngineProcess, keep, take
 
 
 class OutOfTime(TimeoutError):
@@ -38,24 +37,21 @@ class RemoteEngine:
         self.rules_used = 0
         self.e_nodes = 0
         self.e_classes = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: EngineProcess | None = None
+        self._busy = False
 
     # -- the process ------------------------------------------------------------------------------
     def start(self) -> None:
-        """Start the process and load the program, unless it runs already."""
+        """Take a process and load the program, unless that is done."""
         if self._process is not None:
             return
         began = time.perf_counter()
-        self._process = subprocess.Popen(
-            command("workbench.saturation.worker", str(self.memory)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(),
-            start_new_session=True,
-        )
         try:
-            self._answer(None)
-            self.e_nodes, self.e_classes, self.rules_used = self._call("begin", self.program, None)
+            self._process = take()
+        except EOFError as error:
+            raise EngineError(str(error)) from None
+        try:
+            self._begin()
             for plan in self.history:
                 outcome = self._call("iterate", plan, None)
                 self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
@@ -70,51 +66,48 @@ class RemoteEngine:
         self.history = []
         if self._process is not None:
             began = time.perf_counter()
-            self.e_nodes, self.e_classes, self.rules_used = self._call("begin", self.program, None)
+            self._begin()
             self.start_seconds += time.perf_counter() - began
+
+    def _begin(self) -> None:
+        self.e_nodes, self.e_classes, self.rules_used = self._call("begin", (self.program, self.memory), None)
+
+    def release(self) -> None:
+        """Let another run have the process; this one starts again when it is needed."""
+        if self._busy:  # in another thread, which must not be answered by another run's process
+            self.kill()
+            return
+        process, self._process = self._process, None
+        if process is not None:
+            keep(process)
 
     def kill(self) -> None:
         """End the process at once."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(OSError):
+        if process is not None:
             process.kill()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        process.wait()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.kill()
 
     def _call(self, name: str, argument: Any, seconds: float | None) -> Any:
-        assert self._process is not None
-        assert self._process.stdin is not None
+        process = self._process
+        assert process is not None
+        self._busy = True
         try:
-            send(self._process.stdin, (name, argument))
-        except BrokenPipeError:
-            return self._lost()
-        return self._answer(seconds)
-
-    def _answer(self, seconds: float | None) -> Any:
-        assert self._process is not None
-        stream = self._process.stdout
-        assert stream is not None
-        try:
-            if seconds is not None:
-                ready, _, _ = select.select([stream], [], [], max(0.0, seconds))
-                if not ready:
-                    raise OutOfTime("the engine did not finish its iteration in time")
-            kind, value = receive(stream)
-        except EOFError:
+            process.request(name, argument)
+            if not process.answered(seconds):
+                raise OutOfTime("the engine did not finish its iteration in time")
+            kind, value = process.receive()
+        except (BrokenPipeError, EOFError):
             return self._lost()
         except BaseException:
             # Interrupted half-way (Ctrl-C, time): the engine cannot be asked to stop, only ended.
             self.kill()
             raise
+        finally:
+            self._busy = False
         if kind == "error":
             self.kill()
             raise value
@@ -138,13 +131,14 @@ class RemoteEngine:
         self.start()
         outcome: Outcome = self._call("iterate", plan, seconds)
         self.history.append(plan)
+        self.start_seconds += outcome.loading
         self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
         return outcome
 
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
         self.start()
-        return self._call("snapshot", None, None)
+        return EGraph(**self._call("snapshot", None, None))
 
     def classes(self) -> list[int]:
         """Return a number for the e-class of every node of the graph."""

@@ -277,8 +277,8 @@ class Saturation(Stepwise):
         return self._engine.classes()
 
     def close(self) -> None:
-        """End the engine's process; it starts again when it is needed."""
-        self._engine.kill()
+        """Let another run have the engine's process; this one takes a process again when it needs one."""
+        self._engine.release()
 
     def __enter__(self) -> Saturation:
         return self

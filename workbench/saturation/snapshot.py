@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.extraction.egraph import EGraph
 from workbench.ops import TensorType, TupleType, ValueType
 from workbench.saturation.encoding import BIRTH_BASE, UNSTAMPED
 
@@ -45,8 +44,11 @@ class Decoder:
         return known
 
 
-def snapshot(engine: Engine) -> EGraph:
-    """Return the e-graph as columns, the start graph's e-nodes first, then by step of birth."""
+def columns_of(engine: Engine) -> dict[str, Any]:
+    """Return the columns of an :class:`~workbench.extraction.egraph.EGraph`, by name.
+
+    The start graph's e-nodes come first, then the others by step of birth.
+    """
     functions = engine.egraph.freeze().functions
     decode = Decoder(engine)
     encoding, graph = engine.program.encoding, engine.program.graph
@@ -106,17 +108,17 @@ def snapshot(engine: Engine) -> EGraph:
         [where.get((node.op, node.attrs, tuple(handle[j] for j in node.inputs)), -1) for node in graph.nodes],
         dtype=np.int32,
     )
-    return EGraph(
-        ops=tuple(r[1] for r in records),
-        attrs=tuple(r[2] for r in records),
-        child_start=np.array(start, dtype=np.int64),
-        children=np.array(children, dtype=np.int64),
-        eclass=np.array([r[4] for r in records], dtype=np.int64),
-        n_classes=len(classes),
-        roots=tuple(handle[i] for i in graph.output_ids),
-        types=tuple(types),
-        rules=tuple(r.rule.name for r in engine.rules),
-        birth_rule=np.array(rule_of, dtype=np.int32),
-        birth_step=(births // BIRTH_BASE).astype(np.int32),
-        original=original,
-    )
+    return {
+        "ops": tuple(r[1] for r in records),
+        "attrs": tuple(r[2] for r in records),
+        "child_start": np.array(start, dtype=np.int64),
+        "children": np.array(children, dtype=np.int64),
+        "eclass": np.array([r[4] for r in records], dtype=np.int64),
+        "n_classes": len(classes),
+        "roots": tuple(handle[i] for i in graph.output_ids),
+        "types": tuple(types),
+        "rules": tuple(r.rule.name for r in engine.rules),
+        "birth_rule": np.array(rule_of, dtype=np.int32),
+        "birth_step": (births // BIRTH_BASE).astype(np.int32),
+        "original": original,
+    }

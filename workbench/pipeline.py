@@ -138,6 +138,7 @@ def optimize(
     extraction_memory: int = MEMORY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
+    keep_inputs: bool = False,
     certify: bool = True,
     measure: int = 0,
     measure_on: str | Target = "onnxruntime",
@@ -148,7 +149,8 @@ def optimize(
     """Optimise a model and return the certified result, or the original where nothing better is proved.
 
     ``model`` is a graph, a path to an ONNX file or to one of TASO's text format (``.model``), the bytes
-    of an ONNX file, or an ``onnx.ModelProto``; ``dims`` binds its symbolic dimensions. ``rules`` names a
+    of an ONNX file, or an ``onnx.ModelProto``; ``dims`` binds its symbolic dimensions, and with
+    ``keep_inputs`` inputs that have initial values stay inputs (else they become weights). ``rules`` names a
     rule set, gives rules, or is the path of a file of TASO's or Tensat's rules, of which the sound ones
     are used; ``cost`` names a cost model (``"analytic"``, ``"cpu"``), gives one, or is the path of a
     recorded table; ``extractor`` is
@@ -189,7 +191,7 @@ def optimize(
     cost_model = cost_model_of(cost)
     tell("import")
     with clock("import"):
-        graph, coverage = graph_of(model, dims)
+        graph, coverage = graph_of(model, dims, keep_inputs=keep_inputs)
         given_model = given_of(model) if certify and not isinstance(model, Graph) else None
     bind = getattr(cost_model, "bind", None)
     if bind is not None:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 Progress = Callable[[str, Any], None]
 
 
-def graph_of(model: Any, dims: Mapping[str, int] | None) -> tuple[Graph, Any]:
+def graph_of(model: Any, dims: Mapping[str, int] | None, *, keep_inputs: bool = False) -> tuple[Graph, Any]:
     """Return a model as a graph, with the coverage of its import where it was no graph."""
     if isinstance(model, Graph):
         return model, None
     from workbench.frontends import import_model
 
-    imported = import_model(model, dims=dims)
+    imported = import_model(model, dims=dims, keep_inputs=keep_inputs)
     return imported.graph, imported.coverage
 
 

@@ -20,8 +20,6 @@ from workbench.graph import evaluate
 
 #: Why a model cannot become a graph of tensors of static shape; nothing else may be refused.
 REFUSALS = (
-    "only tensors can be inputs",
-    "only outputs of static shape can be imported",
     "is the oldest that can be read",
     "is a positive integer, not 0",
     "Input to 'Range' op should be scalars",  # one model hands over a vector of one element
@@ -38,7 +36,7 @@ def cases(kind):
 
 def as_array(content):
     if isinstance(content, list) or content is None:
-        return content  # a sequence or an absent optional: the import refuses both
+        return [as_array(c) for c in content] if content is not None else None
     return numpy_helper.to_array(content) if isinstance(content, TensorProto) else np.asarray(content)
 
 
@@ -65,7 +63,16 @@ def loaded(case):
 
 
 def close(found, expected, case):
-    """Say whether two arrays are one value, type and shape included."""
+    """Say whether two values are one, type and shape included; lists are sequences."""
+    if expected is None or isinstance(expected, list):
+        return type(found) is type(expected) and (
+            expected is None
+            or (
+                len(found) == len(expected)
+                and all(close(f, e, case) for f, e in zip(found, expected, strict=True))
+            )
+        )
+    found = np.asarray(found)
     if found.shape != expected.shape:
         return False
     if expected.dtype.kind in "OUS":
@@ -79,7 +86,7 @@ def close(found, expected, case):
 
 
 def same(found, expected, case):
-    return all(close(np.asarray(found[name]), array, case) for name, array in expected.items())
+    return all(close(found[name], array, case) for name, array in expected.items())
 
 
 def others(m, feeds):
@@ -88,7 +95,7 @@ def others(m, feeds):
     with contextlib.suppress(RuntimeFailure):
         yield run_model(m, feeds)
     try:
-        yield dict(zip(names, map(np.asarray, ReferenceEvaluator(m).run(None, feeds)), strict=True))
+        yield dict(zip(names, ReferenceEvaluator(m).run(None, feeds), strict=True))
     except Exception:
         return
 
@@ -104,7 +111,7 @@ def try_case(case, counts):
     m, sets = loaded(case)
     try:
         first = sets[0][0] if sets else {}
-        imported = import_onnx(m, dims={k: v.shape for k, v in first.items() if is_open(m, k)})
+        imported = import_onnx(m, dims={k: np.shape(v) for k, v in first.items() if is_open(m, k)})
     except ModelError as refusal:
         counts["refused"] += 1
         return "" if any(r in str(refusal) for r in REFUSALS) else f"refused: {refusal}"
@@ -126,13 +133,15 @@ def try_case(case, counts):
             with pytest.raises(RuntimeFailure):
                 run_model(m, feeds)
             counts["not run"] += 1
-            if not graph.opaques and "NOT_IMPLEMENTED" not in str(failure):
+            if not graph.opaques and not graph.info.tail and "NOT_IMPLEMENTED" not in str(failure):
                 return f"does not run: {failure}"
         for label, values in found.items():
             counts[label] += 1
-            if deterministic and not same(values, expected, case):
+            known = {n: v for n, v in expected.items() if label == "run" or n in graph.output_types}
+            if deterministic and not same(values, known, case):
                 # An operator that is modelled computes what is stored; an opaque one, what runtimes compute.
-                if not graph.opaques or not any(same(values, other, case) for other in others(m, feeds)):
+                modelled = not graph.opaques and not graph.info.tail
+                if modelled or not any(same(values, other, case) for other in others(m, feeds)):
                     return f"{label} otherwise than stored"
                 counts["runtime deviates"] += 1
     return ""
@@ -159,7 +168,7 @@ def test_single_operators():
     assert counts["opaque"] > 1000
     assert counts["evaluated"] > 1300
     assert counts["run"] > 1000
-    assert counts["refused"] < 60
+    assert counts["refused"] < 10
     assert counts["runtime deviates"] < 40
 
 

@@ -1,10 +1,11 @@
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, value, weight
-from workbench.frontends import ModelError, import_onnx, load_onnx
+from workbench.frontends import ModelError, import_onnx, load_onnx, to_onnx
 
 
 def relu(shape, **more):
@@ -171,21 +172,26 @@ def test_a_model_without_outputs_is_refused():
         load_onnx(m)
 
 
-def test_inputs_that_are_no_tensors_are_refused():
+def test_inputs_that_are_no_tensors_stay_inputs():
     m = relu([2])
-    m.graph.input.append(helper.make_tensor_sequence_value_info("s", FLOAT, None))
-    with pytest.raises(ModelError, match="input 's' is a sequence; only tensors can be inputs"):
-        load_onnx(m)
+    m.graph.input.insert(0, helper.make_tensor_sequence_value_info("s", FLOAT, None))
+    graph = load_onnx(m)
+    assert list(graph.input_types) == ["x"]
+    assert [v.name for v in to_onnx(graph).graph.input] == ["s", "x"]
 
 
-def test_sparse_initializers_are_refused():
+def test_sparse_initializers_are_stored_densely():
     m = model([node("Add", "x w", "y")], [value("x", [4])], [value("y", [4])], [normal("w", 4)])
     del m.graph.initializer[:]
     sparse = helper.make_sparse_tensor(
         helper.make_tensor("w", FLOAT, [1], [1.0]), helper.make_tensor("i", INT64, [1], [2]), [4]
     )
     m.graph.sparse_initializer.append(sparse)
-    with pytest.raises(ModelError, match="sparse initializer 'w' is not supported; store it densely"):
+    (w,) = check(m).graph.weights.values()
+    assert w.data.tolist() == [0, 0, 1, 0]
+    sparse.indices.int64_data[0] = 4
+    m.graph.sparse_initializer[0].CopyFrom(sparse)
+    with pytest.raises(ModelError, match=r"the sparse tensor 'w' of shape \(4,\) is malformed"):
         load_onnx(m)
 
 
@@ -235,6 +241,27 @@ def test_initializers_that_are_inputs_too_are_weights():
     graph = load_onnx(m)
     assert list(graph.input_types) == ["x"]
     assert list(graph.weights) == ["w"]
-    assert import_onnx(m).coverage.notes == ("1 inputs have initial values and are read as weights: w",)
+    (note,) = import_onnx(m).coverage.notes
+    assert note.startswith("1 inputs have initial values and are read as weights: w (keep_inputs=True")
     m.ir_version = 3  # where initializers had to be inputs
     assert import_onnx(m).coverage.notes == ()
+
+
+def test_inputs_with_initial_values_stay_inputs_on_request():
+    m = model(
+        [node("Mul", "x w", "y")],
+        [value("x", [2]), value("w", [2])],
+        [value("y", [2])],
+        [weight("w", [1.0, 2.0])],
+    )
+    imported = import_onnx(m, keep_inputs=True)
+    assert imported.coverage.notes == ()
+    assert list(imported.graph.input_types) == ["x", "w"]
+    written = to_onnx(imported.graph)
+    assert [v.name for v in written.graph.input] == ["x", "w"]
+    assert [t.name for t in written.graph.initializer] == ["w"]
+    x = np.ones(2, np.float32)
+    for form in (m, written):
+        session = onnxruntime.InferenceSession(form.SerializeToString(), providers=["CPUExecutionProvider"])
+        assert session.run(None, {"x": x})[0].tolist() == [1, 2]
+        assert session.run(None, {"x": x, "w": x})[0].tolist() == [1, 1]

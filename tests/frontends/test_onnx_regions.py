@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
 
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, value, weight
-from workbench.frontends import ModelError, import_onnx
+from workbench.frontends import import_onnx
 from workbench.frontends.onnx_regions import live_nodes, units
 from workbench.frontends.onnx_values import Values, type_proto
 from workbench.ops import TensorType
@@ -87,14 +86,6 @@ def test_a_value_of_a_region_that_leaves_it_is_a_result():
     imported = check(m)
     assert list(imported.graph.output_types) == ["d", "y"]
     assert imported.graph.operators()["add"] == 1
-
-
-def test_an_output_without_static_shape_is_refused():
-    m = model([node("NonZero", "x", "y")], [value("x", [3])], [value("y", [1, None], INT64)])
-    with pytest.raises(
-        ModelError, match=r"output 'y' has the type int64\[1, \?\].*only outputs of static shape"
-    ):
-        import_onnx(m)
 
 
 def test_units_of_typed_nodes_are_the_nodes():

@@ -58,6 +58,9 @@ def optimize(
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the certificate's inputs.")] = 0,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    keep_overridable: Annotated[
+        bool, typer.Option("--keep-overridable", help="Keep inputs that have initial values as inputs.")
+    ] = False,
     time: Annotated[
         float, typer.Option(min=0.0, metavar="S", help="Also time both models in ONNX Runtime.")
     ] = 0.0,
@@ -89,6 +92,7 @@ def optimize(
         "measure": measure,
         "measure_on": measure_on,
         "dims": dimensions(dim),
+        "keep_inputs": keep_overridable,
     }
     run_optimize(model, settings, output=output, json=json, report=report, time=time, quiet=quiet)
 

@@ -13,12 +13,13 @@ from workbench.graph import Graph, GraphBuilder
 def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int] | np.ndarray) -> Graph:
     """Return the chosen term with the inputs, outputs, weights and opaque records of ``graph``.
 
-    Root ``i`` of the e-graph is output ``i``. Raise ValueError where the selection is incomplete,
-    cyclic, or gives an output another type.
+    What computes the e-class of a node of ``graph`` keeps that node's label. Root ``i`` of the e-graph is
+    output ``i``. Raise ValueError where the selection is incomplete, cyclic, or gives an output another
+    type.
     """
     builder = GraphBuilder(graph.name)
     builder.weights = dict(graph.weights)
-    builder.opaques = dict(graph.opaques)
+    builder.opaques, builder.info = dict(graph.opaques), graph.info
     for i in graph.inputs:
         node = graph.nodes[i]
         builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
@@ -49,6 +50,10 @@ def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int] | np.ndarray) ->
                 place[c] = builder.apply(egraph.ops[i], operands, egraph.attrs[i])
             stack.pop()
     outputs = [(name, place[root]) for (name, _), root in zip(graph.outputs, egraph.roots, strict=True)]
+    for i, label in graph.labels.items():
+        e_node = int(egraph.original[i]) if i < len(egraph.original) else -1
+        if e_node >= 0 and (at := place.get(int(egraph.eclass[e_node]))) is not None:
+            builder.labels.setdefault(at, label)
     result = builder.graph(outputs)
     if result.output_types != graph.output_types:
         raise ValueError(f"outputs {graph.output_types} became {result.output_types}")

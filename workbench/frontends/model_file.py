@@ -25,14 +25,15 @@ def load_model(source: Any, *, dims: Dims | None = None) -> Graph:
     return import_model(source, dims=dims).graph
 
 
-def import_model(source: Any, *, dims: Dims | None = None) -> Imported:
+def import_model(source: Any, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:
     """Import a model from a path, or from what else :func:`~workbench.frontends.import_onnx` takes.
 
     A path that ends in ``.model`` is read by :func:`~workbench.frontends.import_taso_model`; its
-    dimensions are fixed, so that ``dims`` is refused. Raise as these two do.
+    dimensions are fixed, so that ``dims`` is refused, and no input of it has an initial value. Raise as
+    these two do.
     """
     if not is_taso_model(source):
-        return import_onnx(source, dims=dims)
+        return import_onnx(source, dims=dims, keep_inputs=keep_inputs)
     if dims:
         raise ModelError(f"{source} has no symbolic dimensions; leave out {', '.join(sorted(dims))}")
     return import_taso_model(source)

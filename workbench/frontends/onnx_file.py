@@ -6,6 +6,7 @@ renamed, so that a file appears whole or not at all.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
 from workbench.files import check_writable, write_atomic
 from workbench.frontends.onnx_mapped import mapped_array, read_apart
@@ -186,6 +187,25 @@ def _mapped(tensor: TensorProto, kind: TensorType, folder: Path | None) -> np.nd
     return mapped_array(place, kind, int(entries.get("offset", "0")), length)
 
 
+def dense_array(sparse: SparseTensorProto, folder: Path | None) -> np.ndarray:
+    """Return the data of a sparse tensor, densely; raise :class:`ModelError` where it is malformed."""
+    values, indices = tensor_array(sparse.values, folder), tensor_array(sparse.indices, folder)
+    what = f"the sparse tensor {sparse.values.name!r}"
+    kind = TensorProto(name=sparse.values.name, data_type=sparse.values.data_type, dims=sparse.dims)
+    shape = tensor_type(kind).shape
+    if math.prod(shape) > MAX_VALUE_ELEMENTS:
+        raise ModelError(f"{what} has {math.prod(shape):.3g} elements; the limit is {MAX_VALUE_ELEMENTS:.3g}")
+    dense = np.zeros(shape, values.dtype)
+    try:
+        at = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, shape)
+        if indices.size and indices.min() < 0:
+            raise ValueError("an index is negative")
+        dense[at] = values
+    except (ValueError, IndexError, TypeError) as error:
+        raise ModelError(f"{what} of shape {shape} is malformed: {error}") from None
+    return dense
+
+
 def _check_location(tensor: TensorProto, folder: Path | None) -> None:
     """Refuse external data that does not lie in the model's folder, whatever the links say."""
     entries = {e.key: e.value for e in tensor.external_data}
@@ -228,7 +248,10 @@ def check_model(model: ModelProto, *, full: bool = True) -> None:
     bare.graph.name = graph.name
     bare.graph.node.extend(graph.node)
     bare.graph.input.extend(graph.input)
-    bare.graph.output.extend(graph.output)
+    # Runtimes do not ask for the shapes of outputs, the checker does.
+    bare.graph.output.extend(
+        v for v in graph.output if not v.type.HasField("tensor_type") or v.type.tensor_type.HasField("shape")
+    )
     for tensor in graph.initializer:
         if len(tensor.raw_data) <= 4096 and tensor.data_location != TensorProto.EXTERNAL:
             bare.graph.initializer.append(tensor)

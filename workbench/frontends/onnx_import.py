@@ -18,6 +18,7 @@ from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.onnx_file import (
     ModelError,
     Source,
+    dense_array,
     label,
     read_model,
     tensor_array,
@@ -27,8 +28,9 @@ from workbench.frontends.onnx_node import NodeView
 from workbench.frontends.onnx_opaque import Origin, cut
 from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx_regions import Unit, live_nodes, units
+from workbench.frontends.onnx_tail import cut_tail
 from workbench.frontends.onnx_values import Values, fits, python_value, show_type, static_type, type_proto
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
 from workbench.ops.onnx_form import NotModelled, importer_of
 from workbench.ops.types import FLOAT_DTYPES, TypeMismatch
 
@@ -44,22 +46,30 @@ class Imported:
         return f"{self.graph!r}\n{self.coverage!r}"
 
 
-def load_onnx(source: Source, *, dims: Dims | None = None, fold: bool = True) -> Graph:
+def load_onnx(
+    source: Source, *, dims: Dims | None = None, fold: bool = True, keep_inputs: bool = False
+) -> Graph:
     """Return an ONNX model as a graph; :func:`import_onnx` also reports what is modelled in it."""
-    return import_onnx(source, dims=dims, fold=fold).graph
+    return import_onnx(source, dims=dims, fold=fold, keep_inputs=keep_inputs).graph
 
 
-def import_onnx(source: Source, *, dims: Dims | None = None, fold: bool = True) -> Imported:
+def import_onnx(
+    source: Source, *, dims: Dims | None = None, fold: bool = True, keep_inputs: bool = False
+) -> Imported:
     """Import an ONNX model from a path, from bytes or from a ``ModelProto``.
 
     ``dims`` binds symbolic dimensions of the inputs: ``{"batch": 1}``; a dimension without a name is
     called ``input[axis]``, an input without a shape takes one: ``{"x": (1, 3, 224, 224)}``. Shape
     arithmetic is computed unless ``fold=False``. Weights and names of inputs and outputs are kept;
-    initializers that are also inputs count as weights. Raise :class:`ModelError` (a ValueError) where
-    the model is malformed, ill-typed or a dimension is unbound, and OSError where it cannot be read.
+    initializers that are also inputs count as weights, or with ``keep_inputs`` stay inputs that have
+    defaults. What makes outputs whose shape depends on data, or that are no tensors, is kept beside the
+    graph (:class:`~workbench.graph.ModelInfo`) and written back with it. Raise :class:`ModelError` (a
+    ValueError) where the model is malformed, ill-typed or a dimension is unbound, and OSError where it
+    cannot be read.
     """
     try:
-        return _Import(prepare(read_model(source), dict(dims or {})), fold).run()
+        prepared = prepare(read_model(source), dict(dims or {}), keep_inputs=keep_inputs)
+        return _Import(prepared, fold).run()
     except UnicodeDecodeError as error:
         raise ModelError(f"the model holds a name that is not text ({error})") from None
 
@@ -69,6 +79,7 @@ class _Import:
 
     def __init__(self, prepared: Prepared, fold: bool) -> None:
         self.model = prepared.model
+        self.prepared = prepared
         self.inputs = prepared.inputs
         self.arrays = prepared.arrays
         self.notes = prepared.notes
@@ -90,14 +101,32 @@ class _Import:
                 raise ModelError(f"input {value.name!r} has the type {show_type(value.type)}")
             self.values.types[value.name] = value.type
             self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
+        for value in self.prepared.foreign:
+            self.values.types[value.name] = value.type
         for name, array in self.arrays.items():
             self.values.add_constant(name, array)
         nodes = live_nodes(self.model.graph.node, self.outputs)
         unused = len(self.model.graph.node) - len(nodes)
         live = live_nodes(self._plan(nodes), self.outputs)
+        foreign = [v.name for v in self.prepared.foreign]
+        tail = cut_tail(live, self.model.graph.output, foreign, self.values, self.origin, self.arrays)
+        if tail is not None:
+            live, self.outputs = live_nodes(tail.before, tail.outputs), list(tail.outputs)
+            self.notes += (tail.note(),)
         self._check_outputs()
         for unit in units(live, self.outputs, self.values):
             self._build(unit)
+        for node in tail.nodes if tail is not None else ():
+            self._used(node, "opaque", "it follows what can be modelled")
+        if not self.outputs:
+            self.outputs = [nothing := "workbench.nothing"]  # a graph has an output
+            self.place[nothing] = self.builder.weight(data=np.zeros(1, np.float32), name=nothing)
+        self.builder.info = ModelInfo(
+            self.prepared.shell.SerializeToString(deterministic=True),
+            self.prepared.defaults,
+            b"" if tail is None else tail.model.SerializeToString(deterministic=True),
+            {} if tail is None else tail.arrays,
+        )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
@@ -125,7 +154,7 @@ class _Import:
         if attr.name == "value":
             array = tensor_array(attr.t, None)
         elif attr.name == "sparse_value":
-            raise ModelError(f"{label(node)} holds a sparse tensor, which is not supported; store it densely")
+            array = dense_array(attr.sparse_tensor, None)
         else:
             dtype = {"f": np.float32, "i": np.int64, "s": object}[attr.name.removeprefix("value_")[0]]
             array = np.asarray(python_value(attr), dtype=dtype)
@@ -164,11 +193,7 @@ class _Import:
         for value in self.model.graph.output:
             kind = self.values.tensor(value.name)
             if kind is None:
-                shown = show_type(self.values.types.get(value.name))
-                raise ModelError(
-                    f"output {value.name!r} has the type {shown}: its shape depends on data; "
-                    "only outputs of static shape can be imported"
-                )
+                continue  # it is made beside the graph
             if not fits(value.type, type_proto(kind)):
                 raise ModelError(
                     f"output {value.name!r} is declared {show_type(value.type)} but the model computes {kind}"
@@ -236,6 +261,11 @@ class _Import:
             if self.builder.type(value) != self.values.tensor(name):
                 return f"ONNX infers {self.values.tensor(name)}, the workbench {self.builder.type(value)}"
         self.place.update(pairs)
+        properties = tuple((p.key, p.value) for p in node.metadata_props)
+        for name, value in pairs:
+            if self.builder.nodes[value].op not in ("input", "weight"):
+                made_by = Label(name, node.op_type, node.name, node.doc_string, properties)
+                self.builder.labels.setdefault(value, made_by)
         return ""
 
     def _keep(self, unit: Unit, reason: str) -> None:
@@ -245,3 +275,8 @@ class _Import:
         record = self.builder.opaques.get(key, piece.record)
         results = self.builder.opaque(record, [self._value(name) for name in piece.operands], key)
         self.place.update(zip(piece.results, results, strict=True))
+        only = unit.nodes[0] if len(unit.nodes) == 1 else NodeProto()
+        properties = tuple((p.key, p.value) for p in only.metadata_props)
+        for name, value in zip(piece.results, results, strict=True):
+            made_by = Label(name, only.op_type, only.name, only.doc_string, properties)
+            self.builder.labels.setdefault(value, made_by)

@@ -6,7 +6,7 @@ import difflib
 import graphlib
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -17,6 +17,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto
 from workbench.frontends.onnx_file import (
     ModelError,
     ModelFile,
+    dense_array,
     internalise_attributes,
     label,
     one_line,
@@ -38,25 +39,31 @@ Dims = Mapping[str, int | Sequence[int]]
 class Prepared:
     """Hold a model without its stored tensors (they are declared as inputs there), and those tensors.
 
-    ``notes`` are for the coverage report.
+    ``foreign`` are inputs that are no tensors, ``defaults`` the initial values of inputs that stay
+    inputs, ``shell`` what the model says beside its nodes and tensors. ``notes`` are for the coverage
+    report.
     """
 
     model: ModelProto
     inputs: tuple[ValueInfoProto, ...]
     arrays: dict[str, np.ndarray]
+    shell: ModelProto
+    foreign: tuple[ValueInfoProto, ...] = ()
+    defaults: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def prepare(file: ModelFile, dims: Dims) -> Prepared:
-    """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`."""
+def prepare(file: ModelFile, dims: Dims, *, keep_inputs: bool = False) -> Prepared:
+    """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`.
+
+    With ``keep_inputs`` an input that has an initial value stays an input.
+    """
     model = file.model
     _check_names(model, file.name)
     _normalise_domains(model)
     _check_versions(model, file.name)
     graph = model.graph
-    if graph.sparse_initializer:
-        name = graph.sparse_initializer[0].values.name
-        raise ModelError(f"{file.name}: the sparse initializer {name!r} is not supported; store it densely")
+    shell = shell_of(model)
     if not graph.output:
         raise ModelError(f"{file.name}: the model has no outputs")
     names = [v.name for v in graph.output]
@@ -69,21 +76,55 @@ def prepare(file: ModelFile, dims: Dims) -> Prepared:
             raise ModelError(f"two initializers are called {tensor.name!r}")
         mapped = file.arrays.get(tensor.name)
         arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
-    inputs = [v for v in graph.input if v.name not in arrays]
+    for sparse in graph.sparse_initializer:
+        arrays[sparse.values.name] = dense_array(sparse, file.folder)
+    del graph.sparse_initializer[:]
     both = [v.name for v in graph.input if v.name in arrays]
-    bind_dimensions(inputs, [*graph.value_info, *graph.output], dims)
-    kept = tuple(inputs)
+    # Before version 4 every initializer had to be an input as well.
+    overridable = [name for name in both if model.ir_version >= 4]
+    defaults = {name: arrays.pop(name) for name in overridable if keep_inputs}
+    inputs = [v for v in graph.input if v.name not in arrays]
+    for value in inputs:
+        if value.name in defaults:
+            value.type.CopyFrom(type_proto(TensorType.of(defaults[value.name])))
+    tensors = [v for v in inputs if not _foreign(v)]
+    bind_dimensions(tensors, [*graph.value_info, *graph.output], dims)
+    kept = tuple(tensors)
+    foreign = tuple(v for v in inputs if _foreign(v))
     del graph.initializer[:]
     del graph.input[:]
-    graph.input.extend(kept)
+    graph.input.extend((*kept, *foreign))
     for name, array in arrays.items():
         graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
     _sort_nodes(model)
     _check(model, file.name)
     notes: tuple[str, ...] = ()
-    if both and model.ir_version >= 4:  # before, every initializer had to be an input as well
-        notes = (f"{len(both)} inputs have initial values and are read as weights: {', '.join(both[:5])}",)
-    return Prepared(_inlined(model), kept, arrays, notes)
+    if overridable and not keep_inputs:
+        shown = ", ".join(overridable[:5]) + (", …" if len(overridable) > 5 else "")
+        notes = (
+            f"{len(overridable)} inputs have initial values and are read as weights: {shown} "
+            "(keep_inputs=True keeps them as inputs)",
+        )
+    return Prepared(_inlined(model), kept, arrays, shell, foreign, defaults, notes)
+
+
+def shell_of(model: ModelProto) -> ModelProto:
+    """Return what a model says beside its nodes and stored tensors, as a model of its own."""
+    shell = ModelProto()
+    for name in ("ir_version", "producer_name", "producer_version", "domain", "model_version", "doc_string"):
+        if model.HasField(name):
+            setattr(shell, name, getattr(model, name))
+    shell.opset_import.extend(model.opset_import)
+    shell.metadata_props.extend(model.metadata_props)
+    ours, theirs = shell.graph, model.graph
+    ours.name, ours.doc_string = theirs.name, theirs.doc_string
+    for what in ("metadata_props", "input", "output", "value_info"):
+        getattr(ours, what).extend(getattr(theirs, what))
+    return shell
+
+
+def _foreign(value: ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") not in (None, "tensor_type")
 
 
 def _check_names(model: ModelProto, name: str) -> None:
@@ -148,10 +189,7 @@ def bind_dimensions(inputs: Sequence[ValueInfoProto], others: Iterable[ValueInfo
     unbound: dict[str, str] = {}
     for value in inputs:
         if not value.type.HasField("tensor_type"):
-            kind = value.type.WhichOneof("value") or "value without a type"
-            raise ModelError(
-                f"input {value.name!r} is a {kind.removesuffix('_type')}; only tensors can be inputs"
-            )
+            raise ModelError(f"input {value.name!r} has no type")
         tensor = value.type.tensor_type
         given = dims.get(value.name)
         if isinstance(given, Sequence):

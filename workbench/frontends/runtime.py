@@ -80,9 +80,11 @@ def _packed(array: np.ndarray) -> bool:
     return kind.elements > kind.nbytes
 
 
-def _to_runtime(array: np.ndarray) -> Any:
+def _to_runtime(array: Any) -> Any:
     import onnxruntime as ort
 
+    if array is None or isinstance(array, list):
+        return array  # an absent optional, a sequence
     array = np.asarray(array, order="C")
     if array.dtype.kind in _PLAIN:
         return array
@@ -160,7 +162,7 @@ def _run_once(
 
 
 def _in_numpy(loaded: InferenceSession, feeds: Mapping[str, Any]) -> bool:
-    return all(isinstance(v, np.ndarray) for v in feeds.values()) and all(
+    return all(v is None or isinstance(v, np.ndarray | list) for v in feeds.values()) and all(
         _returns_numpy(o.type) for o in loaded.get_outputs()
     )
 

@@ -3,12 +3,15 @@
 from workbench.graph.builder import GraphBuilder
 from workbench.graph.evaluate import evaluate, fold_constants
 from workbench.graph.graph import Graph, GraphError, Node, Opaque, topological
+from workbench.graph.info import Label, ModelInfo
 from workbench.graph.weights import Weight
 
 __all__ = [
     "Graph",
     "GraphBuilder",
     "GraphError",
+    "Label",
+    "ModelInfo",
     "Node",
     "Opaque",
     "Weight",

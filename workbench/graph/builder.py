@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.graph import Graph, GraphError, Node, Opaque
+from workbench.graph.info import Label, ModelInfo
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TupleType, TypeMismatch, ValueType, spec_of
 
@@ -30,6 +31,8 @@ class GraphBuilder:
         self.inputs: list[int] = []
         self.weights: dict[str, Weight] = {}
         self.opaques: dict[str, Opaque] = {}
+        self.info: ModelInfo | None = None
+        self.labels: dict[int, Label] = {}
         self._share = share
         self._seed = seed
         self._seen: dict[tuple[Any, ...], int] = {}
@@ -161,4 +164,6 @@ class GraphBuilder:
             {k: v for k, v in self.weights.items() if k in used},
             {k: v for k, v in self.opaques.items() if k in used},
             self.name,
+            self.info,
+            {position[i]: label for i, label in self.labels.items() if live[i]},
         )

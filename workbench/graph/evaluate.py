@@ -279,7 +279,7 @@ def _folded(graph: Graph, keep_overflow: bool, memo: Memo | None) -> Graph:
             needed.update(node.inputs)
 
     builder = GraphBuilder(graph.name, share=False)
-    builder.opaques = dict(graph.opaques)
+    builder.opaques, builder.info = dict(graph.opaques), graph.info
     taken = set(graph.weights)
     place: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
@@ -299,4 +299,5 @@ def _folded(graph: Graph, keep_overflow: bool, memo: Memo | None) -> Graph:
             place[i] = builder.apply("weight", (), (name,))
         else:
             place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
+    builder.labels = {place[i]: label for i, label in graph.labels.items() if i in place}
     return builder.graph([(name, place[i]) for name, i in graph.outputs])

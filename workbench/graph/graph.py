@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from workbench.face import Face
+from workbench.graph.info import Label, ModelInfo
 from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 
@@ -79,7 +80,9 @@ class Graph(Face):
 
     ``nodes`` are in topological order; ``inputs`` and ``outputs`` keep the model's names and order
     (an input may be unused; an output is a name and a node). ``weights`` and ``opaques`` hold what
-    the nodes ``weight[name]`` and ``opaque[key]`` refer to. Build one with :class:`GraphBuilder`.
+    the nodes ``weight[name]`` and ``opaque[key]`` refer to. A graph that was read from a file has what
+    else the file says in ``info``, and in ``labels`` what it calls nodes. Build one with
+    :class:`GraphBuilder`.
     """
 
     nodes: tuple[Node, ...]
@@ -88,10 +91,13 @@ class Graph(Face):
     weights: Mapping[str, Weight] = field(default_factory=dict)
     opaques: Mapping[str, Opaque] = field(default_factory=dict)
     name: str = "graph"
+    info: ModelInfo | None = None
+    labels: Mapping[int, Label] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", _frozen(self.weights))
         object.__setattr__(self, "opaques", _frozen(self.opaques))
+        object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
         self._check()
 
     def _check(self) -> None:
@@ -145,7 +151,8 @@ class Graph(Face):
         """Return the graph without the data of its weights and opaque operators."""
         weights = {name: Weight(w.type) for name, w in self.weights.items()}
         opaques = {key: replace(o, payload=b"") for key, o in self.opaques.items()}
-        return replace(self, weights=weights, opaques=opaques)
+        info = None if self.info is None else self.info.bare()
+        return replace(self, weights=weights, opaques=opaques, info=info)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -147,6 +147,8 @@ def _export_slice(
 def _export_transpose(
     e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
 ) -> str:
+    if out.rank < 2:
+        return xs[0]  # there is nothing to permute, and ONNX has no empty list of axes
     return e.node("Transpose", xs, perm=attrs["perm"])
 
 

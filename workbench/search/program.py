@@ -181,6 +181,7 @@ class Program:
         """Return the program as a graph with the inputs, outputs, weights and opaques of ``original``."""
         builder = GraphBuilder(original.name)
         builder.weights, builder.opaques = dict(original.weights), dict(original.opaques)
+        builder.info = original.info
         names: dict[object, int] = {}
         for i in original.inputs:
             node = original.nodes[i]

@@ -112,6 +112,8 @@ def run_whole(
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
     version = f"ONNX Runtime {ort.__version__}"
+    if original.info is not None and original.info.tail:
+        given = None  # what follows the graph is the same in both, and no graph has its inputs and outputs
 
     def load() -> InferenceSession:
         return _session(original) if given is None else shared_session(given, optimise=False)
@@ -178,7 +180,7 @@ def _session(graph: Graph) -> InferenceSession:
     from workbench.frontends.onnx_export import to_onnx_apart
     from workbench.frontends.onnx_shared import shared_session
 
-    apart = to_onnx_apart(graph, fold=False)
+    apart = to_onnx_apart(graph, fold=False, whole=False)
     return shared_session(apart.model, apart.arrays, optimise=False)
 
 

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from workbench.activity import contributions, rule_table
     from workbench.benchmarks import benchmark
+    from workbench.certifying import certify
     from workbench.costs.choose import cost_model
     from workbench.extraction.extract import Extraction, extract
     from workbench.frontends import (
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from workbench.search import BacktrackingSearch
     from workbench.search.optimize import Searched, search_optimize
     from workbench.trace import StopReason, Trace
-    from workbench.verification import Verification, certify, sound_rules
+    from workbench.verification import Verification, sound_rules
     from workbench.without import Ablation, ablation
 
 _HOMES = {
@@ -52,7 +53,7 @@ _HOMES = {
     "Verification": "workbench.verification",
     "ablation": "workbench.without",
     "benchmark": "workbench.benchmarks",
-    "certify": "workbench.verification",
+    "certify": "workbench.certifying",
     "contributions": "workbench.activity",
     "cost_model": "workbench.costs.choose",
     "evaluate": "workbench.graph",

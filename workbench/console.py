@@ -38,6 +38,7 @@ _STAGES = {
     "blame": "the check failed: looking for the rule to blame",
     "export": "writing the result",
     "verification": "judging rules",
+    "comparison": "comparing the models",
     "timing": "timing both models in alternation",
     "report": "writing the report",
 }

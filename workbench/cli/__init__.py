@@ -1,11 +1,11 @@
 """The command line.
 
-``workbench optimize | search | rules | verify | extract | cost | device | bench | run | demo``.
+``workbench optimize | search | rules | verify | certify | extract | cost | device | bench | run | demo``.
 
-Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, a run of a
-study failed, or another failure; 2 usage or bad input; 3 a result cannot be written; 130 interrupted
-before there was a result. Ctrl-C during saturation or search keeps what is there and goes on with it, and
-during a study keeps the runs that are done.
+Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, two models
+differ, a run of a study failed, or another failure; 2 usage or bad input; 3 a result cannot be written;
+130 interrupted before there was a result. Ctrl-C during saturation or search keeps what is there and goes
+on with it, and during a study keeps the runs that are done.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, cost, device, extract, optimize, rules, run, search, verify
+from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
 from workbench.console import OK
 
 app = typer.Typer(
     name="workbench",
     help="Tensor-graph superoptimisation by equality saturation.",
-    epilog="Exit codes: 0 done, 1 certificate failed, rule refuted or other failure, 2 usage or bad input, "
-    "3 a result cannot be written, 130 interrupted before there was a result.",
+    epilog="Exit codes: 0 done, 1 certificate failed, rule refuted, models differ or other failure, "
+    "2 usage or bad input, 3 a result cannot be written, 130 interrupted before there was a result.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -54,6 +54,7 @@ for _command in (
     search.search,
     rules.rules,
     verify.verify,
+    certify.certify,
     extract.extract,
     cost.cost,
     benchmarks.bench,

@@ -1,0 +1,391 @@
+"""Certify two model files, whoever made them: the way from the files to the first tensor that differs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.certifying.apart import Apart, CannotPair, drawn_results, set_apart, unrunnable
+from workbench.certifying.draws import GENTLER, KINDS, Draw, draw, index_limits, inferred
+from workbench.certifying.interface import BINDINGS, Interface, bindings, bound, compare
+from workbench.certifying.locate import Located, Side, hidden, locate
+from workbench.certifying.model import Model
+from workbench.certifying.repro import differing_weights, write_repro
+from workbench.certifying.result import Comparison, Difference, Piece
+from workbench.certifying.rounding import STATED, Mismatch, mismatch, moved_model
+from workbench.certifying.runner import OutOfTime, RunFailure, Runner, RunTimeout, machine_memory
+from workbench.files import check_writable
+from workbench.frontends.onnx_file import ModelError, Source
+from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
+
+#: How long the whole comparison and one run of a model may take, in seconds.
+SECONDS: Final = 600.0
+RUN_SECONDS: Final = 120.0
+
+Progress = Callable[[str], None]
+
+
+def certify_files(
+    a: Source,
+    b: Source,
+    *,
+    dims: Mapping[str, int] | None = None,
+    draws: int = len(KINDS),
+    seed: int = 0,
+    seconds: float = SECONDS,
+    run_seconds: float = RUN_SECONDS,
+    memory: int | None = None,
+    repro: str | Path | None = None,
+    inside: bool = True,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare model B with its original A on inputs drawn at random; no operator is translated.
+
+    Both run in ONNX Runtime, its optimiser off, in a process of their own: one run takes at most
+    ``run_seconds``, all of them at most ``seconds``, and the process at most ``memory`` bytes (three quarters
+    of the machine's unless given). ``dims`` binds symbolic dimensions; the others are bound to several sizes
+    in turn. Outputs may differ by what the original's rounding explains. Where they differ by more, the first
+    tensor that does is looked for, and with ``repro`` a small model that shows it is written to that file.
+    With ``inside`` values inside the models are compared even if the outputs agree: saturated outputs hide
+    much.
+
+    Raise OSError where a file cannot be read or written, and
+    :class:`~workbench.frontends.onnx_file.ModelError` where a model cannot be compared: no ONNX, an original
+    that does not run, a limit that was met.
+    """
+    if draws < 1:
+        raise ValueError(f"at least one draw is needed, got {draws}")
+    if seconds <= 0 or run_seconds <= 0:
+        raise ValueError(f"time limits must be positive, got {min(seconds, run_seconds):g}")
+    began = time.monotonic()
+    target = check_writable(repro) if repro is not None else None
+    say = progress or (lambda _: None)
+    say("reading both models")
+    first, second = Model.read(a), Model.read(b)
+    runner = Runner(
+        seconds=run_seconds, memory=machine_memory() if memory is None else memory, deadline=began + seconds
+    )
+    with runner:
+        try:
+            task = _Task(first, second, dims, draws, seed, runner, target, inside, say)
+            found = task.run()
+        except OutOfTime:
+            raise ModelError(f"the comparison did not finish within {seconds:g} s; allow more time") from None
+    return replace(found, seconds=time.monotonic() - began)
+
+
+class _Task:
+    """One comparison of two files and what it has found so far."""
+
+    def __init__(
+        self,
+        a: Model,
+        b: Model,
+        dims: Mapping[str, int] | None,
+        draws: int,
+        seed: int,
+        runner: Runner,
+        repro: Path | None,
+        inside: bool,
+        say: Progress,
+    ) -> None:
+        self.a, self.b = a, b
+        self.names = a.name, b.name
+        self.interface: Interface = compare(a, b)
+        self.bindings = bindings(self.interface, dims)
+        self.count, self.seed, self.runner, self.repro, self.say = draws, seed, runner, repro, say
+        self.inside = inside
+        self.notes: list[str] = list(self.interface.notes)
+        self.done: list[Draw] = []
+        self.error = self.own = 0.0
+        self.tolerance = ""
+        self.apart = Apart()
+
+    def run(self) -> Comparison:
+        """Compare interfaces, then outputs, and look for where they part."""
+        if self.interface.problems:
+            return self._result("; ".join(self.interface.problems))
+        self.say("loading both models")
+        operators = self._loaded()
+        try:
+            self.apart = set_apart(self.a, self.b, operators)
+        except CannotPair as why:
+            return self._result(str(why))
+        self.notes += self.apart.notes
+        self._take_apart()
+        expected = self._originals()
+        moved = self._moved(expected)
+        return self._compared(expected, moved)
+
+    def _loaded(self) -> set[tuple[str, str]]:
+        operators: set[tuple[str, str]] = set()
+        for label, model in (("A", self.a), ("B", self.b)):
+            try:
+                operators |= unrunnable(model, self.runner)
+            except RunFailure as failure:
+                raise ModelError(f"{label} ({model.name}) does not load in ONNX Runtime: {failure}") from None
+        return operators
+
+    def _take_apart(self) -> None:
+        """Make what is not run an input of both models, and what it reads outputs to compare."""
+        self.watched = [(n, n) for n in self.a.outputs if n in self.b.outputs]
+        self.watched += [pair for pair in self.apart.read if pair not in self.watched]
+        if self.apart.pairs:
+            shapes = {n: bound(self.interface.shapes.get(n), self.bindings[0]) for n in self.a.inputs}
+            given = drawn_results(self.apart, self.a, shapes, "normal", self.seed)
+            theirs = {self.apart.given[n]: v for n, v in given.items()}
+            ours = [x for x, _ in self.watched]
+            self.whole = self.a
+            self.a = Model.of(self.a.cut(ours, given), self.a.folder, self.a.name)
+            self.b = Model.of(self.b.cut([y for _, y in self.watched], theirs), self.b.folder, self.b.name)
+
+    # -- running ----------------------------------------------------------------------------------
+    def _draw(self, binding: Mapping[str, int], number: int, kind: str, limits: Mapping[str, int]) -> Draw:
+        model = self.whole if self.apart.pairs else self.a
+        found = draw(model, self.interface.shapes, binding, limits, number=number, kind=kind, seed=self.seed)
+        if not self.apart.pairs:
+            return found
+        shapes = {n: np.shape(v) for n, v in found.feeds.items() if not isinstance(v, list)}
+        given = drawn_results(self.apart, self.whole, shapes, kind, self.seed + number)
+        return replace(found, feeds={**found.feeds, **given})
+
+    def _originals(self) -> list[dict[str, Any]]:
+        """Run A on every draw; a draw under which it fails is made again, gentler."""
+        outputs = [x for x, _ in self.watched]
+        loaded = self.runner.load(self.a.cut(outputs), self.a.folder)
+        results: list[dict[str, Any]] = []
+        why = ""
+        running = 0
+        for binding in self.bindings:
+            if running == BINDINGS:
+                break
+            shapes = {n: bound(self.interface.shapes.get(n), binding) for n in self.a.inputs}
+            limits = index_limits(self.a, shapes)
+            planned = [KINDS[i % len(KINDS)] for i in range(self.count if not running else 1)]
+            before = len(results)
+            for kind in planned:
+                for attempt in (kind, *GENTLER):
+                    drawn = self._draw(binding, len(self.done), attempt, limits)
+                    self.say(f"running A on {drawn}")
+                    try:
+                        results.append(self.runner.run(loaded, self._fed(self.a, drawn)))
+                    except RunTimeout as failure:
+                        raise ModelError(f"A ({self.names[0]}) {failure} on {drawn}") from None
+                    except RunFailure as failure:
+                        why = f"on {drawn}: {failure}"
+                        continue
+                    if attempt != kind:
+                        self.notes.append(
+                            f"A fails on {kind} inputs ({why}); {attempt} ones were drawn instead"
+                        )
+                    self.done.append(drawn)
+                    break
+                else:
+                    break
+            if len(results) > before:
+                running += 1
+            elif binding:
+                sizes = ", ".join(f"{n}={s}" for n, s in binding.items())
+                self.notes.append(f"A does not run with {sizes}")
+        self.runner.drop(loaded)
+        if not results:
+            raise ModelError(f"A ({self.names[0]}) does not run on any inputs that were drawn: {why}")
+        return results
+
+    def _fed(self, model: Model, drawn: Draw) -> dict[str, Any]:
+        if model is self.a:
+            return {n: drawn.feeds[n] for n in model.inputs}
+        back = {theirs: ours for ours, theirs in self.apart.given.items()}
+        return {n: drawn.feeds[back.get(n, n)] for n in model.inputs}
+
+    def _moved(self, expected: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Run copies of A in which operands move by units of their last place."""
+        runs: list[list[dict[str, Any]]] = [[] for _ in expected]
+        outputs = [x for x, _ in self.watched]
+        small = min((np.size(v) for v in expected[0].values() if not isinstance(v, list)), default=0) < 64
+        self.types = {n: (t, None) for n, t in self._types().items()}
+        why = ""
+        for turn in range(6 if small else 2):
+            model = moved_model(self.a, self.types, outputs, self.seed + 1 + 1000 * turn)
+            if model is None:
+                break
+            try:
+                loaded = self.runner.load(model, self.a.folder)
+                for run, drawn in zip(runs, self.done, strict=True):
+                    self.say(f"measuring A's own rounding on {drawn}")
+                    run.append(self.runner.run(loaded, self._fed(self.a, drawn)))
+                self.runner.drop(loaded)
+            except RunFailure as failure:
+                why = str(failure)
+                runs = [[] for _ in expected]
+                break
+        if runs[0]:
+            self.tolerance = "what A's outputs move by when its operands move by units of their last place"
+        else:
+            used = sorted({t for t, _ in self.types.values()} & FLOAT_DTYPES)
+            self.tolerance = "relative to rows and columns: " + (
+                ", ".join(f"{STATED[d]:g} in {d}" for d in used) or "none"
+            )
+            if why:
+                self.notes.append(
+                    f"A's own rounding could not be measured ({why}): the stated tolerance holds"
+                )
+        return runs
+
+    def _types(self) -> dict[str, str]:
+        """Return the element types of A's values, as far as inference knows them."""
+        drawn = self.done[0].feeds
+        shapes = {n: np.shape(v) for n, v in drawn.items() if not isinstance(v, list)}
+        types = {n: t for n, (t, _) in inferred(self.a, shapes).items()}
+        for value in self.a.proto.graph.value_info:
+            if value.type.WhichOneof("value") == "tensor_type":
+                types.setdefault(value.name, DTYPE_NAMES.get(value.type.tensor_type.elem_type, ""))
+        return types
+
+    # -- comparing --------------------------------------------------------------------------------
+    def _compared(
+        self, expected: Sequence[Mapping[str, Any]], moved: Sequence[Sequence[Mapping[str, Any]]]
+    ) -> Comparison:
+        names = [y for _, y in self.watched]
+        loaded = self.runner.load(self.b.cut(names), self.b.folder)
+        shown: list[tuple[int, str, str, Mismatch]] = []
+        for number, drawn in enumerate(self.done):
+            self.say(f"running B on {drawn}")
+            try:
+                found = self.runner.run(loaded, self._fed(self.b, drawn))
+            except RunFailure as failure:
+                return self._result(f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}")
+            for ours, theirs in self.watched:
+                values = [run[ours] for run in moved[number]]
+                at = mismatch(expected[number][ours], found[theirs], values)
+                if at is not None:
+                    shown.append((number, ours, theirs, at))
+                else:
+                    self._note_error(expected[number][ours], found[theirs], values)
+            if shown:
+                break
+        self.runner.drop(loaded)
+        if shown:
+            return self._located(shown)
+        return self._inside() if self.inside else self._result("")
+
+    def _inside(self) -> Comparison:
+        """Look for a difference that the outputs do not show."""
+        self.say("the outputs agree: looking inside")
+        sides = self._sides([0], *(list(names) for names in zip(*self.watched, strict=True)))
+        try:
+            located = hidden(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
+        except (RunFailure, OutOfTime) as failure:
+            self.notes.append(f"the values inside the models were not compared: {failure}")
+            return self._result("")
+        if located is None:
+            return self._result("")
+        return self._told(located, [0], (), "the outputs agree on these draws; ")
+
+    def _sides(self, draws: Sequence[int], ours: Sequence[str], theirs: Sequence[str]) -> tuple[Side, Side]:
+        a, b = (
+            Side(model, tuple(self._fed(model, self.done[i]) for i in draws), names[0], tuple(names[1:]))
+            for model, names in ((self.a, ours), (self.b, theirs))
+        )
+        return a, b
+
+    def _note_error(self, expected: Any, found: Any, moved: Sequence[Any]) -> None:
+        self.error = max(self.error, _apart(expected, found))
+        self.own = max([self.own, *(_apart(expected, m) for m in moved)])
+
+    def _located(self, shown: Sequence[tuple[int, str, str, Mismatch]]) -> Comparison:
+        number, ours, theirs, at = shown[0]
+        self.say("the outputs differ: looking for the first tensor that does")
+        chosen = [number, *(i for i in range(len(self.done)) if i != number)][:2]
+        same = [i for i in chosen if self.done[i].binding == self.done[number].binding]
+        sides = self._sides(same, [ours], [theirs])
+        located: Located | None = None
+        try:
+            located = locate(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
+        except RunFailure as failure:
+            self.notes.append(f"the values inside the models could not be compared: {failure}")
+        outputs = tuple(dict.fromkeys(name for _, name, _, _ in shown))
+        if located is None:
+            difference = Difference(
+                ours,
+                theirs,
+                at.index,
+                at.expected,
+                at.found,
+                at.tolerance,
+                str(self.done[number]),
+                outputs,
+                at.what,
+            )
+            return self._result(_reason(difference), difference)
+        return self._told(located, same, outputs)
+
+    def _told(
+        self, located: Located, draws: Sequence[int], outputs: tuple[str, ...], before: str = ""
+    ) -> Comparison:
+        """Return the outcome for a difference that was located, with the small model that shows it."""
+        found = located.at
+        difference = Difference(
+            tensor=located.a.output,
+            counterpart=located.b.output,
+            index=found.index,
+            expected=found.expected,
+            found=found.found,
+            tolerance=found.tolerance,
+            draw=str(self.done[draws[located.draw]]),
+            outputs=outputs,
+            what=found.what,
+            a=Piece.of(located.a),
+            b=Piece.of(located.b),
+            weights=tuple(differing_weights(located)),
+            located=""
+            if located.confirmed or located.a.output in outputs
+            else "no value inside the region could be matched with one of B",
+        )
+        files: list[str] = []
+        if self.repro is not None:
+            files, said = write_repro(located, self.repro, self.runner)
+            self.notes.append(f"{' and '.join(files)}: {said}")
+        return self._result(before + _reason(difference), difference, tuple(files))
+
+    def _result(
+        self, reason: str, difference: Difference | None = None, repro: tuple[str, ...] = ()
+    ) -> Comparison:
+        import onnxruntime
+
+        return Comparison(
+            a=self.names[0],
+            b=self.names[1],
+            equal=not reason,
+            reason=reason,
+            draws=tuple(map(str, self.done)),
+            seed=self.seed,
+            error=self.error,
+            own=self.own,
+            tolerance=self.tolerance,
+            notes=tuple(self.notes),
+            difference=difference,
+            repro=repro,
+            runtime=f"onnxruntime {onnxruntime.__version__}, optimiser off",
+        )
+
+
+def _reason(difference: Difference) -> str:
+    first = difference.lines()
+    return f"{first[0].removeprefix('first tensor that differs: ')}: {first[1].strip()}"
+
+
+def _apart(expected: Any, found: Any) -> float:
+    """Return how far two values are apart, relative to the largest entry; 0 where that says nothing."""
+    if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in FLOAT_DTYPES:
+        return 0.0
+    with np.errstate(all="ignore"):
+        x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
+        usable = np.isfinite(x) & np.isfinite(y)
+        size = float(np.abs(x[usable]).max(initial=0.0))
+        return float(np.abs(x[usable] - y[usable]).max(initial=0.0)) / size if size else 0.0

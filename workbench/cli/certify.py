@@ -1,0 +1,62 @@
+"""``workbench certify``: whether two model files compute the same, and where they come to differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.options import DimOption, QuietOption, check_input, dimensions, to_json, writing
+from workbench.console import FAILED, Progress, reporting_errors
+from workbench.files import check_writable, write_atomic
+
+
+@reporting_errors
+def certify(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="What an optimiser made of it.", show_default=False)],
+    dim: DimOption = [],  # noqa: B006
+    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Inputs to draw.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the draws.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 600.0,
+    run_seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on one run.")] = 120.0,
+    memory: Annotated[
+        float | None, typer.Option(min=0.001, metavar="GIB", help="Limit on what runs the models.")
+    ] = None,
+    repro: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a small model that shows the difference.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outcome as JSON.")] = None,
+    outputs_only: Annotated[
+        bool, typer.Option("--outputs-only", help="Do not compare values inside if the outputs agree.")
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare a model with its original; exit with 1 where they differ."""
+    for file in (a, b):
+        check_input(file)
+    if json is not None:
+        check_writable(json)
+    from workbench.certifying import certify_files
+
+    with Progress(quiet=quiet) as progress:
+        found = certify_files(
+            a,
+            b,
+            dims=dimensions(dim),
+            draws=draws,
+            seed=seed,
+            seconds=seconds,
+            run_seconds=run_seconds,
+            memory=None if memory is None else int(memory * 2**30),
+            repro=repro,
+            inside=not outputs_only,
+            progress=lambda text: progress("comparison", text),
+        )
+    if json is not None:
+        text = to_json(found.summary())
+        writing(lambda: write_atomic(json, text))
+    typer.echo(str(found))
+    if not found.equal:
+        raise typer.Exit(FAILED)

@@ -56,6 +56,16 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
+def cache_folder() -> Path:
+    """Return where measured costs and compiled rules are kept: WORKBENCH_CACHE, or the user's cache."""
+    given = os.environ.get("WORKBENCH_CACHE")
+    if given:
+        return Path(given)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tamago-workbench")
+
+
 def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from workbench.files import cache_folder as cache_folder
+
 #: Counted up whenever the way of measuring changes, so that older figures are not mixed in.
 PROTOCOL: Final = 5
 
@@ -47,16 +49,6 @@ def machine() -> str:
                 name = line.partition(":")[2].strip()
                 break
     return f"{name}, {os.cpu_count()} cores"
-
-
-def cache_folder() -> Path:
-    """Return where measured costs are kept: WORKBENCH_CACHE, or the user's cache folder."""
-    given = os.environ.get("WORKBENCH_CACHE")
-    if given:
-        return Path(given)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("tamago-workbench")
 
 
 class Store:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.face import Face
+from workbench.remembered import remembered
 from workbench.rules.language import RuleSyntaxError, format_rule, parse_rules
 from workbench.rules.pattern import Rule
 
@@ -235,9 +236,9 @@ def rule_set(name: str) -> RuleSet:
     if name.endswith(".rules"):
         return load_rules(name)
     if name in SETS:
-        rules = [r for stem in SETS[name] for r in load_rules(library() / f"{stem}.rules")]
-        left_out = LEFT_OUT.get(name, ())
-        kept = tuple(r for r in rules if r.name not in left_out and _trusted(r))
+        files = [library() / f"{stem}.rules" for stem in SETS[name]]
+        given = [f.read_bytes() for f in (*files, library() / "status.json") if f.is_file()]
+        kept = remembered("rules", [name, *given], lambda: _named(name, files))
         return RuleSet(name, kept, weights=name != "default")
     file = library() / f"{name}.rules"
     if file.is_file():
@@ -248,6 +249,12 @@ def rule_set(name: str) -> RuleSet:
         f"no rule set is called {name!r}{hint} There are: {', '.join(rule_sets())}; "
         "a path that ends in .rules is read as a file"
     )
+
+
+def _named(name: str, files: Iterable[Path]) -> tuple[Rule, ...]:
+    rules = [r for file in files for r in load_rules(file)]
+    left_out = LEFT_OUT.get(name, ())
+    return tuple(r for r in rules if r.name not in left_out and _trusted(r))
 
 
 def statuses() -> dict[str, dict[str, Any]]:

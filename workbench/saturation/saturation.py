@@ -10,10 +10,12 @@ from typing import Final
 
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
-from workbench.rules import RuleSet
+from workbench.remembered import remembered
+from workbench.rules.language import format_rule
 from workbench.rules.pattern import Rule
-from workbench.saturation.compile import compile_rule
-from workbench.saturation.encoding import encoding_for
+from workbench.rules.ruleset import RuleSet
+from workbench.saturation.compile import CompiledRule, compile_rule
+from workbench.saturation.encoding import Encoding, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.stepwise import Stepwise
@@ -50,6 +52,21 @@ class Limits:
         for name in ("k_multi", "settle"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
+
+
+def compile_rules(
+    rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
+) -> tuple[CompiledRule, ...]:
+    """Return the rules that can hold under an encoding, compiled; those of a set are remembered."""
+
+    def compiled() -> tuple[CompiledRule, ...]:
+        found = (compile_rule(rule, i + 1, encoding, running) for i, rule in enumerate(rules))
+        return tuple(c for c in found if c is not None)
+
+    if not isinstance(rules, RuleSet):
+        return compiled()
+    given = [f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)]
+    return remembered("compiled", given, compiled)
 
 
 #: E-nodes up to which a snapshot is kept of every step.
@@ -91,9 +108,8 @@ class Saturation(Stepwise):
         if weights is None:
             weights = rules.weights if isinstance(rules, RuleSet) else True
         encoding = encoding_for(graph)
-        compiled = [compile_rule(rule, i + 1, encoding, not weights) for i, rule in enumerate(rules)]
         self.rules = tuple(rules)
-        program = Program(graph, encoding, tuple(c for c in compiled if c is not None), weights)
+        program = Program(graph, encoding, compile_rules(rules, encoding, not weights), weights)
         # An engine that another saturation has done with is used again: starting one takes longest.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:

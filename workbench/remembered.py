@@ -1,0 +1,116 @@
+"""What was computed before, kept on disk by content: the same again is read, not computed.
+
+Entries lie in ``rules`` in the user's cache folder, or in the folder that ``WORKBENCH_CACHE`` names;
+``WORKBENCH_RULE_CACHE=0`` keeps none. The name of an entry is a digest of everything its content depends on:
+what was given, the source of the modules that compute it, the version of Python. A file that is broken, or
+cannot be read or written, is as good as none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from workbench.files import cache_folder, write_atomic
+
+T = TypeVar("T")
+
+#: Entries on disk, of which the oldest go first, and in memory.
+MOST: Final = 48
+IN_MEMORY: Final = 16
+#: Modules whose classes may stand in an entry: a file holds data, never anything that runs.
+_CLASSES: Final = (
+    "workbench.ops.spec",
+    "workbench.rules.pattern",
+    "workbench.rules.ruleset",
+    "workbench.saturation.compile",
+    "workbench.saturation.encoding",
+)
+#: Folders of the package whose source decides what is computed.
+_SOURCES: Final = ("graph", "ops", "rules", "saturation")
+
+_memory: OrderedDict[str, Any] = OrderedDict()
+
+
+def remembered(kind: str, given: Iterable[str | bytes], make: Callable[[], T]) -> T:
+    """Return what ``make`` returns, from memory or disk where it was made of the same before.
+
+    ``kind`` and ``given`` say what it is made of; it must not be changed. What ``make`` raises is passed on.
+    """
+    digest = hashlib.blake2b(_source(), digest_size=16)
+    for part in (kind, *given):
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    name = f"{kind}-{digest.hexdigest()}"
+    if name in _memory:
+        _memory.move_to_end(name)
+        return _memory[name]
+    file = _file(name)
+    found = None if file is None else _read(file)
+    if found is None:
+        found = make()
+        if file is not None:
+            _write(file, found)
+    _memory[name] = found
+    while len(_memory) > IN_MEMORY:
+        _memory.popitem(last=False)
+    return found
+
+
+def _file(name: str) -> Path | None:
+    if os.environ.get("WORKBENCH_RULE_CACHE") == "0":
+        return None
+    return cache_folder() / "rules" / name
+
+
+@lru_cache(maxsize=1)
+def _source() -> bytes:
+    """Return a digest of the source that computes what is kept."""
+    digest = hashlib.blake2b(sys.version.encode(), digest_size=16)
+    package = Path(__file__).parent
+    for folder in _SOURCES:
+        for path in sorted((package / folder).glob("*.py")):
+            data = path.read_bytes()
+            digest.update(f"{folder}/{path.name} {len(data)}\n".encode() + data)
+    return digest.digest()
+
+
+class _Data(pickle.Unpickler):
+    """Read data classes of ours and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module in _CLASSES:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no data of ours")
+
+
+def _read(file: Path) -> Any:
+    """Return what a file holds; None where there is none or it is broken."""
+    try:
+        data = file.read_bytes()
+        if hashlib.blake2b(data[16:], digest_size=16).digest() != data[:16]:
+            return None
+        return _Data(io.BytesIO(data[16:])).load()
+    except Exception:  # whatever a broken file makes of itself
+        return None
+
+
+def _write(file: Path, content: Any) -> None:
+    with contextlib.suppress(Exception):
+        data = pickle.dumps(content, protocol=5)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, hashlib.blake2b(data, digest_size=16).digest() + data)
+        known = sorted(file.parent.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
+        for old in known[MOST:]:
+            old.unlink(missing_ok=True)

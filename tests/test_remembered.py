@@ -10,7 +10,7 @@ from workbench.rules.ruleset import RuleSet
 from workbench.saturation.encoding import Encoding
 from workbench.saturation.saturation import compile_rules
 
-RULES = tuple(parse_rules("twice: neg(neg(x)) => x\nback: add(mul(x, y), mul(x, z)) => mul(x, add(y, z))"))
+RULES = tuple(parse_rules("twice: neg(neg(x)) => x\nback: mul(x, add(y, z)) => add(mul(x, y), mul(x, z))"))
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, TypeAlias
 import yaml
 
 from workbench.experiments.branches_config import BranchesStudy
+from workbench.experiments.deployment_config import DeploymentStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
@@ -24,9 +25,9 @@ from workbench.experiments.reading import (
 from workbench.experiments.resources import is_file_name
 
 __all__ = [
-    "KINDS", "MODES", "AblationStudy", "BranchesStudy", "ExtractionStudy", "Instances", "Method",
-    "OptimisationStudy", "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError",
-    "VerificationStudy", "read_study",
+    "KINDS", "MODES", "AblationStudy", "BranchesStudy", "DeploymentStudy", "ExtractionStudy", "Instances",
+    "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings", "SearchMethod", "Study",
+    "StudyError", "VerificationStudy", "read_study",
 ]  # fmt: skip
 
 
@@ -272,7 +273,9 @@ class VerificationStudy:
         check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
 
 
-Study: TypeAlias = ExtractionStudy | OptimisationStudy | AblationStudy | VerificationStudy | BranchesStudy
+Study: TypeAlias = (
+    ExtractionStudy | OptimisationStudy | AblationStudy | VerificationStudy | BranchesStudy | DeploymentStudy
+)
 
 #: The kinds of studies and their settings.
 KINDS: Final[Mapping[str, type[Study]]] = {
@@ -281,6 +284,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "ablation": AblationStudy,
     "verification": VerificationStudy,
     "branches": BranchesStudy,
+    "deployment": DeploymentStudy,
 }
 
 

@@ -160,6 +160,7 @@ def make_plan(study: Study, home: Path, folder: Path) -> Plan:
     from workbench.experiments import (
         ablation_study,
         branches_study,
+        deployment_study,
         extraction_study,
         optimisation_study,
         verification_study,
@@ -167,6 +168,7 @@ def make_plan(study: Study, home: Path, folder: Path) -> Plan:
     from workbench.experiments.config import (
         AblationStudy,
         BranchesStudy,
+        DeploymentStudy,
         ExtractionStudy,
         VerificationStudy,
     )
@@ -179,4 +181,6 @@ def make_plan(study: Study, home: Path, folder: Path) -> Plan:
         return verification_study.make_plan(study, home, folder)
     if isinstance(study, BranchesStudy):
         return branches_study.make_plan(study, home, folder)
+    if isinstance(study, DeploymentStudy):
+        return deployment_study.make_plan(study, home, folder)
     return optimisation_study.make_plan(study, home, folder)

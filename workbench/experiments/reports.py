@@ -166,6 +166,8 @@ class StudyReport:
         frame = load(self.folder)
         if (frame["study"] == "branches").all():
             return self._branches(frame)
+        if (frame["study"] == "deployment").all():
+            return Text("*Such a study has no figure of its own; the tables say what it found.*")
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if runs.empty:
             return Text("*Such a study has no figure of its own; the tables say what it found.*")

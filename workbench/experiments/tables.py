@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.experiments import (
     ablation_tables,
     branches_tables,
+    deployment_tables,
     extraction_tables,
     optimisation_tables,
     verification_tables,
@@ -25,6 +26,7 @@ _TABLES: Final[Mapping[str, Any]] = {
     "ablation": ablation_tables,
     "verification": verification_tables,
     "branches": branches_tables,
+    "deployment": deployment_tables,
 }
 
 

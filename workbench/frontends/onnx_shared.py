@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from workbench.frontends.onnx_mapped import read_apart
+from workbench.frontends.onnx_file import ModelError, internalise_attributes, read_model, tensor_array
 from workbench.frontends.onnx_stream import placeholder
 from workbench.mapped import ChangedFile, FileMap, checked, file_of, offset_of, release_all
 from workbench.ops.types import DTYPE_CODES, TensorType
@@ -61,7 +61,7 @@ def shared_session(
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    options.enable_cpu_mem_arena = arena
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
     if threads is not None:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -99,17 +99,21 @@ def _source(
     """Return a model and the data of its placeholders; ``None`` for a file that is loaded as it is."""
     if isinstance(source, ModelProto):
         return source, arrays or {}
-    apart = read_apart(Path(source))
-    if apart is None or any(t.data_location == TensorProto.EXTERNAL for t in _stored(apart.model)):
-        return None  # small, or with files beside it that the runtime maps by itself
-    for tensor in apart.model.graph.initializer:
-        if tensor.name in apart.arrays:
-            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(apart.arrays[tensor.name])))
-    return apart.model, apart.arrays
-
-
-def _stored(model: ModelProto) -> Iterator[TensorProto]:
-    yield from model.graph.initializer
+    try:
+        file = read_model(source)
+        arrays = dict(file.arrays)
+        for tensor in file.model.graph.initializer:
+            if tensor.data_location == TensorProto.EXTERNAL and tensor.name not in arrays:
+                arrays[tensor.name] = tensor_array(tensor, file.folder)
+    except ModelError:
+        return None  # the runtime says what is wrong with it, or takes it all the same
+    if not any(file_of(array) is not None for array in arrays.values()):
+        return None  # small
+    for tensor in file.model.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
+    internalise_attributes(file.model, file.folder)
+    return file.model, arrays
 
 
 def _hand_over(

@@ -116,7 +116,7 @@ def run_whole(
         given = None  # what follows the graph is the same in both, and no graph has its inputs and outputs
 
     def load() -> InferenceSession:
-        return _session(original) if given is None else shared_session(given, optimise=False)
+        return _session(original) if given is None else shared_session(given, optimise=False, arena=False)
 
     first: InferenceSession | None = None
     inputs: Mapping[str, np.ndarray] = {}
@@ -181,7 +181,7 @@ def _session(graph: Graph) -> InferenceSession:
     from workbench.frontends.onnx_shared import shared_session
 
     apart = to_onnx_apart(graph, fold=False, whole=False)
-    return shared_session(apart.model, apart.arrays, optimise=False)
+    return shared_session(apart.model, apart.arrays, optimise=False, arena=False)
 
 
 def _draws(graph: Graph, seed: int) -> Iterator[dict[str, np.ndarray]]:

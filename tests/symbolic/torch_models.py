@@ -159,6 +159,7 @@ class Unet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+
         def pair(a: int, b: int) -> Any:
             return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
 
@@ -176,9 +177,14 @@ class Unet(nn.Module):
 
 _TEXT = {0: "batch", 1: "sequence"}
 _IDS = torch.randint(0, WORDS, (2, 11))
-#: Model, example inputs, names, dynamic axes, sizes to run at.
+#: Model, example inputs, names, dynamic axes.
 CASES: dict[str, tuple[Any, tuple[Any, ...], list[str], dict[str, dict[int, str]]]] = {
-    "bert": (Bert, (_IDS, torch.ones(2, 11, dtype=torch.int64)), ["ids", "mask"], {"ids": _TEXT, "mask": _TEXT}),
+    "bert": (
+        Bert,
+        (_IDS, torch.ones(2, 11, dtype=torch.int64)),
+        ["ids", "mask"],
+        {"ids": _TEXT, "mask": _TEXT},
+    ),
     "gpt2": (Gpt2, (_IDS,), ["ids"], {"ids": _TEXT}),
     "llama": (Llama, (_IDS,), ["ids"], {"ids": _TEXT}),
     "vit": (Vit, (torch.randn(2, 3, 32, 32),), ["image"], {"image": {0: "batch"}}),
@@ -202,17 +208,33 @@ def exported(name: str, *, dynamo: bool) -> bytes:
         warnings.simplefilter("ignore")
         if dynamo:
             dynamic = tuple(
-                {a: torch.export.Dim(n, min=2, max=POSITIONS - 1) if n in ("batch", "sequence")
-                 else 4 * torch.export.Dim(f"q{n}", min=2, max=64) for a, n in axes[i].items()}
+                {
+                    a: torch.export.Dim(n, min=2, max=POSITIONS - 1)
+                    if n in ("batch", "sequence")
+                    else 4 * torch.export.Dim(f"q{n}", min=2, max=64)
+                    for a, n in axes[i].items()
+                }
                 for i in names
             )
             program = torch.onnx.export(
-                model, inputs, input_names=names, output_names=["y"], dynamic_shapes=dynamic, dynamo=True,
-                verbose=False, optimize=True,
+                model,
+                inputs,
+                input_names=names,
+                output_names=["y"],
+                dynamic_shapes=dynamic,
+                dynamo=True,
+                verbose=False,
+                optimize=True,
             )
             return program.model_proto.SerializeToString()
         torch.onnx.export(
-            model, inputs, target, input_names=names, output_names=["y"], dynamo=False,
-            dynamic_axes={**axes, "y": axes[names[0]]}, opset_version=17,
+            model,
+            inputs,
+            target,
+            input_names=names,
+            output_names=["y"],
+            dynamo=False,
+            dynamic_axes={**axes, "y": axes[names[0]]},
+            opset_version=17,
         )
     return target.getvalue()

@@ -22,13 +22,14 @@ _LONGEST: Final = 64
 class Writer(Protocol):
     """What nodes and constants are written to; values are names."""
 
-    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str: ...
-    def plain(self, array: np.ndarray) -> str: ...
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Write a node with one output and return its name."""
+
+    def plain(self, array: np.ndarray) -> str:
+        """Return the name of an initializer that holds ``array`` as it is."""
 
 
-def symbolic_type(
-    kind: TensorType, generic: Generic, named: Callable[[Expression], str] = str
-) -> TypeProto:
+def symbolic_type(kind: TensorType, generic: Generic, named: Callable[[Expression], str] = str) -> TypeProto:
     """Return a type of generic extents in ONNX's form; ``named`` gives the name of what is symbolic.
 
     An empty name leaves the extent open.
@@ -98,14 +99,12 @@ class ShapeWriter:
             if any(isinstance(n, int) and self.generic.depends(n) for n in numbers):
                 raise Undecodable(f"{name}={value} of {op_type} depends on a symbolic dimension")
 
-    def slice_attrs(
-        self, op: str, attrs: Mapping[str, Any], types: Sequence[TensorType]
-    ) -> dict[str, Any]:
+    def slice_attrs(self, op: str, attrs: Mapping[str, Any], types: Sequence[TensorType]) -> dict[str, Any]:
         """Return an operator's attributes; a slice that reaches the end of a symbolic axis says so."""
         found = dict(attrs)
-        if op == "slice" and attrs["stop"] == types[0].shape[attrs["axis"]]:
-            if self.generic.depends(attrs["stop"]):
-                found["stop"] = TO_THE_END
+        whole = op == "slice" and attrs["stop"] == types[0].shape[attrs["axis"]]
+        if whole and self.generic.depends(attrs["stop"]):
+            found["stop"] = TO_THE_END
         return found
 
     def vector(self, numbers: Sequence[int]) -> str:

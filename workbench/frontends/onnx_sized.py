@@ -218,5 +218,3 @@ class _Payload:
         name = f"c{len(self.arrays)}"
         self.arrays[name] = array
         return name
-
-

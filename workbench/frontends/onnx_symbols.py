@@ -109,7 +109,9 @@ def symbols_of(inputs: Sequence[ValueInfoProto], dims: Dims) -> tuple[Symbol, ..
     return tuple(Symbol(name, tuple(at), *about[name]) for name, at in places.items())
 
 
-def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int]) -> Opened | None:
+def open_onnx(
+    source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False
+) -> Opened | None:
     """Import a model with its symbolic dimensions kept as far as they can be; None where it has none.
 
     ``dims`` binds dimensions on purpose; ``sizes`` are used for those that have to be fixed. Raise as
@@ -121,7 +123,7 @@ def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int]) -> Opened | 
     symbols = symbols_of([v for v in graph.input if v.name not in stored], dims)
     if not symbols:
         return None
-    return _Opening(file, dims, symbols, sizes).run()
+    return _Opening(file, dims, symbols, sizes, keep_inputs).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,12 @@ class _Opening:
     """Find generic extents at which a model can be imported."""
 
     def __init__(
-        self, file: ModelFile, dims: Dims, symbols: tuple[Symbol, ...], sizes: Mapping[str, int]
+        self,
+        file: ModelFile,
+        dims: Dims,
+        symbols: tuple[Symbol, ...],
+        sizes: Mapping[str, int],
+        keep_inputs: bool,
     ) -> None:
         self.symbols = symbols
         self.asked = {s.name: sizes.get(s.name, pricing_size(s.kind)) for s in symbols}
@@ -145,7 +152,7 @@ class _Opening:
         # The model is prepared once; its dimensions are put in for every attempt.
         self.first = {s.name: prime_below(10**6 - 100 * i, self.constants) for i, s in enumerate(symbols)}
         self.names = {(p, a): s.name for s in symbols for p, a in s.places}
-        self.prepared = prepare(file, {**dims, **self.first})
+        self.prepared = prepare(file, {**dims, **self.first}, keep_inputs=keep_inputs)
         self.bounds: dict[str, int] = {}
         self.failure: Exception | None = None
         self.told = ""
@@ -289,11 +296,13 @@ class _Opening:
                         dim.dim_value = numbers[dim.dim_value]
         known = {v.name: v for v in graph.input}
         inputs = tuple(known[v.name] for v in self.prepared.inputs)
+        foreign = tuple(known[v.name] for v in self.prepared.foreign)
         # What is declared of outputs may be the exporter's example; it is inferred.
         for value in graph.output:
             if value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
-        return replace(self.prepared, model=model, inputs=inputs, arrays=dict(self.prepared.arrays))
+        arrays = dict(self.prepared.arrays)
+        return replace(self.prepared, model=model, inputs=inputs, foreign=foreign, arrays=arrays)
 
 
 def _constants(model: ModelProto) -> frozenset[int]:
@@ -345,4 +354,3 @@ def _check_graph(graph: Graph, generic: Generic) -> None:
     for node, constant in zip(graph.nodes, graph.constant(), strict=True):
         if constant and (depends(node.type, generic) or attrs_depend(node.op, node.attrs, generic)):
             raise Undecodable(f"a constant made by {node.op} has a symbolic extent: {node.type}")
-

@@ -84,8 +84,7 @@ def static_type(proto: TypeProto | None) -> TensorType | None:
     shape = tuple(d.dim_value for d in dims)
     if math.prod(shape) > _limit.get():
         raise ModelError(
-            f"a tensor of shape {shape} has {math.prod(shape):.3g} elements; "
-            f"the limit is {_limit.get():.3g}"
+            f"a tensor of shape {shape} has {math.prod(shape):.3g} elements; the limit is {_limit.get():.3g}"
         )
     return TensorType(DTYPE_NAMES[tensor.elem_type], shape)
 

@@ -71,7 +71,7 @@ _NAMES_OF_ML: Final[dict[str, str]] = {theirs: ours for ours, theirs in _ML_NAME
 
 #: No single tensor may claim more elements than this: numbers of elements fit 64 bits everywhere. Tensors
 #: that are computed are bounded where models are read; those of generic extents never are computed.
-MAX_ELEMENTS: Final = 1 << 60
+MAX_ELEMENTS: Final = 1 << 59
 
 
 class TypeMismatch(TypeError):

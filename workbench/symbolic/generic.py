@@ -21,6 +21,8 @@ _UNBOUNDED: Final = 1 << 61
 
 #: How convolutions and pools divide extents.
 _DIVISORS: Final = (2, 4, 8, 16, 32, 64, 3, 5, 6)
+#: Symbols with a smaller prime are lengths that a stored table bounds; windows do not divide them.
+_DIVIDED: Final = 4096
 
 
 class Undecodable(ValueError):
@@ -96,14 +98,14 @@ class Generic:
         found: list[tuple[int, Expression]] = []
         for name, prime in self.primes.items():
             multiple = self.multiples.get(name, 1)
-            reach = max(2, min(64, prime // 1000))
+            reach = min(64, 1 + prime // 1000)
             addend = _centred(number, prime)
             times = (number - addend) // prime
-            if 0 < abs(addend) <= reach and times > 0 and times % multiple == 0 and times // multiple <= 4:
+            few = times % multiple == 0 and times // multiple <= 4 and abs(addend) <= reach
+            part = multiple > 1 and times.bit_count() == 1 and abs(addend) <= 2
+            if addend and times > 0 and (few or part):
                 found.append((abs(addend), self._symbol(name) * times + addend))
-            elif 0 < abs(addend) <= 2 and multiple > 1 and times > 0 and times.bit_count() == 1:
-                found.append((abs(addend), self._symbol(name) * times + addend))
-            if multiple > 1:
+            if multiple > 1 or prime < _DIVIDED:
                 continue
             for divisor in _DIVISORS:
                 exact = number * divisor - prime

@@ -88,7 +88,7 @@ def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
         else:
             kind = spec_of(node.op).result_type(operands, attrs)  # type: ignore[arg-type]
         nodes.append(Node(node.op, node.inputs, attrs, kind))
-    return Graph(tuple(nodes), graph.inputs, graph.outputs, graph.weights, opaques, graph.name)
+    return replace(graph, nodes=tuple(nodes), opaques=opaques)
 
 
 def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGraph:

@@ -8,7 +8,7 @@ from typing import Final
 
 #: Parts of names, what they stand for, the size that prices are computed at, the sizes of the checks.
 _KINDS: Final[tuple[tuple[str, str, int, tuple[int, ...]], ...]] = (
-    (r"batch|bs|bsz|n|b", "batch", 1, (1, 3, 8)),
+    (r"batch|bs|bsz|n|b", "batch", 1, (1, 3, 2)),
     (r"past|cache", "past", 128, (5, 12, 9)),
     (r"seq|sequence|length|len|tokens?|time|t|s|l", "sequence", 128, (7, 16, 33)),
     (r"height|width|h|w|x|y|size|image", "space", 224, (64, 96, 80)),

@@ -15,7 +15,7 @@ from typing import Final
 import onnx
 from onnx import ModelProto, ValueInfoProto
 
-from workbench.frontends.onnx_file import ModelError, ModelFile, Source, read_model, walk
+from workbench.frontends.onnx_file import DimensionError, ModelError, ModelFile, Source, read_model, walk
 from workbench.frontends.onnx_import import Imported, _Import
 from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx_shapes import SymbolTable
@@ -167,9 +167,18 @@ class _Opening:
         everything = _Plan(dict.fromkeys((s.name for s in self.symbols), self._reason()))
         found = self._try(everything)
         if found is None:
-            assert self.failure is not None
-            raise self.failure
+            raise self._refusal()
         return found
+
+    def _refusal(self) -> DimensionError:
+        """Return why the model cannot be imported even with its dimensions fixed."""
+        names = [s.name for s in self.symbols]
+        taken = ", ".join(f"{name!r} was taken as {self._size(name)}" for name in names)
+        text = f"{self.failure} ({taken}"
+        return DimensionError(
+            f"{text}: if that is wrong, bind it, as in dims={{{', '.join(f'{n!r}: …' for n in names)}}})",
+            f"{text}: if that is wrong, bind it, as in {' '.join(f'--dim {n}=…' for n in names)})",
+        )
 
     def _plans(self) -> Iterator[_Plan]:
         names = [s.name for s in self.symbols]

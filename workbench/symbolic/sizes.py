@@ -27,7 +27,9 @@ def kind_of(name: str, axis: int = 0, rank: int = 0) -> str:
     ('batch', 'past', 'space', 'space')
     """
     if "[" not in name:
-        words = [w for w in re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()) if w]
+        spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+        # A letter with a number, such as s0, is a name that an exporter made up.
+        words = [w.rstrip("0123456789") if len(w) > 3 else w for w in re.split(r"[^a-z0-9]+", spaced) if w]
         joined = "".join(words)
         for pattern, kind, _, _ in _KINDS:
             if any(re.fullmatch(pattern, word) for word in words):
@@ -56,7 +58,8 @@ def fitting(size: int, multiple: int, bound: int | None) -> int:
     """
     if bound is not None:
         size = min(size, bound)
-    return max(multiple, (size + multiple // 2) // multiple * multiple)
+    near = (size + multiple // 2) // multiple * multiple
+    return max(multiple, near if bound is None else min(near, bound // multiple * multiple))
 
 
 def checked_sizes(

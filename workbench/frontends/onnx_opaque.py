@@ -13,7 +13,7 @@ from onnx.defs import SchemaError
 
 from workbench.frontends.onnx_file import ModelError, ir_version_for, walk
 from workbench.frontends.onnx_names import Fresh, inner_names, read_by, rename
-from workbench.frontends.onnx_values import Values
+from workbench.frontends.onnx_values import Values, type_proto
 from workbench.graph import Opaque
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 
@@ -120,8 +120,11 @@ def cut(
     graph = onnx.helper.make_graph(
         copies,
         "opaque",
-        [onnx.helper.make_value_info(names[o], values.open_type(o)) for o in operands],
-        [onnx.helper.make_value_info(names[r], values.open_type(r)) for r in results],
+        [onnx.helper.make_value_info(names[o], values.opened(values.types[o])) for o in operands],
+        [
+            onnx.helper.make_value_info(names[r], values.opened(type_proto(k)))
+            for r, k in zip(results, types, strict=True)
+        ],
         [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
     )
     domains = {n.domain for n in walk(copies)}

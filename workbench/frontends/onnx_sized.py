@@ -16,7 +16,7 @@ from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.frontends.onnx_file import ir_version_for, label
 from workbench.frontends.onnx_node import NodeView
-from workbench.frontends.onnx_shapes import ShapeWriter, symbolic_type
+from workbench.frontends.onnx_shapes import ShapeWriter
 from workbench.frontends.onnx_values import Values, static_type, type_proto
 from workbench.graph import Opaque
 from workbench.ops.types import DTYPE_CODES, TensorType
@@ -102,10 +102,17 @@ class SizedValues(Values):
             return "it makes a constant whose size depends on a symbolic dimension"
         return ""
 
-    def open_type(self, name: str) -> TypeProto:
-        """Return the type of a value with names for the extents that depend on a symbol."""
-        kind = self.tensor(name)
-        return self.types[name] if kind is None else symbolic_type(kind, self.generic)
+    def opened(self, kind: TypeProto) -> TypeProto:
+        """Return a type with names for the extents that depend on a symbol."""
+        if not kind.HasField("tensor_type"):
+            return kind
+        found = TypeProto()
+        found.CopyFrom(kind)
+        for dim in found.tensor_type.shape.dim if found.tensor_type.HasField("shape") else ():
+            size = self.generic.expression(dim.dim_value)
+            if not size.constant:
+                dim.dim_param = str(size)
+        return found
 
     def computed(self, name: str) -> tuple[Opaque, list[str], str] | None:
         """Return what computes a known value that depends on a size: record, inputs it reads, key."""
@@ -132,7 +139,7 @@ class SizedValues(Values):
         graph = onnx.helper.make_graph(
             payload.nodes,
             "opaque",
-            [onnx.helper.make_value_info(formal[n], self.open_type(n)) for n in read],
+            [onnx.helper.make_value_info(formal[n], self.opened(self.types[n])) for n in read],
             [onnx.helper.make_value_info("y0", type_proto(kind))],
             [onnx.numpy_helper.from_array(v, k) for k, v in payload.arrays.items()],
         )

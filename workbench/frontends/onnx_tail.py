@@ -138,7 +138,11 @@ def _model(
     graph = onnx.helper.make_graph(
         list(nodes),
         "tail",
-        [onnx.helper.make_value_info(name, values.opened(values.types[name])) for name in read if name not in stored],
+        [
+            onnx.helper.make_value_info(name, values.opened(values.types[name]))
+            for name in read
+            if name not in stored
+        ],
         made,
     )
     return onnx.helper.make_model(

@@ -200,10 +200,9 @@ class Values:
         """Return what computes a value that depends on a size, None for every other one."""
         return None
 
-    def open_type(self, name: str) -> TypeProto:
-        """Return the type of a value as a record of an opaque operator states it."""
-        kind = self.tensor(name)
-        return self.types[name] if kind is None else type_proto(kind)
+    def opened(self, kind: TypeProto) -> TypeProto:
+        """Return a type as a record of nodes that are kept states it: what is symbolic has a name."""
+        return kind
 
     def _completed(self, name: str, found: TypeProto) -> TypeProto:
         """Return the model's own declaration where inference knows less and does not contradict it.

@@ -88,9 +88,12 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's message on one line, without the quotes that a KeyError puts around it."""
+    """Return an error's message on one line, without the quotes that a KeyError puts around it.
+
+    An error that says itself how it reads on the command line is asked.
+    """
     first = error.args[0] if isinstance(error, LookupError) and error.args else None
-    text = first if isinstance(first, str) else str(error)
+    text = first if isinstance(first, str) else getattr(error, "on_command_line", str(error))
     return " ".join(text.split()) or type(error).__name__
 
 

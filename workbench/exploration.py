@@ -51,10 +51,11 @@ def explore(
     saturation.start_engine()
     stop = saturation.run(lambda step: tell("saturation", step))
     began = clock.seconds.get("extraction", 0.0)
-    if not isinstance(cost_model, AnalyticCost):
+    if not isinstance(getattr(cost_model, "inner", cost_model), AnalyticCost):
         # What a roofline would take is merged once more, too: it costs nothing to price, and what an
         # extraction by other costs leaves out is not found from there.
-        _merging(saturation, AnalyticCost(), cheapest, seconds / 4, clock, tell)
+        like = getattr(cost_model, "with_model", lambda model: model)
+        _merging(saturation, like(AnalyticCost()), cheapest, seconds / 4, clock, tell)
     spent = clock.seconds.get("extraction", 0.0) - began
     best = _merging(saturation, cost_model, cheapest, seconds - spent, clock, tell)
     return best, saturation.stop_reason or stop
@@ -108,11 +109,13 @@ def _extracted(
     A measured model estimates what it had no time for; what the solution uses is then measured, and the
     extraction repeated with that.
     """
-    measure = getattr(cost_model, "measure", None)
+    measure, settle = getattr(cost_model, "measure", None), getattr(cost_model, "settle", None)
     for _ in range(9):
         tell("pricing", None)
         with clock("pricing"):
             costs = price_egraph(egraph, cost_model)
+            if settle is not None:
+                costs = settle(egraph, costs)
             before = float(node_costs(graph, cost_model).sum())
         tell("extraction", None)
         with clock("extraction"):

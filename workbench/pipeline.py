@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.costs import CostModel
+from workbench.dynamic import Checked, Dynamic, open_model
 from workbench.exploration import explore
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
@@ -25,7 +26,6 @@ from workbench.stages import (
     certified,
     correspondence,
     cost_model_of,
-    graph_of,
     record_of,
     rules_of,
     verdicts,
@@ -75,6 +75,7 @@ class Optimized(Result):
     coverage: Any = None
     offending: tuple[str, ...] = ()
     measured: Ranking | None = None
+    dynamic: Dynamic | None = None
 
     def compare(self) -> Comparison:
         """Return what became of every operator, and by which rules."""
@@ -96,6 +97,7 @@ class Optimized(Result):
             "status": self.solution.status.value,
             "scope": self.solution.scope,
             "measured": None if self.measured is None else self.measured.summary(),
+            "dynamic": None if self.dynamic is None else self.dynamic.summary(),
         }
 
     def __repr__(self) -> str:
@@ -108,6 +110,7 @@ class Optimized(Result):
             f"({self.solution.scope}), bound {self.solution.bound:.1f} µs",
             f"  rules: {', '.join(self.rules) or 'none'}",
             *([f"  measured: {self.measured}"] if self.measured is not None else []),
+            *([f"  dimensions: {line}" for line in self.dynamic.lines()] if self.dynamic is not None else []),
             *self.outline(),
         ]
         return "\n".join(lines)
@@ -139,6 +142,7 @@ def optimize(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     keep_inputs: bool = False,
+    sizes: Mapping[str, int] | None = None,
     certify: bool = True,
     measure: int = 0,
     measure_on: str | Target = "onnxruntime",
@@ -149,8 +153,10 @@ def optimize(
     """Optimise a model and return the certified result, or the original where nothing better is proved.
 
     ``model`` is a graph, a path to an ONNX file or to one of TASO's text format (``.model``), the bytes
-    of an ONNX file, or an ``onnx.ModelProto``; ``dims`` binds its symbolic dimensions, and with
-    ``keep_inputs`` inputs that have initial values stay inputs (else they become weights). ``rules`` names a
+    of an ONNX file, or an ``onnx.ModelProto``. Its symbolic dimensions are kept as far as they can be:
+    costs are those at ``sizes``, or at a usual size where none is given; ``dims`` fixes dimensions on
+    purpose; ``dynamic`` of the result says what became of them. With ``keep_inputs`` inputs that have
+    initial values stay inputs (else they become weights). ``rules`` names a
     rule set, gives rules, or is the path of a file of TASO's or Tensat's rules, of which the sound ones
     are used; ``cost`` names a cost model (``"analytic"``, ``"cpu"``), gives one, or is the path of a
     recorded table; ``extractor`` is
@@ -191,7 +197,8 @@ def optimize(
     cost_model = cost_model_of(cost)
     tell("import")
     with clock("import"):
-        graph, coverage = graph_of(model, dims, keep_inputs=keep_inputs)
+        source = open_model(model, dims, sizes, keep_inputs=keep_inputs)
+        graph, searched, coverage = source.graph, source.searched, source.coverage
         given_model = given_of(model) if certify and not isinstance(model, Graph) else None
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
@@ -200,11 +207,12 @@ def optimize(
         target.check(graph)
     tell("saturation")
     left = seconds if extraction_seconds is None else extraction_seconds
-    with Saturation(graph, chosen, limits, profile=profile, keep=0) as saturation:
-        best, stop = explore(saturation, cost_model, cheapest, left, clock, tell)
+    pricer = source.priced(cost_model)
+    with Saturation(searched, chosen, limits, profile=profile, keep=0) as saturation:
+        best, stop = explore(saturation, pricer, cheapest, left, clock, tell)
         clock.seconds["engine"] = clock.seconds.get("engine", 0.0) + saturation.engine_seconds
         clock.seconds["saturation"] = saturation.seconds
-    egraph, costs, before, solution = best.egraph, best.costs, best.before, best.solution
+    egraph, costs, before, solution = source.shown(best.egraph), best.costs, best.before, best.solution
     with clock("history"):
         if len(egraph) <= HISTORY_E_NODES:
             steps = [step.index for step in saturation.trace]
@@ -219,31 +227,34 @@ def optimize(
         tell("measuring")
         with clock("measuring"), contextlib.suppress(KeyboardInterrupt):
             given = candidates(graph, egraph, costs, solution, measure, seconds=min(left, 10.0))
-            rival = graph if dims else as_given(model)
+            rival = graph if dims or source.fixed or source.opening is not None else as_given(model)
             ranking = rank(rival, given, target, original_cost=before, seconds=measure_seconds, seed=seed)
             places = ranking.order()
             queue = [given[i].solution for i in places]
-    result, after = graph, before
+    result, after, term = graph, before, searched
+    checked: tuple[Checked, ...] = ()
     made_by: tuple[str, ...] = ()
     certificate: Certificate | None = None
     offending: tuple[str, ...] = ()
     for place, option in enumerate(queue):
-        result, after = rebuild(graph, egraph, option.choice), option.cost
+        term, after = rebuild(searched, best.egraph, option.choice), option.cost
+        result = source.at_prices(term)
         made_by = rules_behind(egraph, option.choice.tolist())
         if certify:
             tell("certificate")
             with clock("certificate"):
-                known = correspondence(graph, result, egraph, option.choice)
+                known = correspondence(searched, term, best.egraph, option.choice)
                 certificate = replace(
                     certified(graph, result, seed, known, given_model),
                     rules=verdicts(saturation.trace, chosen, made_by),
                 )
+                certificate, checked = source.checked(certificate, term, known, seed, given_model)
         if certificate is None or certificate.passed:
             solution = option
             if ranking is not None:
                 ranking = replace(ranking, winner=places[place])
             break
-        result, after, made_by = graph, before, ()
+        result, after, term, made_by = graph, before, searched, ()
     if certify and certificate is None:
         tell("certificate")
         with clock("certificate"):
@@ -251,7 +262,8 @@ def optimize(
                 certified(graph, graph, seed, given=given_model),
                 rules=verdicts(saturation.trace, chosen, ()),
             )
-    elif certificate is not None and not certificate.passed:
+            certificate, checked = source.checked(certificate, term, None, seed, given_model)
+    elif source.opening is None and certificate is not None and not certificate.passed:
         tell("blame")
         offending = _blame(graph, saturation.trace, chosen, limits, cost_model, cheapest, seed)
     saturation.trace.meta |= record_of(graph, result, cost_model, rules=chosen.name, seed=seed, stop=stop) | {
@@ -276,7 +288,7 @@ def optimize(
         graph=result,
         cost_before=before,
         cost_after=after,
-        cost_source=cost_model.source,
+        cost_source=pricer.source,
         trace=saturation.trace,
         egraph=egraph,
         solution=solution,
@@ -293,6 +305,7 @@ def optimize(
         coverage=coverage,
         offending=offending,
         measured=ranking,
+        dynamic=source.record(term, checked),
     )
 
 

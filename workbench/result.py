@@ -40,10 +40,15 @@ class Result(Face):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the optimised graph as ONNX, or as TASO's text where the path ends in ``.model``.
 
-        The file appears whole or not at all.
+        The file appears whole or not at all. Symbolic dimensions that were kept are symbolic in it.
         """
         from workbench.frontends import save_model
+        from workbench.frontends.model_file import is_taso_model
 
+        dynamic = getattr(self, "dynamic", None)
+        if dynamic is not None and dynamic.kept and not is_taso_model(path):
+            dynamic.save(path)
+            return
         save_model(self.graph, path)
 
     def figures(self) -> dict[str, Any]:

@@ -112,10 +112,14 @@ def certified(
     seed: int,
     known: Correspondence | None = None,
     given: Any = None,
+    *,
+    draws: int = 3,
+    whole: bool = True,
 ) -> Certificate:
     """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime.
 
-    ``known`` says which of their values should be equal, ``given`` is the model that the user gave.
+    ``known`` says which of their values should be equal, ``given`` is the model that the user gave;
+    with ``whole=False`` the models do not run as a whole. Regions are compared on ``draws`` inputs.
     """
     from workbench.verification import certify
 
@@ -124,7 +128,9 @@ def certified(
         from workbench.frontends import opaque_runner
 
         runner = opaque_runner()
-    return certify(original, optimised, seed=seed, opaque=runner, known=known, given=given)
+    return certify(
+        original, optimised, draws=draws, seed=seed, opaque=runner, known=known, given=given, whole=whole
+    )
 
 
 def correspondence(original: Graph, optimised: Graph, egraph: EGraph, choice: np.ndarray) -> Correspondence:

@@ -52,6 +52,8 @@ def summary_rows(
     if result.certificate is not None:
         rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
         rows.append(Row("rounding", None, result.certificate.rounding_line()))
+    if result.dynamic is not None:
+        rows += [Row("dimensions", None, line) for line in result.dynamic.lines()]
     rows += [Row("written", None, text) for text in written]
     rows.append(
         Row(

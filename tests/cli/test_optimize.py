@@ -44,13 +44,41 @@ def test_an_ill_typed_model_is_2(run, tmp_path):
 
 def test_an_unbound_dimension_says_how_to_bind_it(run, tmp_path):
     path = tmp_path / "symbolic.onnx"
-    onnx.save(two_matmuls(batch="batch"), path)
-    code, _, err = run("optimize", path)
-    assert code == 2
-    assert "batch" in err
-    code, out, _ = run("cost", path, "--dim", "batch=3")
+    onnx.save(two_matmuls(batch="height"), path)
+    for command in ("cost", "search"):
+        code, _, err = run(command, path)
+        assert code == 2
+        assert "'height'" in err
+        assert "--dim height=224" in err
+        assert "dims=" not in err
+    code, out, _ = run("cost", path, "--dim", "height=3")
     assert code == 0
     assert "float32[3, 16]" in out
+
+
+def test_symbolic_dimensions_are_kept_and_priced_at_a_size(run, tmp_path):
+    path, output, figures = (tmp_path / name for name in ("symbolic.onnx", "out.onnx", "out.json"))
+    onnx.save(two_matmuls(batch="batch"), path)
+    code, out, err = run("optimize", path, "-o", output, "--size", "batch=4", "--json", figures, "-q")
+    assert code == 0, err
+    assert "kept batch; priced at batch=4" in " ".join(out.split())
+    written = onnx.load(output).graph
+    for value in (*written.input, *written.output):
+        assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
+    assert json.loads(figures.read_text())["dynamic"]["kept"] == ["batch"]
+    code, _, err = run("optimize", path, "-o", output, "--dim", "batch=2", "-q")
+    assert code == 0
+    assert onnx.load(output).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
+
+
+@pytest.mark.parametrize("option", ["--dim", "--size"])
+def test_a_misspelt_dimension_gets_the_nearest_in_terms_of_the_option(run, tmp_path, option):
+    path = tmp_path / "symbolic.onnx"
+    onnx.save(two_matmuls(batch="batch"), path)
+    code, _, err = run("optimize", path, option, "bacth=2", "-q")
+    assert code == 2
+    assert err.startswith(f"workbench: {option} bacth")
+    assert "did you mean 'batch'" in err
 
 
 @pytest.mark.parametrize("text", ["batch", "batch=", "batch=-1", "batch=0", "=3", "batch=x"])

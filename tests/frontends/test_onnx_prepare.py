@@ -32,7 +32,8 @@ def test_an_unbound_dimension_is_named_with_what_to_pass():
     text = str(refusal.value)
     assert "axis 0 of input 'x' is the unbound dimension 'batch'" in text
     assert "axis 1 of input 'z' is the unbound dimension 'm'" in text
-    assert "dims={'batch': 1, 'm': 1}" in text
+    assert "dims={'batch': 1, 'm': 128}" in text
+    assert refusal.value.on_command_line.endswith("Bind it, as in --dim batch=1 --dim m=128")
 
 
 def test_a_dimension_without_a_name_is_called_by_its_place():

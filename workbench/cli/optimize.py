@@ -13,6 +13,7 @@ from workbench.cli.options import (
     Extractor,
     ModelArgument,
     QuietOption,
+    SizeOption,
     check_input,
     dimensions,
     to_json,
@@ -61,6 +62,7 @@ def optimize(
     keep_overridable: Annotated[
         bool, typer.Option("--keep-overridable", help="Keep inputs that have initial values as inputs.")
     ] = False,
+    size: SizeOption = [],  # noqa: B006
     time: Annotated[
         float, typer.Option(min=0.0, metavar="S", help="Also time both models in ONNX Runtime.")
     ] = 0.0,
@@ -93,6 +95,7 @@ def optimize(
         "measure_on": measure_on,
         "dims": dimensions(dim),
         "keep_inputs": keep_overridable,
+        "sizes": dimensions(size, "--size"),
     }
     run_optimize(model, settings, output=output, json=json, report=report, time=time, quiet=quiet)
 
@@ -131,7 +134,8 @@ def run_optimize(
                 written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB{lacking})")
             if time > 0:
                 progress("timing")
-                timing = timed(model, result, time, bound=bool(settings.get("dims")))
+                bound = bool(settings.get("dims")) or result.dynamic is not None
+                timing = timed(model, result, time, bound=bound)
             if json is not None:
                 figures = _figures(result, model, output, timing)
                 writing(lambda: write_atomic(json, to_json(figures)))

@@ -26,7 +26,13 @@ CostOption = Annotated[
     str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
 ]
 DimOption = Annotated[
-    list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Bind a symbolic dimension; repeatable.")
+    list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Fix a symbolic dimension; repeatable.")
+]
+SizeOption = Annotated[
+    list[str],
+    typer.Option(
+        "--size", metavar="NAME=VALUE", help="Size of a symbolic dimension to price at; it stays symbolic."
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
@@ -39,13 +45,13 @@ def check_input(model: Path) -> None:
         raise IsADirectoryError(f"{model} is a folder; name the model file in it")
 
 
-def dimensions(texts: list[str]) -> dict[str, int] | None:
+def dimensions(texts: list[str], option: str = "--dim") -> dict[str, int] | None:
     """Return ``NAME=VALUE`` texts as a mapping, None for none; raise ValueError for another form."""
     found: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value.isdecimal()) or int(value) < 1:
-            raise ValueError(f"--dim {text}: NAME=VALUE with a positive whole number is expected")
+            raise ValueError(f"{option} {text}: NAME=VALUE with a positive whole number is expected")
         found[name] = int(value)
     return found or None
 

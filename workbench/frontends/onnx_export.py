@@ -8,12 +8,12 @@ added to a convolution becomes its bias, chains of reshapes become one.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 import workbench
 from workbench.frontends.onnx_file import ModelError, check_model, ir_version_for
@@ -21,6 +21,7 @@ from workbench.frontends.onnx_mapped import Apart
 from workbench.frontends.onnx_names import Fresh, inner_names, read_by
 from workbench.frontends.onnx_opaque import paste, payload_of
 from workbench.frontends.onnx_peephole import Plan, plan
+from workbench.frontends.onnx_shapes import SymbolTable
 from workbench.frontends.onnx_stream import joined, may_be_apart, placeholder, write_apart
 from workbench.frontends.onnx_values import type_proto
 from workbench.frontends.onnx_versions import (
@@ -40,29 +41,49 @@ GENERATED_ELEMENTS: Final = 4096
 
 
 def save_onnx(
-    graph: Graph, path: str | os.PathLike[str], *, opset: int | None = None, fold: bool = True
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    opset: int | None = None,
+    fold: bool = True,
+    symbols: SymbolTable | None = None,
 ) -> None:
     """Write a graph to an ONNX file that appears whole or not at all; see :func:`to_onnx`.
 
     Weights beyond 1.8 GiB go to ``<name>.data`` beside it. Raise OSError where the place is not writable.
     """
-    write_apart(to_onnx_apart(graph, opset=opset, fold=fold), path)
+    write_apart(to_onnx_apart(graph, opset=opset, fold=fold, symbols=symbols), path)
 
 
-def to_onnx(graph: Graph, *, opset: int | None = None, fold: bool = True, whole: bool = True) -> ModelProto:
+def to_onnx(
+    graph: Graph,
+    *,
+    opset: int | None = None,
+    fold: bool = True,
+    whole: bool = True,
+    symbols: SymbolTable | None = None,
+) -> ModelProto:
     """Return a graph as an ONNX model with the same inputs and outputs, names and order kept.
 
     Opaque operators are written back unchanged, and so is what else the file said that the graph was read
     from: documentation, properties, names of nodes and values that are still there, and, unless
     ``whole=False``, the nodes that follow the graph. Without ``opset`` it is that of the file, or the oldest
     one after it in which all can be written and that ONNX Runtime loads; 21 or 22 for a graph that comes
-    from no file. With ``fold`` weight-only parts are computed first. Raise :class:`ModelError` where the
-    graph has no form in the operator set.
+    from no file. With ``fold`` weight-only parts are computed first. What ``symbols`` tells of generic
+    extents becomes symbolic dimensions. Raise :class:`ModelError` where the graph has no form in the
+    operator set.
     """
-    return joined(to_onnx_apart(graph, opset=opset, fold=fold, whole=whole))
+    return joined(to_onnx_apart(graph, opset=opset, fold=fold, whole=whole, symbols=symbols))
 
 
-def to_onnx_apart(graph: Graph, *, opset: int | None = None, fold: bool = True, whole: bool = True) -> Apart:
+def to_onnx_apart(
+    graph: Graph,
+    *,
+    opset: int | None = None,
+    fold: bool = True,
+    whole: bool = True,
+    symbols: SymbolTable | None = None,
+) -> Apart:
     """Return a graph as an ONNX model whose large weights lie beside it, as they are in memory or in a file.
 
     In the model they are placeholders, which
@@ -82,7 +103,8 @@ def to_onnx_apart(graph: Graph, *, opset: int | None = None, fold: bool = True, 
     written: Apart | None = None
     for version in candidate_opsets(pieces, opset, own):
         try:
-            model = _Writer(graph, payloads, opset_imports(pieces, version), shell, tail, whole).run()
+            imports = opset_imports(pieces, version)
+            model = _writer(symbols)(graph, payloads, imports, shell, tail, whole).run()
         except (OpsetTooOld, ModelError) as error:
             failure = failure or error
             continue
@@ -92,6 +114,14 @@ def to_onnx_apart(graph: Graph, *, opset: int | None = None, fold: bool = True, 
     if written is not None:  # the runtime may not load the model as it came either
         return written
     raise ModelError(f"{graph.name!r} cannot be written: {failure}") from None
+
+
+def _writer(symbols: SymbolTable | None) -> Callable[..., _Writer]:
+    if symbols is None:
+        return _Writer
+    from workbench.frontends.onnx_symbolic import symbolic_writer
+
+    return symbolic_writer(symbols)
 
 
 def shell_of(graph: Graph) -> ModelProto:
@@ -157,6 +187,10 @@ class _Writer:
         return outputs
 
     def constant(self, array: np.ndarray) -> str:
+        """Return the name of a constant: an initializer that holds ``array``."""
+        return self.plain(array)
+
+    def plain(self, array: np.ndarray) -> str:
         """Return the name of an initializer that holds ``array``; equal small ones are shared."""
         key = (str(array.dtype), array.shape, array.tobytes()) if array.size <= 64 else None
         if key is None or key not in self.shared:
@@ -170,7 +204,7 @@ class _Writer:
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """Return ``name`` in another shape; an initializer is rewritten instead of computed."""
         if name in self.arrays:
-            return self.constant(self.arrays[name].reshape(shape))
+            return self.plain(self.arrays[name].reshape(shape))
         return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
 
     def run(self) -> Apart:
@@ -316,7 +350,7 @@ class _Writer:
         made = {o for node in self.nodes for o in node.output} - {v.name for v in outputs}
         for value in own.value_info:
             if value.name in made and value.name in self.kinds:
-                graph.value_info.append(described(value, self.kinds[value.name]))
+                graph.value_info.append(described(value, self._type(self.kinds[value.name])))
         model = onnx.helper.make_model(
             graph,
             opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.imports.items()],
@@ -354,6 +388,10 @@ class _Writer:
             check_model(model, full=False)
         return Apart(model, apart)
 
+    def _type(self, kind: TensorType, source: str = "") -> TypeProto:
+        """Return a value's type as it is declared; ``source`` names an input."""
+        return type_proto(kind)
+
     def _raised(self) -> bool:
         """Say whether the model needs another IR version than the one it had."""
         same = all(o.version >= self.imports.get(o.domain, 0) for o in self.shell.opset_import)
@@ -364,8 +402,8 @@ class _Writer:
         shell, tail = self.shell.graph, {v.name: v for v in self.tail.graph.output}
         given = {v.name: v for v in shell.input}
         made = {v.name: v for v in shell.output}
-        inputs = {n: described(given.get(n), k, n) for n, k in self.graph.input_types.items()}
-        outputs = {n: described(made.get(n), k, n) for n, k in self.graph.output_types.items()}
+        inputs = {n: described(given.get(n), self._type(k, n), n) for n, k in self.graph.input_types.items()}
+        outputs = {n: described(made.get(n), self._type(k), n) for n, k in self.graph.output_types.items()}
         if not self.whole:
             return list(inputs.values()), list(outputs.values())
         inputs |= {n: v for n, v in given.items() if v.type.WhichOneof("value") not in (None, "tensor_type")}
@@ -388,14 +426,14 @@ class _Writer:
             self.functions.setdefault((function.domain, function.name), function)
 
 
-def described(stated: ValueInfoProto | None, kind: TensorType, name: str = "") -> ValueInfoProto:
+def described(stated: ValueInfoProto | None, kind: TypeProto, name: str = "") -> ValueInfoProto:
     """Return a value's declaration: what was said of it, with the type that it has."""
     value = ValueInfoProto()
     if stated is not None:
         value.CopyFrom(stated)
     denotation, axes = value.type.denotation, [d.denotation for d in value.type.tensor_type.shape.dim]
     value.name = value.name or name
-    value.type.CopyFrom(type_proto(kind))
+    value.type.CopyFrom(kind)
     if denotation:
         value.type.denotation = denotation
     for dim, text in zip(value.type.tensor_type.shape.dim, axes, strict=False):

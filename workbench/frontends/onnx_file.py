@@ -42,6 +42,20 @@ class ModelError(ValueError):
     """Say what is wrong with a model: which node or tensor, what was expected, what to try."""
 
 
+class DimensionError(ModelError):
+    """Raised when a symbolic dimension is not bound, or a name is given that no dimension has.
+
+    ``on_command_line`` is the message in terms of the options ``--dim`` and ``--size``.
+    """
+
+    def __init__(self, message: str, on_command_line: str) -> None:
+        super().__init__(message)
+        self.on_command_line = on_command_line
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.on_command_line)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFile:
     """Hold a parsed model that its reader may change, and the folder of its external data.

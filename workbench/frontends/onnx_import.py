@@ -77,14 +77,14 @@ def import_onnx(
 class _Import:
     """Turn a prepared model into a graph."""
 
-    def __init__(self, prepared: Prepared, fold: bool) -> None:
+    def __init__(self, prepared: Prepared, fold: bool, values: Values | None = None) -> None:
         self.model = prepared.model
         self.prepared = prepared
         self.inputs = prepared.inputs
         self.arrays = prepared.arrays
         self.notes = prepared.notes
         self.outputs = [v.name for v in self.model.graph.output]
-        self.values = Values(self.model, fold=fold)
+        self.values = values or Values(self.model, fold=fold)
         self.origin = Origin.of(self.model)
         self.builder = GraphBuilder(self.model.graph.name or "graph")
         self.place: dict[str, int] = {}
@@ -201,6 +201,9 @@ class _Import:
 
     def _value(self, name: str) -> int:
         """Return the graph value that stands for a name; constants become weights when first read."""
+        if name not in self.place and (made := self.values.computed(name)) is not None:
+            record, read, key = made
+            (self.place[name],) = self.builder.opaque(record, [self._value(n) for n in read], key)
         if name not in self.place:
             array = self.arrays[name] if name in self.arrays else self.values.known[name]
             unique = name
@@ -251,6 +254,8 @@ class _Import:
         if importer is None:
             return "not modelled"
         view = NodeView(node, self.values, self.builder, self._value, wanted)
+        if reason := self.values.kept(node, view):
+            return reason
         try:
             made = importer(view)
         except (NotModelled, TypeMismatch) as refusal:

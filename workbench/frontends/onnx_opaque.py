@@ -120,8 +120,11 @@ def cut(
     graph = onnx.helper.make_graph(
         copies,
         "opaque",
-        [onnx.helper.make_value_info(names[o], values.types[o]) for o in operands],
-        [onnx.helper.make_value_info(names[r], type_proto(k)) for r, k in zip(results, types, strict=True)],
+        [onnx.helper.make_value_info(names[o], values.opened(values.types[o])) for o in operands],
+        [
+            onnx.helper.make_value_info(names[r], values.opened(type_proto(k)))
+            for r, k in zip(results, types, strict=True)
+        ],
         [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
     )
     domains = {n.domain for n in walk(copies)}
@@ -150,7 +153,7 @@ def cut(
 
 def _embedded(values: Values, name: str) -> bool:
     array = values.known.get(name)
-    if array is None:
+    if array is None or values.sized(name):
         return False
     kind = TensorType.of(array).dtype
     limit = EMBEDDED_FLOATS if kind in FLOAT_DTYPES else EMBEDDED_INTEGERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import graphlib
 import operator
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ import onnx.inliner
 from onnx import ModelProto, NodeProto, ValueInfoProto
 
 from workbench.frontends.onnx_file import (
+    DimensionError,
     ModelError,
     ModelFile,
     dense_array,
@@ -28,6 +30,7 @@ from workbench.frontends.onnx_file import (
 from workbench.frontends.onnx_names import read_by
 from workbench.frontends.onnx_values import type_proto
 from workbench.ops.types import TensorType
+from workbench.symbolic.sizes import kind_of, pricing_size
 
 #: Older operator sets have other broadcasting rules and are refused.
 OLDEST_OPSET = 7
@@ -219,16 +222,43 @@ def bind_dimensions(inputs: Sequence[ValueInfoProto], others: Iterable[ValueInfo
                 used.add(dim.dim_param)
             dim.dim_value = _extent(key, dims[key])
     if unbound:
-        example = ", ".join(f"{k!r}: {'(1, …)' if 'no shape' in v else 1}" for k, v in unbound.items())
-        raise ModelError(f"{'; '.join(unbound.values())}. Bind it, as in dims={{{example}}}")
+        raise _unbound(unbound, inputs)
     for name in sorted(set(dims) - used):
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ModelError(f"dims names {name!r}, which is no unbound dimension of an input{hint}")
+        raise unknown_dimension(name, names, "dims", "unbound dimension of an input")
     for value in others:
         for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
             if dim.dim_param in dims:
                 dim.dim_value = _extent(dim.dim_param, dims[dim.dim_param])
+
+
+def _unbound(unbound: Mapping[str, str], inputs: Sequence[ValueInfoProto]) -> DimensionError:
+    """Return the error that names what is unbound, with a usual size for each."""
+    example: dict[str, str] = {}
+    for value in inputs:
+        if value.name in unbound:
+            example.setdefault(value.name, "(1, …)")
+        shape = value.type.tensor_type.shape.dim
+        for axis, dim in enumerate(shape):
+            name = dim.dim_param or f"{value.name}[{axis}]"
+            if name in unbound:
+                example.setdefault(name, str(pricing_size(kind_of(name, axis, len(shape)))))
+    found = "; ".join(unbound.values())
+    given = ", ".join(f"{name!r}: {size}" for name, size in example.items())
+    shapeless = [name for name, size in example.items() if not size.isdecimal()]
+    options = " ".join(f"--dim {shlex.quote(f'{n}={s}')}" for n, s in example.items() if n not in shapeless)
+    hint = f"Bind it, as in {options}" if options else "An input's whole shape can be given in Python alone"
+    without = "; ".join(text.partition(": pass ")[0] for text in unbound.values())
+    return DimensionError(f"{found}. Bind it, as in dims={{{given}}}", f"{without}. {hint}")
+
+
+def unknown_dimension(name: str, known: Iterable[str], where: str, what: str) -> DimensionError:
+    """Return the error for a name in ``where`` (``dims`` or ``sizes``) that is no dimension."""
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    option = {"dims": "--dim", "sizes": "--size"}[where]
+    return DimensionError(
+        f"{where} names {name!r}, which is no {what}{hint}", f"{option} {name}: there is no such {what}{hint}"
+    )
 
 
 def _extent(name: str, extent: object) -> int:

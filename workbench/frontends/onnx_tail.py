@@ -79,7 +79,7 @@ def cut_tail(
 
 
 def _stored(name: str, values: Values, arrays: Mapping[str, np.ndarray]) -> bool:
-    return name in values.known or name in arrays
+    return (name in values.known and not values.sized(name)) or name in arrays
 
 
 def _members(
@@ -131,14 +131,18 @@ def _model(
         known = _declared(value, values)
         if known is None or known.WhichOneof("value") is None:
             raise ModelError(f"output {value.name!r} has no type: declare one")
-        made.append(onnx.helper.make_value_info(value.name, known))
+        made.append(onnx.helper.make_value_info(value.name, values.opened(known)))
     functions = origin.functions_for(nodes)
     domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
     opsets = {d: v for d, v in origin.opsets.items() if d in domains}
     graph = onnx.helper.make_graph(
         list(nodes),
         "tail",
-        [onnx.helper.make_value_info(name, values.types[name]) for name in read if name not in stored],
+        [
+            onnx.helper.make_value_info(name, values.opened(values.types[name]))
+            for name in read
+            if name not in stored
+        ],
         made,
     )
     return onnx.helper.make_model(

@@ -7,8 +7,10 @@ evaluated, and only where the operands and (by inference, before anything runs) 
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -47,6 +49,20 @@ _POOLS: Final = frozenset({"AveragePool", "MaxPool"})
 _OF_TYPE: Final = frozenset({"Shape", "Size"})
 
 
+#: The limit in force: generic extents of symbolic dimensions are numbers only and have none.
+_limit: ContextVar[int] = ContextVar("limit", default=MAX_VALUE_ELEMENTS)
+
+
+@contextlib.contextmanager
+def any_extent() -> Iterator[None]:
+    """Accept values of any size meanwhile: no data of them may be made."""
+    token = _limit.set(1 << 62)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
 def type_proto(kind: TensorType) -> TypeProto:
     """Return a type in ONNX's form."""
     return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], kind.shape)
@@ -66,10 +82,9 @@ def static_type(proto: TypeProto | None) -> TensorType | None:
     if any(not d.HasField("dim_value") or d.dim_value < 0 for d in dims):
         return None
     shape = tuple(d.dim_value for d in dims)
-    if math.prod(shape) > MAX_VALUE_ELEMENTS:
+    if math.prod(shape) > _limit.get():
         raise ModelError(
-            f"a tensor of shape {shape} has {math.prod(shape):.3g} elements; "
-            f"the limit is {MAX_VALUE_ELEMENTS:.3g}"
+            f"a tensor of shape {shape} has {math.prod(shape):.3g} elements; the limit is {_limit.get():.3g}"
         )
     return TensorType(DTYPE_NAMES[tensor.elem_type], shape)
 
@@ -171,6 +186,23 @@ class Values:
                     raise ModelError(f"{label(node)}: {error}") from None
         if self._fold and self._may_evaluate(node):
             self._evaluate(node)
+
+    # What follows is answered otherwise where symbolic dimensions are kept: see ``SizedValues``.
+    def sized(self, name: str) -> bool:
+        """Say whether a known value depends on the size of a symbolic dimension."""
+        return False
+
+    def kept(self, node: NodeProto, view: Any) -> str:
+        """Return why a node is kept as it came although it could be modelled, or nothing."""
+        return ""
+
+    def computed(self, name: str) -> tuple[Any, list[str], str] | None:
+        """Return what computes a value that depends on a size, None for every other one."""
+        return None
+
+    def opened(self, kind: TypeProto) -> TypeProto:
+        """Return a type as a record of nodes that are kept states it: what is symbolic has a name."""
+        return kind
 
     def _completed(self, name: str, found: TypeProto) -> TypeProto:
         """Return the model's own declaration where inference knows less and does not contradict it.

@@ -69,8 +69,9 @@ _ML_NAMES: Final[dict[str, str]] = {
 }
 _NAMES_OF_ML: Final[dict[str, str]] = {theirs: ours for ours, theirs in _ML_NAMES.items()}
 
-#: No single tensor may claim more elements than this (16 TiB of float32): a typo, not a model.
-MAX_ELEMENTS: Final = 1 << 42
+#: No single tensor may claim more elements than this: numbers of elements fit 64 bits everywhere. Tensors
+#: that are computed are bounded where models are read; those of generic extents never are computed.
+MAX_ELEMENTS: Final = 1 << 59
 
 
 class TypeMismatch(TypeError):

@@ -153,6 +153,27 @@ def run_whole(
     return outcome
 
 
+def run_both(
+    first: InferenceSession, second: InferenceSession, original: Graph, seed: int, version: str
+) -> WholeRun:
+    """Run two loaded models on inputs drawn for a graph and compare their outputs."""
+    from workbench.frontends.runtime import RuntimeFailure, run_session
+
+    inputs, expected, failure = _first_run(first, original, seed)
+    if failure:
+        return WholeRun(f"not run: {failure}")
+    try:
+        found = run_session(second, inputs, seconds=_seconds(original))
+    except RuntimeFailure as refusal:
+        why = f"the result fails on inputs that the original takes: {_short(refusal)}"
+        return WholeRun(version, why=why, error=math.inf)
+    outcome = _compared(version, inputs, expected, found, tolerance_of(original))
+    if outcome.why and _unsteady(first, inputs, expected, outcome.error):
+        note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
+        return _compared(note, inputs, expected, found, math.inf)
+    return outcome
+
+
 def _seconds(graph: Graph) -> float:
     loops = any(word in o.payload for o in graph.opaques.values() for word in _LOOPS)
     return LOOP_SECONDS if loops else RUN_SECONDS

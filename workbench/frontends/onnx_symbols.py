@@ -1,0 +1,365 @@
+"""Import models with their symbolic dimensions kept: each gets a generic extent for the search.
+
+What cannot be kept is fixed, one dimension at a time, and the reason is recorded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import onnx
+from onnx import ModelProto, ValueInfoProto
+
+from workbench.frontends.onnx_file import DimensionError, ModelError, ModelFile, Source, read_model, walk
+from workbench.frontends.onnx_import import Imported, _Import
+from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
+from workbench.frontends.onnx_shapes import SymbolTable
+from workbench.frontends.onnx_sized import SizedValues, TooLong
+from workbench.frontends.onnx_values import any_extent
+from workbench.graph import Graph, GraphError
+from workbench.ops import TypeMismatch
+from workbench.symbolic import Generic, Undecodable
+from workbench.symbolic.generic import prime_below
+from workbench.symbolic.mapping import attrs_depend, depends
+from workbench.symbolic.sizes import fitting, kind_of, pricing_size
+
+#: Where the search for a generic prime begins, by kind of dimension: far from powers of two, small enough
+#: that a product of all is no overflow, large enough that no size of a model comes near.
+_BEGINNINGS: Final = {"batch": 14_500, "past": 28_000, "sequence": 52_000, "space": 52_000, "other": 23_000}
+#: Extents that must divide (by strides, by halves) are a prime times this.
+MULTIPLE: Final = 64
+_MULTIPLE_PRIMES: Final = 1_500
+#: Imports that are tried before all dimensions are fixed.
+_ATTEMPTS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbolic dimension of a model's inputs.
+
+    ``name`` is its own, or ``input[axis]`` where it has none; ``places`` are the inputs and axes that
+    have it.
+    """
+
+    name: str
+    places: tuple[tuple[str, int], ...]
+    kind: str
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A symbolic dimension that was fixed because it could not be kept: its extent, and why."""
+
+    name: str
+    extent: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.extent}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model imported with generic extents, and what they stand for.
+
+    ``symbols`` are those that are kept. ``bounds`` are sizes that a dimension cannot exceed because a
+    stored table is no longer; ``multiples`` say what a dimension is divided by in the model.
+    """
+
+    imported: Imported
+    generic: Generic
+    symbols: tuple[Symbol, ...]
+    fixed: tuple[Fixed, ...] = ()
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    multiples: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> Graph:
+        """Return the graph of generic extents."""
+        return self.imported.graph
+
+    @property
+    def table(self) -> SymbolTable:
+        """Return what the writer has to know of the symbols."""
+        places = {place: s.name for s in self.symbols for place in s.places}
+        return SymbolTable(self.generic, places, frozenset(s.name for s in self.symbols if s.named))
+
+
+def symbols_of(inputs: Sequence[ValueInfoProto], dims: Dims) -> tuple[Symbol, ...]:
+    """Return the symbolic dimensions of inputs that ``dims`` does not bind."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    about: dict[str, tuple[str, bool]] = {}
+    for value in inputs:
+        if not value.type.HasField("tensor_type") or isinstance(dims.get(value.name), Sequence):
+            continue
+        shape = value.type.tensor_type.shape.dim
+        for axis, dim in enumerate(shape):
+            place = f"{value.name}[{axis}]"
+            name = dim.dim_param or place
+            if (dim.HasField("dim_value") and dim.dim_value >= 0) or place in dims or name in dims:
+                continue
+            places.setdefault(name, []).append((value.name, axis))
+            about.setdefault(name, (kind_of(name, axis, len(shape)), bool(dim.dim_param)))
+    return tuple(Symbol(name, tuple(at), *about[name]) for name, at in places.items())
+
+
+def open_onnx(
+    source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False
+) -> Opened | None:
+    """Import a model with its symbolic dimensions kept as far as they can be; None where it has none.
+
+    ``dims`` binds dimensions on purpose; ``sizes`` are used for those that have to be fixed. Raise as
+    :func:`~workbench.frontends.import_onnx` does where the model cannot be imported at any size.
+    """
+    file = read_model(source)
+    graph = file.model.graph
+    stored = {t.name for t in graph.initializer}
+    symbols = symbols_of([v for v in graph.input if v.name not in stored], dims)
+    if not symbols:
+        return None
+    return _Opening(file, dims, symbols, sizes, keep_inputs).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What to try: dimensions fixed, with the reason; extents that divide; dimensions taken as equal."""
+
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    multiples: frozenset[str] = frozenset()
+    same: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Opening:
+    """Find generic extents at which a model can be imported."""
+
+    def __init__(
+        self,
+        file: ModelFile,
+        dims: Dims,
+        symbols: tuple[Symbol, ...],
+        sizes: Mapping[str, int],
+        keep_inputs: bool,
+    ) -> None:
+        self.symbols = symbols
+        self.asked = {s.name: sizes.get(s.name, pricing_size(s.kind)) for s in symbols}
+        self.constants = _constants(file.model)
+        # The model is prepared once; its dimensions are put in for every attempt.
+        self.first = {s.name: prime_below(10**6 - 100 * i, self.constants) for i, s in enumerate(symbols)}
+        self.names = {(p, a): s.name for s in symbols for p, a in s.places}
+        self.prepared = prepare(file, {**dims, **self.first}, keep_inputs=keep_inputs)
+        self.bounds: dict[str, int] = {}
+        self.failure: Exception | None = None
+        self.told = ""
+        self.last: Generic | None = None
+
+    def run(self) -> Opened:
+        """Try one plan after the other."""
+        for plan in itertools.islice(self._plans(), _ATTEMPTS):
+            found = self._try(plan)
+            if found is not None:
+                return found
+        everything = _Plan(dict.fromkeys((s.name for s in self.symbols), self._reason()))
+        found = self._try(everything)
+        if found is None:
+            raise self._refusal()
+        return found
+
+    def _refusal(self) -> DimensionError:
+        """Return why the model cannot be imported even with its dimensions fixed."""
+        names = [s.name for s in self.symbols]
+        taken = ", ".join(f"{name!r} was taken as {self._size(name)}" for name in names)
+        text = f"{self.failure} ({taken}"
+        return DimensionError(
+            f"{text}: if that is wrong, bind it, as in dims={{{', '.join(f'{n!r}: …' for n in names)}}})",
+            f"{text}: if that is wrong, bind it, as in {' '.join(f'--dim {n}=…' for n in names)})",
+        )
+
+    def _plans(self) -> Iterator[_Plan]:
+        names = [s.name for s in self.symbols]
+        spaces = frozenset(s.name for s in self.symbols if s.kind == "space")
+        others = frozenset(s.name for s in self.symbols if s.kind not in ("batch", "space"))
+        yield _Plan()
+        pairs = [
+            (a.name, b.name)
+            for a, b in itertools.combinations(self.symbols, 2)
+            if a.places[0][1] == b.places[0][1]
+        ]
+        same = [{}, *({b: a} for a, b in pairs)]
+        if len(pairs) > 1:
+            groups: dict[int, str] = {}
+            merged = {}
+            for s in self.symbols:
+                leader = groups.setdefault(s.places[0][1], s.name)
+                if leader != s.name:
+                    merged[s.name] = leader
+            same.append(merged)
+        multiples = [m for m in dict.fromkeys([spaces, spaces | others]) if m]
+        for multiple in multiples:
+            yield _Plan(multiples=multiple)
+        for equal in same[1:]:
+            yield _Plan(same=equal)
+        # The batch is what is most often kept: the others are fixed first, then each, then all but one.
+        reason = self._reason()
+        for multiple in [frozenset[str](), *multiples]:
+            for name in sorted(names, key=lambda n: n not in spaces | others):
+                if len(names) > 1:
+                    yield _Plan({name: reason}, multiple - {name})
+        for name in names:
+            if len(names) > 2:
+                yield _Plan({n: reason for n in names if n != name})
+
+    def _reason(self) -> str:
+        """Return why the first plan failed, with what generic numbers stand for."""
+        text = " ".join(self.told.split())
+        return text if len(text) <= 240 else text[:237] + "…"
+
+    def _try(self, plan: _Plan) -> Opened | None:
+        """Import by a plan; shorten what a stored table bounds. Return None where that fails."""
+        for _ in range(4 + 2 * len(self.symbols)):
+            try:
+                with any_extent():
+                    return self._import(plan)
+            except TooLong as limit:
+                if limit.extent < 32 or any(
+                    self.bounds.get(s, limit.extent + 1) <= limit.extent // len(limit.symbols)
+                    for s in limit.symbols
+                ):
+                    self._failed(limit, None)
+                    return None
+                for s in limit.symbols:
+                    self.bounds[s] = limit.extent // len(limit.symbols)
+            except (ModelError, TypeMismatch, GraphError, Undecodable) as error:
+                self._failed(error, self.last)
+                return None
+        return None
+
+    def _failed(self, error: Exception, generic: Generic | None) -> None:
+        self.failure = error
+        if not self.told:
+            text = str(error)
+            if generic is not None:
+                text = re.sub(r"\d+", lambda m: str(generic.expression(int(m[0]))), text)
+            self.told = text
+
+    def _import(self, plan: _Plan) -> Opened:
+        free = [s for s in self.symbols if s.name not in plan.fixed]
+        if not free:
+            fixed_model = self._bound({n: self._size(n) for n in plan.fixed})
+            imported = _Import(fixed_model, True).run()
+            return Opened(imported, Generic({}), (), self._fixed(plan))
+        generic, second = self._generic(plan, free)
+        self.last = generic
+        fixed = {n: self._size(n) for n in plan.fixed}
+        here = self._bound(fixed | generic.extents)
+        there = self._bound(fixed | second)
+        sources = {s.name: s.places[0] for s in free}
+        values = SizedValues(here.model, there.model, generic, second, sources)
+        imported = _Import(here, True, values).run()
+        _check_graph(imported.graph, generic)
+        bounds = {n: b for n, b in self.bounds.items() if n in generic.extents}
+        divided = _divided(imported.graph, generic)
+        return Opened(imported, generic, tuple(free), self._fixed(plan), bounds, divided)
+
+    def _fixed(self, plan: _Plan) -> tuple[Fixed, ...]:
+        return tuple(Fixed(n, self._size(n), why) for n, why in plan.fixed.items())
+
+    def _size(self, name: str) -> int:
+        """Return the size at which a dimension is fixed."""
+        return fitting(self.asked[name], 1, self.bounds.get(name))
+
+    def _generic(self, plan: _Plan, free: Sequence[Symbol]) -> tuple[Generic, dict[str, int]]:
+        """Return generic extents for a plan, and other ones."""
+        taken: set[int] = set()
+        pair: list[dict[str, int]] = []
+        own = [s for s in free if s.name not in plan.same]
+        multiples = {s.name: MULTIPLE for s in own if s.name in plan.multiples}
+        for _ in range(2):
+            primes: dict[str, int] = {}
+            for s in own:
+                start = _MULTIPLE_PRIMES if s.name in multiples else _BEGINNINGS[s.kind]
+                if s.name in self.bounds:
+                    start = min(start, self.bounds[s.name] // multiples.get(s.name, 1))
+                primes[s.name] = prime_below(start, self.constants, frozenset(taken))
+                taken.add(primes[s.name])
+            pair.append(primes)
+        same = {b: a for b, a in plan.same.items() if any(s.name == b for s in free)}
+        generic, other = (Generic(p, multiples, same, self.constants) for p in pair)
+        return generic, other.extents
+
+    def _bound(self, extents: Mapping[str, int]) -> Prepared:
+        """Return the prepared model with these extents in the place of its symbols."""
+        numbers = {self.first[name]: extent for name, extent in extents.items()}
+        model = ModelProto()
+        model.CopyFrom(self.prepared.model)
+        graph = model.graph
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            if value.type.HasField("tensor_type"):
+                for dim in value.type.tensor_type.shape.dim:
+                    if dim.dim_value in numbers:
+                        dim.dim_value = numbers[dim.dim_value]
+        known = {v.name: v for v in graph.input}
+        inputs = tuple(known[v.name] for v in self.prepared.inputs)
+        foreign = tuple(known[v.name] for v in self.prepared.foreign)
+        # What is declared of outputs may be the exporter's example; it is inferred.
+        for value in graph.output:
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+        arrays = dict(self.prepared.arrays)
+        return replace(self.prepared, model=model, inputs=inputs, foreign=foreign, arrays=arrays)
+
+
+def _constants(model: ModelProto) -> frozenset[int]:
+    """Return the numbers that stand in a model: extents of its weights, small integers, attributes."""
+    found: set[int] = set()
+
+    def tensor(t: onnx.TensorProto) -> None:
+        found.update(t.dims)
+        small = t.data_location != onnx.TensorProto.EXTERNAL and 0 < _elements(t.dims) <= 16
+        if small and t.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32):
+            found.update(int(n) for n in onnx.numpy_helper.to_array(t).reshape(-1))
+
+    for initial in model.graph.initializer:
+        tensor(initial)
+    for nodes in (model.graph.node, *(f.node for f in model.functions)):
+        for node in walk(nodes):
+            for attr in node.attribute:
+                found.update(attr.ints)
+                found.add(attr.i)
+                if attr.type == onnx.AttributeProto.TENSOR:
+                    tensor(attr.t)
+    for value in model.graph.input:
+        if value.type.HasField("tensor_type"):
+            found.update(d.dim_value for d in value.type.tensor_type.shape.dim)
+    return frozenset(n for n in found if 10 < n < 1 << 40)
+
+
+def _elements(dims: Sequence[int]) -> int:
+    total = 1
+    for d in dims:
+        total *= d
+    return total
+
+
+def _divided(graph: Graph, generic: Generic) -> dict[str, int]:
+    """Return by what each symbol is divided in a graph, where its generic extent had to divide."""
+    found: dict[str, int] = {}
+    for kind in (n.type for n in graph.nodes):
+        for extent in getattr(kind, "shape", ()):
+            size = generic.expression(extent)
+            for name in size.symbols:
+                if generic.multiples.get(name, 1) > 1:
+                    found[name] = math.lcm(found.get(name, 1), size.divisor)
+    return found
+
+
+def _check_graph(graph: Graph, generic: Generic) -> None:
+    """Raise :class:`Undecodable` where a stored weight has a symbolic extent."""
+    for node, constant in zip(graph.nodes, graph.constant(), strict=True):
+        if constant and (depends(node.type, generic) or attrs_depend(node.op, node.attrs, generic)):
+            raise Undecodable(f"a constant made by {node.op} has a symbolic extent: {node.type}")

@@ -1,0 +1,161 @@
+"""Generic extents: each symbolic dimension has one large number that says, wherever it occurs, which it is.
+
+A graph whose symbols have generic extents is an ordinary graph. No tensor of it is ever computed: search
+and prices see extents as numbers only. A rewrite that needs one particular size does not fire on it, and
+every number in its types and attributes can be read back as an expression in the symbols
+(:meth:`Generic.expression`). That reading is a guess which is checked: at a second generic binding, by
+type inference at other sizes, and by running both files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from workbench.symbolic.expressions import Expression
+
+#: Beyond this there are no extents: ``INT64_MAX`` and the like mean "to the end".
+_UNBOUNDED: Final = 1 << 61
+
+#: How convolutions and pools divide extents.
+_DIVISORS: Final = (2, 4, 8, 16, 32, 64, 3, 5, 6)
+#: Symbols with a smaller prime are lengths that a stored table bounds; windows do not divide them.
+_DIVIDED: Final = 4096
+
+
+class Undecodable(ValueError):
+    """Raised when a number that depends on a symbolic dimension has no form as an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generic:
+    """The generic extents of the symbols of a model.
+
+    The extent of a symbol is its prime times its ``multiples`` entry (1 unless the model needs extents
+    that divide). ``same`` maps a symbol to the one that it must be equal to. ``constants`` are the
+    numbers that stand in the model itself; they mean themselves.
+    """
+
+    primes: Mapping[str, int]
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    same: Mapping[str, str] = field(default_factory=dict)
+    constants: frozenset[int] = frozenset()
+    _known: dict[int, Expression] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """Return the generic extent of every symbol, those equal to another one included."""
+        own = {name: prime * self.multiples.get(name, 1) for name, prime in self.primes.items()}
+        return own | {name: own[other] for name, other in self.same.items()}
+
+    def expression(self, number: int) -> Expression:
+        """Return what a number means in the symbols."""
+        found = self._known.get(number)
+        if found is None:
+            found = self._known[number] = self._read(number)
+        return found
+
+    def depends(self, number: int) -> bool:
+        """Say whether a number depends on a symbol."""
+        return not self.expression(number).constant
+
+    def at(self, number: int, sizes: Mapping[str, int]) -> int:
+        """Return what a number becomes when the symbols have these sizes."""
+        found = self.expression(number)
+        return number if found.constant else found.at(sizes)
+
+    # -- reading ----------------------------------------------------------------------------------
+    def _read(self, number: int) -> Expression:
+        if number < 0 or number >= _UNBOUNDED:
+            return Expression.number(number)
+        return self._product(number) or self._affine(number) or self._sum(number) or Expression.number(number)
+
+    def _small(self, number: int) -> bool:
+        """Say whether a number is too small to hold a symbol, or is one of the model's own."""
+        least = min(p * (1 if self.multiples.get(n, 1) > 1 else 0.1) for n, p in self.primes.items())
+        return number in self.constants or number < least
+
+    def _symbol(self, name: str) -> Expression:
+        return Expression.symbol(name) * Fraction(1, self.multiples.get(name, 1))
+
+    def _product(self, number: int) -> Expression | None:
+        """Read a number that a symbol divides: what is left is read on."""
+        if self._small(number):
+            return None
+        for name, prime in self.primes.items():
+            if number % prime == 0:
+                rest = number // prime
+                inner = self._product(rest) or self._affine(rest) or Expression.number(rest)
+                return self._symbol(name) * inner
+        return None
+
+    def _affine(self, number: int) -> Expression | None:
+        """Read a number as a multiple of one symbol with a small addend, perhaps divided and rounded."""
+        if self._small(number):
+            return None
+        found: list[tuple[int, Expression]] = []
+        for name, prime in self.primes.items():
+            multiple = self.multiples.get(name, 1)
+            reach = min(64, 1 + prime // 1000)
+            addend = _centred(number, prime)
+            times = (number - addend) // prime
+            few = times % multiple == 0 and times // multiple <= 4 and abs(addend) <= reach
+            part = multiple > 1 and times.bit_count() == 1 and abs(addend) <= 2
+            if addend and times > 0 and (few or part):
+                found.append((abs(addend), self._symbol(name) * times + addend))
+            if multiple > 1 or prime < _DIVIDED:
+                continue
+            for divisor in _DIVISORS:
+                exact = number * divisor - prime
+                # Windows halve an extent rounding down or up; at one extent other addends look the same.
+                natural = [a for a in (0, divisor - 1, exact) if (prime + a) // divisor == number]
+                if natural and abs(exact) < 2 * divisor:
+                    found.append((divisor, (self._symbol(name) + natural[0]) * Fraction(1, divisor)))
+                    break
+        return min(found, key=lambda f: f[0])[1] if found else None
+
+    def _sum(self, number: int) -> Expression | None:
+        """Read a number as the sum of a symbol and what depends on another one."""
+        for name, prime in self.primes.items():
+            rest = number - prime * self.multiples.get(name, 1)
+            if rest > 0:
+                other = self._product(rest) or self._affine(rest)
+                if other is not None:
+                    return self._symbol(name) * self.multiples.get(name, 1) + other
+        return None
+
+
+def _centred(number: int, modulus: int) -> int:
+    """Return the remainder of least magnitude.
+
+    >>> _centred(11, 4), _centred(9, 4)
+    (-1, 1)
+    """
+    rest = number % modulus
+    return rest - modulus if rest > modulus // 2 else rest
+
+
+def is_prime(number: int) -> bool:
+    """Say whether a number is prime.
+
+    >>> [n for n in range(20) if is_prime(n)]
+    [2, 3, 5, 7, 11, 13, 17, 19]
+    """
+    return number > 1 and all(number % d for d in range(2, int(number**0.5) + 1))
+
+
+def prime_below(bound: int, avoid: frozenset[int], taken: frozenset[int] = frozenset()) -> int:
+    """Return the largest prime that is at most ``bound`` and that none of the numbers to avoid resembles.
+
+    A number resembles a prime when it is a multiple of it, or within 2 of it or of its double. Raise
+    :class:`Undecodable` where there is no such prime above 10.
+    """
+    near = {m for n in avoid for d in range(-2, 3) for m in (n + d, (n + d) // 2)}
+    for number in range(bound, 10, -1):
+        if number in taken or number in near or not is_prime(number):
+            continue
+        if all(n % number for n in avoid):
+            return number
+    raise Undecodable(f"no prime up to {bound} differs from the sizes of the model")

@@ -1,0 +1,111 @@
+"""Graphs and e-graphs of generic extents at other sizes, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from workbench.extraction.egraph import EGraph
+from workbench.graph import Graph, Node, Opaque
+from workbench.ops import AttrValue, TensorType, TupleType, ValueType, spec_of
+from workbench.symbolic.generic import Generic
+
+#: Attributes of these kinds are extents or are counted in them; the others never depend on a size.
+_COUNTED = frozenset({"int", "ints", "axes", "shape"})
+
+
+def type_at(kind: Any, generic: Generic, sizes: Mapping[str, int]) -> Any:
+    """Return a type of generic extents at other sizes."""
+    if isinstance(kind, TupleType):
+        return TupleType(tuple(type_at(k, generic, sizes) for k in kind.elements))
+    if isinstance(kind, TensorType):
+        return TensorType(kind.dtype, tuple(max(0, generic.at(d, sizes)) for d in kind.shape))
+    return kind
+
+
+def attrs_at(
+    op: str, attrs: tuple[AttrValue, ...], generic: Generic, sizes: Mapping[str, int]
+) -> tuple[AttrValue, ...]:
+    """Return an operator's attributes at other sizes."""
+    found: list[AttrValue] = []
+    for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
+        if attr.kind in _COUNTED and isinstance(value, tuple):
+            found.append(tuple(generic.at(v, sizes) for v in value))
+        elif attr.kind in _COUNTED and isinstance(value, int):
+            found.append(generic.at(value, sizes))
+        else:
+            found.append(value)
+    return tuple(found)
+
+
+def depends(kind: ValueType | None, generic: Generic) -> bool:
+    """Say whether a type depends on a symbolic dimension."""
+    if isinstance(kind, TupleType):
+        return any(depends(k, generic) for k in kind.elements)
+    return isinstance(kind, TensorType) and any(generic.depends(d) for d in kind.shape)
+
+
+def attrs_depend(op: str, attrs: tuple[AttrValue, ...], generic: Generic) -> bool:
+    """Say whether an operator's attributes depend on a symbolic dimension."""
+    for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
+        if attr.kind in _COUNTED:
+            numbers = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(n, int) and generic.depends(n) for n in numbers):
+                return True
+    return False
+
+
+def opaques_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> dict[str, Opaque]:
+    """Return the opaque operators of a graph with the types that they have at other sizes."""
+    return {
+        key: replace(record, results=tuple(type_at(k, generic, sizes) for k in record.results))
+        for key, record in graph.opaques.items()
+    }
+
+
+def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
+    """Return a graph of generic extents at other sizes: the same nodes, their types inferred anew.
+
+    Raise TypeMismatch or GraphError where operands do not fit at these sizes.
+    """
+    opaques = opaques_at(graph, generic, sizes)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        kind: ValueType
+        attrs = attrs_at(node.op, node.attrs, generic, sizes)
+        operands = [nodes[j].type for j in node.inputs]
+        if node.op == "input":
+            kind = type_at(node.type, generic, sizes)
+        elif node.op == "opaque":
+            kind = opaques[str(node.attrs[0])].type
+        elif node.op == "project":
+            (source,) = operands
+            assert isinstance(source, TupleType)
+            kind = source.elements[node.attr("index")]
+        elif node.op == "weight":
+            kind = node.type
+        else:
+            kind = spec_of(node.op).result_type(operands, attrs)  # type: ignore[arg-type]
+        nodes.append(Node(node.op, node.inputs, attrs, kind))
+    return replace(graph, nodes=tuple(nodes), opaques=opaques)
+
+
+def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGraph:
+    """Return an e-graph of generic extents at other sizes, e-node by e-node.
+
+    What does not fit together at these sizes is not left out: it is for showing, not for extraction.
+    """
+    known: dict[Any, Any] = {}
+
+    def mapped(key: Any, make: Any) -> Any:
+        if key not in known:
+            known[key] = make()
+        return known[key]
+
+    types = tuple(mapped(k, lambda k=k: type_at(k, generic, sizes)) for k in egraph.types)
+    attrs = tuple(
+        mapped((op, a), lambda op=op, a=a: attrs_at(op, a, generic, sizes))
+        for op, a in zip(egraph.ops, egraph.attrs, strict=True)
+    )
+    return replace(egraph, types=types, attrs=attrs)

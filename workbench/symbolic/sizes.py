@@ -1,0 +1,81 @@
+"""Sizes for symbolic dimensions: what prices are computed at, and at which sizes results are checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+#: Parts of names, what they stand for, the size that prices are computed at, the sizes of the checks.
+_KINDS: Final[tuple[tuple[str, str, int, tuple[int, ...]], ...]] = (
+    (r"batch|bs|bsz|n|b", "batch", 1, (1, 3, 2)),
+    (r"past|cache", "past", 128, (5, 12, 9)),
+    (r"seq|sequence|length|len|tokens?|time|t|s|l", "sequence", 128, (7, 16, 33)),
+    (r"height|width|h|w|x|y|size|image", "space", 224, (64, 96, 80)),
+)
+#: What a dimension is taken for that has no telling name, by rank and axis of the input.
+_BATCH, _SEQUENCE, _SPACE = "batch", "sequence", "space"
+
+_SIZES: Final = {kind: size for _, kind, size, _ in _KINDS} | {"other": 16}
+_CHECKS: Final = {kind: sizes for _, kind, _, sizes in _KINDS} | {"other": (4, 7, 10)}
+
+
+def kind_of(name: str, axis: int = 0, rank: int = 0) -> str:
+    """Return what a dimension stands for, by its name, else by its place in an input of that rank.
+
+    >>> kind_of("batch_size"), kind_of("past_sequence_length"), kind_of("H"), kind_of("x[2]", 2, 4)
+    ('batch', 'past', 'space', 'space')
+    """
+    if "[" not in name:
+        spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+        # A letter with a number, such as s0, is a name that an exporter made up.
+        words = [w.rstrip("0123456789") if len(w) > 3 else w for w in re.split(r"[^a-z0-9]+", spaced) if w]
+        joined = "".join(words)
+        for pattern, kind, _, _ in _KINDS:
+            if any(re.fullmatch(pattern, word) for word in words):
+                return kind
+        for pattern, kind, _, _ in _KINDS:
+            long = [p for p in pattern.split("|") if len(p) > 2]
+            if any(p in joined for p in long):
+                return kind
+    if rank and axis == 0:
+        return _BATCH
+    if rank >= 4 and axis >= 2:
+        return _SPACE
+    return _SEQUENCE if rank in (2, 3) and axis == 1 else "other"
+
+
+def pricing_size(kind: str) -> int:
+    """Return the size that prices are computed at unless another one is given."""
+    return _SIZES[kind]
+
+
+def fitting(size: int, multiple: int, bound: int | None) -> int:
+    """Return the size nearest to ``size`` that is a multiple and within the bound.
+
+    >>> fitting(100, 64, None), fitting(128, 1, 77)
+    (128, 77)
+    """
+    if bound is not None:
+        size = min(size, bound)
+    near = (size + multiple // 2) // multiple * multiple
+    return max(multiple, near if bound is None else min(near, bound // multiple * multiple))
+
+
+def checked_sizes(
+    kinds: Mapping[str, str], multiples: Mapping[str, int], bounds: Mapping[str, int]
+) -> tuple[dict[str, int], ...]:
+    """Return the bindings that a result is checked at, beside the one of the prices.
+
+    Symbols of one kind get different sizes.
+    """
+    found: list[dict[str, int]] = []
+    for place in range(3):
+        met: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for name, kind in kinds.items():
+            number = met[kind] = met.get(kind, -1) + 1
+            row: Sequence[int] = _CHECKS[kind]
+            sizes[name] = fitting(row[(place + number) % 3], multiples.get(name, 1), bounds.get(name))
+        found.append(sizes)
+    return tuple(found)

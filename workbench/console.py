@@ -31,6 +31,7 @@ _STAGES = {
     "import": "reading the model",
     "saturation": "growing the e-graph",
     "search": "searching",
+    "whole call": "the whole call in a process of its own",
     "pricing": "pricing operators",
     "extraction": "extracting the cheapest graph",
     "measuring": "timing the best results against the original",

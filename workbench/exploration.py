@@ -48,6 +48,9 @@ def explore(
     ``cheapest(egraph, costs, seconds=…)`` extracts; all extractions together take ``seconds``. Return the
     best extraction and why the saturation ended. Ctrl-C ends what runs and goes on with what is there.
     """
+    from workbench.extraction.exact import begin_loading
+
+    begin_loading()
     saturation.start_engine()
     stop = saturation.run(lambda step: tell("saturation", step))
     began = clock.seconds.get("extraction", 0.0)

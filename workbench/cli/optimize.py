@@ -119,6 +119,9 @@ def run_optimize(
         check_writable(place)
 
     from workbench.frontends.model_file import is_taso_model
+    from workbench.saturation.process import warm
+
+    warm()  # the engine's process starts while the rest is imported
     from workbench.pipeline import optimize as run
     from workbench.summary import summary_rows
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +50,12 @@ def load_solver() -> None:
     """Import HiGHS and scipy's graph routines (up to a second), so that it does not count as solving."""
     import highspy  # noqa: F401
     import scipy.sparse.csgraph  # noqa: F401
+
+
+def begin_loading() -> None:
+    """Import them in the background, as while the engine works; :func:`load_solver` then waits for it."""
+    if "highspy" not in sys.modules:
+        threading.Thread(target=load_solver, name="load_solver", daemon=True).start()
 
 
 def solve(

@@ -10,8 +10,6 @@ from workbench.frontends.onnx_export import save_onnx
 from workbench.frontends.onnx_file import ModelError
 from workbench.frontends.onnx_import import Imported, import_onnx
 from workbench.frontends.onnx_prepare import Dims
-from workbench.frontends.taso_export import save_taso_model
-from workbench.frontends.taso_import import import_taso_model
 from workbench.graph import Graph
 
 
@@ -36,12 +34,16 @@ def import_model(source: Any, *, dims: Dims | None = None, keep_inputs: bool = F
         return import_onnx(source, dims=dims, keep_inputs=keep_inputs)
     if dims:
         raise ModelError(f"{source} has no symbolic dimensions; leave out {', '.join(sorted(dims))}")
+    from workbench.frontends.taso_import import import_taso_model
+
     return import_taso_model(source)
 
 
 def save_model(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write a graph as TASO's text where the path ends in ``.model``, else as ONNX; raise as they do."""
     if is_taso_model(path):
+        from workbench.frontends.taso_export import save_taso_model
+
         save_taso_model(graph, path)
     else:
         save_onnx(graph, path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import networkx as nx
 from onnx import NodeProto
 
 from workbench.frontends.onnx_names import read_by
@@ -54,6 +53,8 @@ def units(nodes: Sequence[NodeProto], outputs: Iterable[str], values: Values) ->
             Unit((node,), frozenset(o for o in node.output if o and (o in readers or o in whole)))
             for node in nodes
         ]
+    import networkx as nx  # only here, because it takes 0.1 s
+
     flow: nx.DiGraph[int] = nx.DiGraph()
     flow.add_nodes_from(range(len(nodes)))
     flow.add_edges_from((maker[name], i) for name, by in readers.items() if name in maker for i in by)

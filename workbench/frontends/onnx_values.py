@@ -18,7 +18,6 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 from onnx.checker import ValidationError
 from onnx.defs import OpSchema, SchemaError
-from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
 
 from workbench.frontends.onnx_file import MAX_VALUE_ELEMENTS, ModelError, label, tensor_array
@@ -284,6 +283,8 @@ class Values:
             [onnx.helper.make_value_info(o, self.types[o]) for o in node.output if o],
         )
         model = onnx.helper.make_model(graph, opset_imports=self._imports, ir_version=self._ir)
+        from onnx.reference import ReferenceEvaluator  # only here, because it takes 0.05 s
+
         try:
             with np.errstate(all="ignore"):
                 results = ReferenceEvaluator(model).run(None, feeds)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
-from onnx.reference import ReferenceEvaluator
 
 from workbench.frontends.onnx_file import EXTERNAL_BEYOND, weight_bytes, write_model
 from workbench.graph import Graph, Opaque
@@ -20,6 +19,7 @@ from workbench.graph.evaluate import OpaqueRunner
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
     from onnxruntime import InferenceSession
 
 #: Element types that numpy has and ONNX Runtime takes from it directly.
@@ -239,6 +239,8 @@ class OpaqueSessions:
 
     def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the results of an opaque operator on these operands."""
+        from onnx.reference import ReferenceEvaluator
+
         runner = self.load(record)
         if not isinstance(runner, ReferenceEvaluator) and any(_packed(v) for v in operands):
             from workbench.frontends.onnx_opaque import payload_of
@@ -273,6 +275,8 @@ def _by_reference(runner: ReferenceEvaluator, operands: Sequence[np.ndarray]) ->
 
 
 def _reference(model: ModelProto, refusal: RuntimeFailure) -> ReferenceEvaluator:
+    from onnx.reference import ReferenceEvaluator
+
     try:
         return ReferenceEvaluator(model)
     except Exception:

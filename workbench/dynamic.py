@@ -171,10 +171,9 @@ class Opening:
 
     def bindings(self) -> tuple[dict[str, int], ...]:
         """Return the bindings to check at: that of the prices, and three others (two if it is among them)."""
-        same = self.generic.same
-        kinds = {s.name: s.kind for s in self.opened.symbols if s.name not in same}
-        others = checked_sizes(kinds, self.opened.multiples, self.opened.bounds)
-        completed = [sizes | {name: sizes[other] for name, other in same.items()} for sizes in others]
+        own = [s for s in self.opened.symbols if s.name not in self.generic.derived]
+        others = checked_sizes({s.name: s.kind for s in own}, self.opened.multiples, self.opened.bounds)
+        completed = [self.generic.completed(sizes) for sizes in others]
         return (dict(self.sizes), *(c for c in completed if c != self.sizes))
 
     def _check(
@@ -362,8 +361,8 @@ class OpenModel:
             return Dynamic((), {}, self.fixed) if self.fixed else None
         opening = self.opening
         notes = []
-        for other, name in opening.generic.same.items():
-            notes.append(f"{other} must be equal to {name}")
+        for name, size in opening.generic.derived.items():
+            notes.append(f"{name} is {size}")
         for name, divisor in opening.opened.multiples.items():
             if divisor > 1:
                 notes.append(f"{name} is a multiple of {divisor}")
@@ -390,14 +389,12 @@ def open_model(
     from workbench.stages import graph_of
 
     asked = dict(sizes or {})
-    opened = None
-    if not isinstance(model, Graph) and not is_taso_model(model):
-        from workbench.frontends.onnx_symbols import open_onnx
-
-        opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
-    if opened is None:
+    if isinstance(model, Graph) or is_taso_model(model):
         _check_names(asked, ())
-        return OpenModel(*graph_of(model, dims, keep_inputs=keep_inputs))
+        return OpenModel(*graph_of(model, dims))
+    from workbench.frontends.onnx_symbols import open_onnx
+
+    opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
     known = (*(s.name for s in opened.symbols), *(f.name for f in opened.fixed))
     _check_names(asked, known)
     if not opened.symbols:
@@ -406,9 +403,7 @@ def open_model(
     for s in opened.symbols:
         size = asked.get(s.name, pricing_size(s.kind))
         chosen[s.name] = fitting(size, opened.multiples.get(s.name, 1), opened.bounds.get(s.name))
-    for name, other in opened.generic.same.items():
-        if name in chosen:
-            chosen[name] = chosen[other]
+    chosen = opened.generic.completed({n: c for n, c in chosen.items() if n not in opened.generic.derived})
     graph = graph_at(opened.graph, opened.generic, chosen)
     opening = Opening(opened, chosen, opened.graph, graph)
     return OpenModel(graph, opened.imported.coverage, opening, opened.fixed)

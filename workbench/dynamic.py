@@ -355,6 +355,14 @@ class OpenModel:
             certificate = replace(certificate, passed=False, reason=why)
         return certificate, done
 
+    def holds(self, term: Graph, seed: int) -> bool:
+        """Say whether a term computes what the original computes, at all bindings that are checked."""
+        from workbench.stages import certified
+
+        if not certified(self.graph, self.at_prices(term), seed).passed:
+            return False
+        return self.opening is None or not any(c.why for c in self.opening.checks(term, None, seed, None))
+
     def record(self, term: Graph, checked: tuple[Checked, ...]) -> Dynamic | None:
         """Return what became of the symbolic dimensions, None for a model that had none to be kept."""
         if self.opening is None:
@@ -371,6 +379,14 @@ class OpenModel:
         return Dynamic(
             opening.kept, opening.sizes, self.fixed, checked, tuple(notes), term, opening.opened.table
         )
+
+
+def without(found: Dynamic | None, rules: Sequence[str], why: str) -> Dynamic | None:
+    """Return a record with a note on the rules that were left out, as they hold at some sizes only."""
+    if found is None:
+        return None
+    note = f"left out {', '.join(rules)}, which holds at some sizes only: {why}"
+    return replace(found, notes=(*found.notes, note))
 
 
 def open_model(

@@ -171,10 +171,9 @@ class Opening:
 
     def bindings(self) -> tuple[dict[str, int], ...]:
         """Return the bindings to check at: that of the prices, and three others (two if it is among them)."""
-        same = self.generic.same
-        kinds = {s.name: s.kind for s in self.opened.symbols if s.name not in same}
-        others = checked_sizes(kinds, self.opened.multiples, self.opened.bounds)
-        completed = [sizes | {name: sizes[other] for name, other in same.items()} for sizes in others]
+        own = [s for s in self.opened.symbols if s.name not in self.generic.derived]
+        others = checked_sizes({s.name: s.kind for s in own}, self.opened.multiples, self.opened.bounds)
+        completed = [self.generic.completed(sizes) for sizes in others]
         return (dict(self.sizes), *(c for c in completed if c != self.sizes))
 
     def _check(
@@ -356,14 +355,22 @@ class OpenModel:
             certificate = replace(certificate, passed=False, reason=why)
         return certificate, done
 
+    def holds(self, term: Graph, seed: int) -> bool:
+        """Say whether a term computes what the original computes, at all bindings that are checked."""
+        from workbench.stages import certified
+
+        if not certified(self.graph, self.at_prices(term), seed).passed:
+            return False
+        return self.opening is None or not any(c.why for c in self.opening.checks(term, None, seed, None))
+
     def record(self, term: Graph, checked: tuple[Checked, ...]) -> Dynamic | None:
         """Return what became of the symbolic dimensions, None for a model that had none to be kept."""
         if self.opening is None:
             return Dynamic((), {}, self.fixed) if self.fixed else None
         opening = self.opening
         notes = []
-        for other, name in opening.generic.same.items():
-            notes.append(f"{other} must be equal to {name}")
+        for name, size in opening.generic.derived.items():
+            notes.append(f"{name} is {size}")
         for name, divisor in opening.opened.multiples.items():
             if divisor > 1:
                 notes.append(f"{name} is a multiple of {divisor}")
@@ -372,6 +379,14 @@ class OpenModel:
         return Dynamic(
             opening.kept, opening.sizes, self.fixed, checked, tuple(notes), term, opening.opened.table
         )
+
+
+def without(found: Dynamic | None, rules: Sequence[str], why: str) -> Dynamic | None:
+    """Return a record with a note on the rules that were left out, as they hold at some sizes only."""
+    if found is None:
+        return None
+    note = f"left out {', '.join(rules)}, which holds at some sizes only: {why}"
+    return replace(found, notes=(*found.notes, note))
 
 
 def open_model(
@@ -390,14 +405,12 @@ def open_model(
     from workbench.stages import graph_of
 
     asked = dict(sizes or {})
-    opened = None
-    if not isinstance(model, Graph) and not is_taso_model(model):
-        from workbench.frontends.onnx_symbols import open_onnx
-
-        opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
-    if opened is None:
+    if isinstance(model, Graph) or is_taso_model(model):
         _check_names(asked, ())
-        return OpenModel(*graph_of(model, dims, keep_inputs=keep_inputs))
+        return OpenModel(*graph_of(model, dims))
+    from workbench.frontends.onnx_symbols import open_onnx
+
+    opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
     known = (*(s.name for s in opened.symbols), *(f.name for f in opened.fixed))
     _check_names(asked, known)
     if not opened.symbols:
@@ -406,9 +419,7 @@ def open_model(
     for s in opened.symbols:
         size = asked.get(s.name, pricing_size(s.kind))
         chosen[s.name] = fitting(size, opened.multiples.get(s.name, 1), opened.bounds.get(s.name))
-    for name, other in opened.generic.same.items():
-        if name in chosen:
-            chosen[name] = chosen[other]
+    chosen = opened.generic.completed({n: c for n, c in chosen.items() if n not in opened.generic.derived})
     graph = graph_at(opened.graph, opened.generic, chosen)
     opening = Opening(opened, chosen, opened.graph, graph)
     return OpenModel(graph, opened.imported.coverage, opening, opened.fixed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.costs import CostModel
-from workbench.dynamic import Checked, Dynamic, open_model
+from workbench.dynamic import Checked, Dynamic, OpenModel, open_model, without
 from workbench.exploration import explore
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
@@ -172,6 +172,7 @@ def optimize(
     result, or the original where none is faster beyond the noise. Ctrl-C then leaves the choice to the
     cost model. Raise :class:`~workbench.devices.device.DeviceMissing` where the target is not there.
     """
+    given_arguments: dict[str, Any] = dict(locals())
     from workbench.saturation.process import warm
 
     warm()  # the engine's process starts while the rest is imported and model and rules are read
@@ -263,9 +264,14 @@ def optimize(
                 rules=verdicts(saturation.trace, chosen, ()),
             )
             certificate, checked = source.checked(certificate, term, None, seed, given_model)
-    elif source.opening is None and certificate is not None and not certificate.passed:
+    elif certificate is not None and not certificate.passed:
         tell("blame")
-        offending = _blame(graph, saturation.trace, chosen, limits, cost_model, cheapest, seed)
+        offending = _blame(source, saturation.trace, chosen, limits, pricer, cheapest, seed)
+        if offending and any(c.why for c in checked) and source.holds(searched, seed):
+            # What holds at some sizes only is left out, so that the dimensions are kept.
+            fewer = replace(chosen, rules=tuple(r for r in chosen if r.name not in offending))
+            again = optimize(**given_arguments | {"rules": fewer})
+            return replace(again, dynamic=without(again.dynamic, offending, certificate.reason))
     saturation.trace.meta |= record_of(graph, result, cost_model, rules=chosen.name, seed=seed, stop=stop) | {
         "cost_before": before,
         "cost_after": after,
@@ -310,7 +316,7 @@ def optimize(
 
 
 def _blame(
-    graph: Graph,
+    source: OpenModel,
     trace: Trace,
     rules: RuleSet,
     limits: Limits,
@@ -325,10 +331,10 @@ def _blame(
 
     def reproduce(names: Sequence[str]) -> Graph:
         kept = replace(rules, rules=tuple(r for r in rules if r.name in set(names)))
-        with Saturation(graph, kept, limits, keep=0) as run:
+        with Saturation(source.searched, kept, limits, keep=0) as run:
             found, _ = explore(run, cost_model, cheapest, 30.0, Clock(), lambda stage, detail: None)
-        return rebuild(graph, found.egraph, found.solution.choice)
+        return rebuild(source.searched, found.egraph, found.solution.choice)
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.
     active = sorted({r.rule for step in trace for r in step.rules})
-    return find_offending(active, lambda names: certified(graph, reproduce(names), seed).passed)
+    return find_offending(active, lambda names: source.holds(reproduce(names), seed))

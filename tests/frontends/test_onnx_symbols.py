@@ -15,6 +15,7 @@ from tests.frontends.symbolic_models import (
 )
 from workbench.frontends import ModelError, import_onnx
 from workbench.frontends.onnx_symbols import open_onnx, symbols_of
+from workbench.symbolic import Expression
 
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
 
@@ -73,10 +74,32 @@ def test_symbols_that_must_be_equal_are_kept_as_equal():
         [value("y", None)],
     )
     opened, written = keeps(m, {"rows": 3, "lines": 3}, {"rows": 8, "lines": 8}, symbols=["rows", "lines"])
-    assert opened.generic.same == {"lines": "rows"}
+    assert opened.generic.derived == {"lines": Expression.symbol("rows")}
     assert shape_of(written, "x") == ["rows", 4]
     assert shape_of(written, "z") == ["lines", 4]
     assert shape_of(written, "y") == ["rows", 4]
+
+
+def cached(total):
+    """Keys of earlier steps before new ones, and a mask as long as both."""
+    return model(
+        [node("Concat", "past x", "keys", axis=1), node("Add", "keys mask", "y")],
+        [
+            value("x", ["batch", "sequence", 4]),
+            value("past", ["batch", "past_sequence", 4]),
+            value("mask", ["batch", total, 1]),
+        ],
+        [value("y", None)],
+    )
+
+
+@pytest.mark.parametrize("total", ["past_sequence + sequence", "total_length"])
+def test_a_length_that_is_the_sum_of_two_is_kept_as_that(total):
+    sizes = [{"batch": 2, "sequence": s, "past_sequence": p, total: s + p} for s, p in ((1, 4), (5, 3))]
+    opened, written = keeps(cached(total), *sizes, symbols=["batch", "sequence", "past_sequence", total])
+    assert str(opened.generic.derived[total]) == "past_sequence + sequence"
+    assert shape_of(written, "mask") == ["batch", total, 1]
+    assert shape_of(written, "y") == ["batch", total, 4]
 
 
 def test_a_symbol_in_two_inputs_is_one_symbol():
@@ -144,7 +167,7 @@ def test_a_size_that_has_to_be_given_is_asked_for():
 def test_dimensions_are_fixed_on_purpose_by_name_and_by_place():
     assert [s.name for s in open_onnx(linear(), {"batch": 8}, {}).symbols] == ["sequence"]
     assert [s.name for s in open_onnx(linear(), {"x[1]": 8}, {}).symbols] == ["batch"]
-    assert open_onnx(linear(), {"batch": 2, "sequence": 3}, {}) is None
+    assert open_onnx(linear(), {"batch": 2, "sequence": 3}, {}).symbols == ()
     with pytest.raises(ModelError, match="did you mean 'batch'"):
         open_onnx(linear(), {"bacth": 8}, {})
 

@@ -1,6 +1,7 @@
 from fractions import Fraction
 
 from workbench.symbolic import Expression
+from workbench.symbolic.expressions import parsed
 
 B, S = Expression.symbol("batch"), Expression.symbol("sequence")
 
@@ -25,3 +26,16 @@ def test_text_reads_as_a_name_of_a_dimension():
     assert str(S * Fraction(1, 4)) == "floor(sequence/4)"
     assert str((S + 3) * Fraction(1, 4)) == "floor((sequence + 3)/4)"
     assert str(Expression.number(7)) == "7"
+
+
+def test_some_symbols_can_be_given():
+    assert (B * S + B).given({"batch": 3}) == S * 3 + 3
+    assert (B * B).given({"batch": 3}) == Expression.number(9)
+
+
+def test_a_text_can_state_an_expression():
+    names = {"past", "new"}
+    assert str(parsed("past + new", names)) == "new + past"
+    assert str(parsed("2*past - 1", names)) == "2*past - 1"
+    for text in ("past", "past + other", "past // 2", "f(past)", "past +", "past + 1.5", "a b"):
+        assert parsed(text, names) is None

@@ -54,8 +54,9 @@ def test_what_networks_have_as_widths_depends_on_nothing(channels):
 
 
 def test_equal_symbols_have_one_extent():
-    generic = Generic({"batch": BATCH}, same={"other": "batch"})
-    assert generic.extents == {"batch": BATCH, "other": BATCH}
+    generic = Generic({"batch": BATCH}, derived={"other": B, "more": B + 1})
+    assert generic.extents == {"batch": BATCH, "other": BATCH, "more": BATCH + 1}
+    assert generic.completed({"batch": 3}) == {"batch": 3, "other": 3, "more": 4}
 
 
 def test_primes_differ_from_what_stands_in_the_model():

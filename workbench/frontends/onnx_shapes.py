@@ -57,7 +57,8 @@ class SymbolTable:
         """Return for every symbol an input and the axis that has it."""
         found: dict[str, tuple[str, int]] = {}
         for place, name in self.places.items():
-            found.setdefault(name, place)
+            if name not in self.generic.derived:
+                found.setdefault(name, place)
         return found
 
     def input_type(self, name: str, kind: TensorType) -> TypeProto:
@@ -71,7 +72,12 @@ class SymbolTable:
 
     def type(self, kind: TensorType) -> TypeProto:
         """Return the type of any other value; an extent is left open where a symbol in it has no name."""
-        return symbolic_type(kind, self.generic, lambda e: str(e) if e.symbols <= self.named else "")
+        own = {size: name for name, size in self.generic.derived.items() if len(size.terms) > 1}
+
+        def text(size: Expression) -> str:
+            return own.get(size, str(size)) if size.symbols <= self.named else ""
+
+        return symbolic_type(kind, self.generic, text)
 
 
 class ShapeWriter:

@@ -23,7 +23,8 @@ from workbench.frontends.onnx_sized import SizedValues, TooLong
 from workbench.frontends.onnx_values import any_extent
 from workbench.graph import Graph, GraphError
 from workbench.ops import TypeMismatch
-from workbench.symbolic import Generic, Undecodable
+from workbench.symbolic import Expression, Generic, Undecodable
+from workbench.symbolic.expressions import parsed
 from workbench.symbolic.generic import prime_below
 from workbench.symbolic.mapping import attrs_depend, depends
 from workbench.symbolic.sizes import fitting, kind_of, pricing_size
@@ -109,30 +110,31 @@ def symbols_of(inputs: Sequence[ValueInfoProto], dims: Dims) -> tuple[Symbol, ..
     return tuple(Symbol(name, tuple(at), *about[name]) for name, at in places.items())
 
 
-def open_onnx(
-    source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False
-) -> Opened | None:
-    """Import a model with its symbolic dimensions kept as far as they can be; None where it has none.
+def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False) -> Opened:
+    """Import a model with its symbolic dimensions kept as far as they can be.
 
     ``dims`` binds dimensions on purpose; ``sizes`` are used for those that have to be fixed. Raise as
     :func:`~workbench.frontends.import_onnx` does where the model cannot be imported at any size.
     """
-    file = read_model(source)
-    graph = file.model.graph
-    stored = {t.name for t in graph.initializer}
-    symbols = symbols_of([v for v in graph.input if v.name not in stored], dims)
-    if not symbols:
-        return None
-    return _Opening(file, dims, symbols, sizes, keep_inputs).run()
+    try:
+        file = read_model(source)
+        graph = file.model.graph
+        stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+        symbols = symbols_of([v for v in graph.input if v.name not in stored], dims)
+        if symbols:
+            return _Opening(file, dims, symbols, sizes, keep_inputs).run()
+        return Opened(_Import(prepare(file, dims, keep_inputs=keep_inputs), True).run(), Generic({}), ())
+    except UnicodeDecodeError as error:
+        raise ModelError(f"the model holds a name that is not text ({error})") from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to try: dimensions fixed, with the reason; extents that divide; dimensions taken as equal."""
+    """What to try: dimensions fixed, with the reason; extents that divide; dimensions that others give."""
 
     fixed: Mapping[str, str] = field(default_factory=dict)
     multiples: frozenset[str] = frozenset()
-    same: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, Expression] = field(default_factory=dict)
 
 
 class _Opening:
@@ -149,6 +151,9 @@ class _Opening:
         self.symbols = symbols
         self.asked = {s.name: sizes.get(s.name, pricing_size(s.kind)) for s in symbols}
         self.constants = _constants(file.model)
+        names = {s.name for s in symbols}
+        #: What names say themselves, as "past_sequence_length + 1" does.
+        self.stated = {n: e for n in names if (e := parsed(n, names)) is not None}
         # The model is prepared once; its dimensions are put in for every attempt.
         self.first = {s.name: prime_below(10**6 - 100 * i, self.constants) for i, s in enumerate(symbols)}
         self.names = {(p, a): s.name for s in symbols for p, a in s.places}
@@ -185,25 +190,11 @@ class _Opening:
         spaces = frozenset(s.name for s in self.symbols if s.kind == "space")
         others = frozenset(s.name for s in self.symbols if s.kind not in ("batch", "space"))
         yield _Plan()
-        pairs = [
-            (a.name, b.name)
-            for a, b in itertools.combinations(self.symbols, 2)
-            if a.places[0][1] == b.places[0][1]
-        ]
-        same = [{}, *({b: a} for a, b in pairs)]
-        if len(pairs) > 1:
-            groups: dict[int, str] = {}
-            merged = {}
-            for s in self.symbols:
-                leader = groups.setdefault(s.places[0][1], s.name)
-                if leader != s.name:
-                    merged[s.name] = leader
-            same.append(merged)
         multiples = [m for m in dict.fromkeys([spaces, spaces | others]) if m]
         for multiple in multiples:
             yield _Plan(multiples=multiple)
-        for equal in same[1:]:
-            yield _Plan(same=equal)
+        for derived in self._relations():
+            yield _Plan(derived=derived)
         # The batch is what is most often kept: the others are fixed first, then each, then all but one.
         reason = self._reason()
         for multiple in [frozenset[str](), *multiples]:
@@ -213,6 +204,34 @@ class _Opening:
         for name in names:
             if len(names) > 2:
                 yield _Plan({n: reason for n in names if n != name})
+
+    def _relations(self) -> Iterator[dict[str, Expression]]:
+        """Yield how dimensions may follow from others: sums with what is cached first, then equal ones."""
+        past = [s.name for s in self.symbols if s.kind == "past" and s.name not in self.stated]
+        lengths = [
+            s.name for s in self.symbols if s.kind in ("sequence", "other") and s.name not in self.stated
+        ]
+        for a in past:
+            for total in lengths:
+                for b in lengths:
+                    if b != total:
+                        yield {total: Expression.symbol(a) + Expression.symbol(b)}
+                yield {total: Expression.symbol(a) + 1}
+        pairs = [
+            (a.name, b.name)
+            for a, b in itertools.combinations(self.symbols, 2)
+            if a.places[0][1] == b.places[0][1] and not {a.name, b.name} & self.stated.keys()
+        ]
+        for a, b in pairs:
+            yield {b: Expression.symbol(a)}
+        if len(pairs) > 1:
+            leaders: dict[int, str] = {}
+            merged = {}
+            for s in self.symbols:
+                leader = leaders.setdefault(s.places[0][1], s.name)
+                if leader != s.name:
+                    merged[s.name] = Expression.symbol(leader)
+            yield merged
 
     def _reason(self) -> str:
         """Return why the first plan failed, with what generic numbers stand for."""
@@ -271,13 +290,21 @@ class _Opening:
 
     def _size(self, name: str) -> int:
         """Return the size at which a dimension is fixed."""
+        if name in self.stated:
+            return self.stated[name].at({n: self._size(n) for n in self.stated[name].symbols})
         return fitting(self.asked[name], 1, self.bounds.get(name))
 
     def _generic(self, plan: _Plan, free: Sequence[Symbol]) -> tuple[Generic, dict[str, int]]:
         """Return generic extents for a plan, and other ones."""
         taken: set[int] = set()
         pair: list[dict[str, int]] = []
-        own = [s for s in free if s.name not in plan.same]
+        fixed = {n: self._size(n) for n in plan.fixed}
+        derived = {
+            s.name: found.given(fixed)
+            for s in free
+            if (found := plan.derived.get(s.name) or self.stated.get(s.name)) is not None
+        }
+        own = [s for s in free if s.name not in derived]
         multiples = {s.name: MULTIPLE for s in own if s.name in plan.multiples}
         for _ in range(2):
             primes: dict[str, int] = {}
@@ -288,8 +315,7 @@ class _Opening:
                 primes[s.name] = prime_below(start, self.constants, frozenset(taken))
                 taken.add(primes[s.name])
             pair.append(primes)
-        same = {b: a for b, a in plan.same.items() if any(s.name == b for s in free)}
-        generic, other = (Generic(p, multiples, same, self.constants) for p in pair)
+        generic, other = (Generic(p, multiples, derived, self.constants) for p in pair)
         return generic, other.extents
 
     def _bound(self, extents: Mapping[str, int]) -> Prepared:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -74,6 +75,18 @@ class Expression:
         """Return the least common denominator of the coefficients."""
         return math.lcm(*(c.denominator for _, c in self.terms))
 
+    def given(self, sizes: Mapping[str, int]) -> Expression:
+        """Return the expression when some of the symbols have these sizes."""
+        total = Expression.number(0)
+        for monomial, c in self.terms:
+            term = Expression.number(c)
+            for name, power in monomial:
+                factor = Expression.number(sizes[name]) if name in sizes else Expression.symbol(name)
+                for _ in range(power):
+                    term = term * factor
+            total = total + term
+        return total
+
     def at(self, sizes: Mapping[str, int]) -> int:
         """Return the size when the symbols have these sizes."""
         total = Fraction(0)
@@ -95,6 +108,41 @@ class Expression:
             return text
         whole = f"({text})" if len(parts) > 1 else text
         return f"floor({whole}/{divisor})"
+
+
+def parsed(text: str, names: Collection[str]) -> Expression | None:
+    """Return the sum, difference or product that a text states of named symbols, None for any other text.
+
+    >>> str(parsed("past + sequence", {"past", "sequence"}))
+    'past + sequence'
+    >>> parsed("past + 1", {"sequence"}), parsed("past", {"past"})
+    (None, None)
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return _read(tree, names) if isinstance(tree, ast.BinOp) else None
+
+
+def _read(tree: ast.expr, names: Collection[str]) -> Expression | None:
+    if isinstance(tree, ast.Name):
+        return Expression.symbol(tree.id) if tree.id in names else None
+    if isinstance(tree, ast.Constant):
+        return Expression.number(tree.value) if type(tree.value) is int else None
+    if not isinstance(tree, ast.BinOp):
+        return None
+    a, b = _read(tree.left, names), _read(tree.right, names)
+    if a is None or b is None:
+        return None
+    match tree.op:
+        case ast.Add():
+            return a + b
+        case ast.Sub():
+            return a + b * -1
+        case ast.Mult():
+            return a * b
+    return None
 
 
 def _expression(value: Expression | int | Fraction) -> Expression:

@@ -34,21 +34,25 @@ class Generic:
     """The generic extents of the symbols of a model.
 
     The extent of a symbol is its prime times its ``multiples`` entry (1 unless the model needs extents
-    that divide). ``same`` maps a symbol to the one that it must be equal to. ``constants`` are the
-    numbers that stand in the model itself; they mean themselves.
+    that divide). ``derived`` gives symbols that follow from others. ``constants`` are the numbers that
+    stand in the model itself; they mean themselves.
     """
 
     primes: Mapping[str, int]
     multiples: Mapping[str, int] = field(default_factory=dict)
-    same: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, Expression] = field(default_factory=dict)
     constants: frozenset[int] = frozenset()
     _known: dict[int, Expression] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def extents(self) -> dict[str, int]:
-        """Return the generic extent of every symbol, those equal to another one included."""
+        """Return the generic extent of every symbol, those that follow from others included."""
         own = {name: prime * self.multiples.get(name, 1) for name, prime in self.primes.items()}
-        return own | {name: own[other] for name, other in self.same.items()}
+        return self.completed(own)
+
+    def completed(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return the sizes with those of the symbols that follow from them."""
+        return {**sizes, **{name: size.at(sizes) for name, size in self.derived.items()}}
 
     def expression(self, number: int) -> Expression:
         """Return what a number means in the symbols."""

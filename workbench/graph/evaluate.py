@@ -174,6 +174,7 @@ class Constants:
     def __init__(self, graph: Graph, memo: Memo | None = None) -> None:
         self._graph = graph
         self._memo: Memo = {} if memo is None else memo
+        self._shared = memo is not None
         self._keys: dict[int, Any] = {}
 
     def value(self, root: int, *, declared: bool = False) -> np.ndarray:
@@ -196,11 +197,14 @@ class Constants:
         return self._memo[self._key(root), declared]
 
     def precise(self, root: int) -> np.ndarray:
-        """Return the value of a node, in float64 if it is a floating-point one, and keep it."""
+        """Return the value of a node, in float64 if it is a floating-point one; a shared memo keeps it."""
         at = self._key(root), None
-        if at not in self._memo:
-            self._memo[at] = _compute_dtype(self.value(root), True)
-        return self._memo[at]
+        if at in self._memo:
+            return self._memo[at]
+        found = _compute_dtype(self.value(root), True)
+        if self._shared:
+            self._memo[at] = found
+        return found
 
     def forget_large(self) -> None:
         """Forget large values that were computed: in float64 they take twice the memory of the weights."""

@@ -16,6 +16,14 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def measured_costs(tmp_path_factory):
+    """Keep what tests measure apart from what the user's runs have measured."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """Return the folder of TASO's and Tensat's data, or skip."""

@@ -38,7 +38,7 @@ def test_it_holds_figures_rules_with_laws_certificate_and_settings(result):
     for rule in result.rules:
         assert f"<td>{rule}</td>" in page
     assert "=&gt;" in page  # a law
-    assert result.cost_source in page
+    assert "by a roofline of an NVIDIA T4, not this machine" in page
     assert 'class="passed"' in page
 
 

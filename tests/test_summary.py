@@ -1,11 +1,12 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import workbench
+from workbench.devices.fastest import Entrant, Ranking
 from workbench.summary import operator_changes, running_operators, summary_rows
-from workbench.timing import Timing
 
 
 def block():
@@ -37,19 +38,29 @@ def test_the_summary_has_a_row_a_stage_in_order(result):
     ]  # fmt: skip
     figures = {r.what: r.figures for r in rows}
     assert f"{result.iterations} iterations: saturated" in figures["saturation"]
-    assert result.cost_source in figures["cost"]
+    assert "a roofline of an NVIDIA T4, not this machine" in figures["cost"]
     assert figures["written"] == "a.onnx"
     assert figures["rules"] == ", ".join(result.rules)
     assert re.fullmatch(r"\d+ rules fired: \d+ proved", figures["verdicts"])
     assert "equal on 3 random inputs" in figures["certificate"]
 
 
-def test_timing_has_a_row_when_it_was_measured(result):
-    timing = Timing(2000.0, 1000.0, (1.0, 1.0), (1.0, 1.0), 7, "test", seconds=0.5)
-    (row,) = [r for r in summary_rows(result, timing=timing) if r.what == "timing"]
-    assert row.seconds == 0.5
-    assert "2.00×" in row.figures
-    assert "7 runs" in row.figures
+def entrant(median, speedup):
+    return Entrant(1.0, median, (median - 1, median + 1), speedup, (0.99 * speedup, 1.01 * speedup))
+
+
+def test_timing_and_cleaning_have_rows_when_they_were_measured(result):
+    ranking = Ranking(
+        entrant(2000.0, 1.0), (entrant(1000.0, 2.0),), 0.01, 7, "test", 0.5, 0, entrant(2900.0, 1 / 1.45)
+    )
+    timed = replace(result, measured=ranking, seconds={**result.seconds, "measuring": 0.5})
+    rows = {r.what: r for r in summary_rows(timed)}
+    assert rows["timing"].seconds == 0.5
+    assert rows["timing"].figures.startswith("2.00× (2000.0 → 1000.0 µs; 1.980 to 2.020), 7 rounds")
+    assert "1.45× (2900.0 → 2000.0 µs)" in rows["cleaning"].figures
+    assert list(rows).index("cleaning") < list(rows).index("timing")
+    assert "decided nothing" in str(replace(ranking, decided=False))
+    assert "the original stays" in str(replace(ranking, winner=None))
 
 
 def test_operator_changes_name_what_changed(result):

@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
@@ -50,6 +51,11 @@ def complain(message: str) -> None:
     print(f"workbench: {message}", file=sys.stderr)
 
 
+def _complain_of(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning as every other message: without the place in our source that gave it."""
+    complain(f"warning: {message}")
+
+
 def stop(code: int, message: str) -> NoReturn:
     """End the command with a message and an exit code."""
     complain(message)
@@ -67,7 +73,9 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
         if os.environ.get("WORKBENCH_DEBUG"):
             return command(*args, **kwargs)
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _complain_of
+                return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.costs import CostModel, chosen_instances, node_costs, price_egraph
+from workbench.costs import CostModel, node_costs, price_egraph
 from workbench.costs.analytic import AnalyticCost
+from workbench.costs.pricing import deciding_instances
 from workbench.extraction import EGraph, Solution
 from workbench.graph import Graph
 from workbench.stages import Clock, Progress
@@ -23,6 +24,20 @@ ROUNDS = 3
 
 #: An extraction has at least so many seconds, when others have used up theirs.
 _LEAST = 0.1
+
+
+#: Seconds that one of several extractions by measured costs has where nobody says how many: they are
+#: repeated as more is measured, and a proof by figures that scatter is worth no more.
+HURRY = 1.5
+
+
+def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
+    """Return an extraction that has at most :data:`HURRY` seconds."""
+
+    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float) -> Solution:
+        return cheapest(egraph, costs, seconds=min(seconds, HURRY))
+
+    return quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +124,8 @@ def _extracted(
 ) -> Extracted:
     """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
 
-    A measured model estimates what it had no time for; what the solution uses is then measured, and the
-    extraction repeated with that.
+    A measured model estimates what it has not run. Where the solution and the graph differ, the operators
+    are then measured, and the extraction is repeated with that.
     """
     measure, settle = getattr(cost_model, "measure", None), getattr(cost_model, "settle", None)
     for _ in range(9):
@@ -124,6 +139,6 @@ def _extracted(
         with clock("extraction"):
             solution = cheapest(egraph, costs, seconds=max(_LEAST, left()))
         with clock("pricing"):
-            if measure is None or not measure(chosen_instances(egraph, solution.choice)):
+            if measure is None or not measure(deciding_instances(graph, egraph, solution.choice)):
                 break
     return Extracted(egraph, costs, before, solution)

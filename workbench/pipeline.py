@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.costs import CostModel
+from workbench.costs.economical import Economical, economical
+from workbench.deployment import Given, default_cost, source_of, trial_of
 from workbench.dynamic import Checked, Dynamic, OpenModel, open_model, without
-from workbench.exploration import explore
+from workbench.exploration import explore, hurried
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
 from workbench.graph import Graph
@@ -76,6 +78,7 @@ class Optimized(Result):
     offending: tuple[str, ...] = ()
     measured: Ranking | None = None
     dynamic: Dynamic | None = None
+    given: Given | None = None
 
     def compare(self) -> Comparison:
         """Return what became of every operator, and by which rules."""
@@ -102,8 +105,7 @@ class Optimized(Result):
 
     def __repr__(self) -> str:
         lines = [
-            f"Optimized {self.original.name!r}: {self.cost_before:.1f} → {self.cost_after:.1f} µs "
-            f"({self.gain:+.1%}), {self.cost_source}",
+            f"Optimized {self.original.name!r}: {self.predicted()}",
             f"  e-graph: {self.e_nodes} e-nodes, {self.e_classes} e-classes, "
             f"{self.iterations} iterations, {self.stop_reason.value}",
             f"  extraction: {self.solution.method}, {self.solution.status.value} "
@@ -130,7 +132,7 @@ def optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,
     rules: str | RuleSet | Sequence[Rule] = "default",
-    cost: str | os.PathLike[str] | CostModel = "analytic",
+    cost: str | os.PathLike[str] | CostModel | None = None,
     extractor: str = "exact",
     e_nodes: int = 50_000,
     seconds: float = 60.0,
@@ -147,6 +149,8 @@ def optimize(
     measure: int = 0,
     measure_on: str | Target = "onnxruntime",
     measure_seconds: float = 10.0,
+    time: bool | None = None,
+    time_seconds: float = 3.0,
     profile: bool = False,
     progress: Progress | None = None,
 ) -> Optimized:
@@ -156,15 +160,21 @@ def optimize(
     of an ONNX file, or an ``onnx.ModelProto``. Its symbolic dimensions are kept as far as they can be:
     costs are those at ``sizes``, or at a usual size where none is given; ``dims`` fixes dimensions on
     purpose; ``dynamic`` of the result says what became of them. With ``keep_inputs`` inputs that have
-    initial values stay inputs (else they become weights). ``rules`` names a
-    rule set, gives rules, or is the path of a file of TASO's or Tensat's rules, of which the sound ones
-    are used; ``cost`` names a cost model (``"analytic"``, ``"cpu"``), gives one, or is the path of a
-    recorded table; ``extractor`` is
-    ``"exact"``, ``"dag"`` or ``"tree"``. ``e_nodes``, ``seconds``, ``iterations`` and ``k_multi``
+    initial values stay inputs (else they become weights). ``rules`` names a rule set, gives rules, or is
+    the path of a file of TASO's or Tensat's rules, of which the sound ones are used; ``cost`` names a
+    cost model (``"analytic"``, ``"cpu"``), gives one, or is the path of a recorded table: without it a
+    graph is priced by ``"analytic"``, any other model by ``"cpu"``, which is this machine; ``extractor``
+    is ``"exact"``, ``"dag"`` or ``"tree"``. ``e_nodes``, ``seconds``, ``iterations`` and ``k_multi``
     bound the saturation (:class:`~workbench.saturation.Limits`; ``settle=0`` runs multi-pattern rules
     first, as Tensat does), ``extraction_seconds`` (``seconds`` unless given) and ``extraction_memory``,
     in bytes for each solver's process, the extraction. Ctrl-C ends the saturation and goes on with what
     is there.
+
+    A model that is priced by this machine and was no graph, or any with ``time=True``, is timed in the end:
+    the result and the cleaned original run in alternation in ONNX Runtime on one thread, for
+    ``time_seconds`` at most. Costs of this machine decide so: the result is the original where no other is
+    faster beyond the noise. With costs of another device the times are for information. What is saved is
+    then the model as it was given, its initialisers taken out of the inputs.
 
     With ``measure`` the so many best extractions are timed end to end against the original for
     ``measure_seconds``, on the target ``measure_on`` (``"onnxruntime"``, ``"torch"``, ``"torch+compile"``,
@@ -187,15 +197,22 @@ def optimize(
             progress(stage, detail)
 
     limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
-    cheapest = partial(extract, method=extractor, memory=extraction_memory)
-    target = None
-    if measure:
-        from workbench.devices.targets import checked_target
-
-        target = checked_target(measure, measure_on)
+    cheapest: Callable[..., Solution] = partial(extract, method=extractor, memory=extraction_memory)
     clock = Clock()
     chosen = rules_of(rules)
-    cost_model = cost_model_of(cost)
+    cost_model = economical(cost_model_of(default_cost(model) if cost is None else cost), named=cost)
+    if extraction_seconds is None and isinstance(cost_model, Economical):
+        cheapest = hurried(cheapest)
+    trial = trial_of(
+        model,
+        cost_model.source,
+        measure=measure,
+        measure_on=measure_on,
+        measure_seconds=measure_seconds,
+        time=time,
+        time_seconds=time_seconds,
+    )
+    came = source_of(model, dims, keep_inputs=keep_inputs)
     tell("import")
     with clock("import"):
         source = open_model(model, dims, sizes, keep_inputs=keep_inputs)
@@ -204,8 +221,8 @@ def optimize(
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
         bind(graph)
-    if target is not None:
-        target.check(graph)
+    if trial is not None:
+        trial.target.check(graph)
     tell("saturation")
     left = seconds if extraction_seconds is None else extraction_seconds
     pricer = source.priced(cost_model)
@@ -219,25 +236,18 @@ def optimize(
             steps = [step.index for step in saturation.trace]
             saturation.trace.set_costs(cost_by_step(egraph, costs, steps))
     # What may be the result, the best first; the original where nothing is left.
-    queue = [solution] if solution.cost < before * (1 - 1e-9) else []
+    queue = [(0, solution)] if solution.cost < before * (1 - 1e-9) else []
     ranking: Ranking | None = None
-    places: list[int] = []
-    if target is not None:
-        from workbench.devices.fastest import as_given, candidates, rank
-
+    if trial is not None:
         tell("measuring")
         with clock("measuring"), contextlib.suppress(KeyboardInterrupt):
-            given = candidates(graph, egraph, costs, solution, measure, seconds=min(left, 10.0))
-            rival = graph if dims or source.fixed or source.opening is not None else as_given(model)
-            ranking = rank(rival, given, target, original_cost=before, seconds=measure_seconds, seed=seed)
-            places = ranking.order()
-            queue = [given[i].solution for i in places]
+            ranking, queue = trial.run(source, came, best, egraph, left, seed)
     result, after, term = graph, before, searched
     checked: tuple[Checked, ...] = ()
     made_by: tuple[str, ...] = ()
     certificate: Certificate | None = None
     offending: tuple[str, ...] = ()
-    for place, option in enumerate(queue):
+    for place, option in queue:
         term, after = rebuild(searched, best.egraph, option.choice), option.cost
         result = source.at_prices(term)
         made_by = rules_behind(egraph, option.choice.tolist())
@@ -253,7 +263,7 @@ def optimize(
         if certificate is None or certificate.passed:
             solution = option
             if ranking is not None:
-                ranking = replace(ranking, winner=places[place])
+                ranking = replace(ranking, winner=place)
             break
         result, after, term, made_by = graph, before, searched, ()
     if certify and certificate is None:
@@ -277,6 +287,7 @@ def optimize(
         "cost_after": after,
         "cost_bound": solution.bound,
     }
+    unbound = result is graph and came is not None and source.opening is None
     settings = {
         "rules": chosen.name,
         "extractor": extractor,
@@ -286,6 +297,7 @@ def optimize(
         "k_multi": k_multi,
         "settle": settle,
         "measure": measure,
+        "time": trial is not None,
         "seed": seed,
         **versions(),
     }
@@ -311,7 +323,9 @@ def optimize(
         coverage=coverage,
         offending=offending,
         measured=ranking,
-        dynamic=source.record(term, checked),
+        # An original that is saved as it was given keeps every dimension open.
+        dynamic=None if unbound else source.record(term, checked),
+        given=came,
     )
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from workbench.devices.fastest import Ranking
     from workbench.pipeline import Optimized
-    from workbench.timing import Timing
 
 _CSS = """
 :root { color-scheme: light dark; }
@@ -32,13 +31,13 @@ figure { margin: 1rem 0; } img { max-width: 100%; background: white; }
 """
 
 
-def report_html(result: Optimized, *, title: str | None = None, timing: Timing | None = None) -> str:
+def report_html(result: Optimized, *, title: str | None = None) -> str:
     """Return a result as an HTML page: figures, plots, rules, coverage, certificate, settings."""
     name = title or result.original.name
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",
         f'<p class="source">{escape(_provenance(result))}</p>',
-        _summary(result, timing),
+        _summary(result),
         *([_section("Measured", _measured(result.measured))] if result.measured is not None else []),
         _section("Cost", _figures(result, _cost_figures(result))),
         _section("Saturation", _figures(result, _saturation_figures(result))),
@@ -80,8 +79,8 @@ def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
     )
 
 
-def _summary(result: Optimized, timing: Timing | None) -> str:
-    rows = summary_rows(result, timing=timing)
+def _summary(result: Optimized) -> str:
+    rows = summary_rows(result)
     cells = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows]
     return table_html(("stage", "seconds", "figures"), cells, ("", "number", ""))
 

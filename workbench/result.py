@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from workbench.costs.described import described
 from workbench.face import Face
 from workbench.summary import running_operators
 from workbench.trace import StopReason
+from workbench.units import gain, speedup
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
@@ -33,18 +35,32 @@ class Result(Face):
         offending: tuple[str, ...]
 
     @property
+    def speedup(self) -> float:
+        """Return how many times as fast the cost model predicts the result to be: before / after."""
+        return speedup(self.cost_before, self.cost_after)
+
+    @property
     def gain(self) -> float:
-        """Return the speed-up that the cost model predicts: before / after - 1."""
+        """Return ``speedup - 1``, 0 where the result costs nothing."""
         return self.cost_before / self.cost_after - 1 if self.cost_after > 0 else 0.0
+
+    def predicted(self) -> str:
+        """Say what the cost model predicts, and for which device."""
+        return f"{gain(self.cost_before, self.cost_after)} {described(self.cost_source)}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the optimised graph as ONNX, or as TASO's text where the path ends in ``.model``.
 
-        The file appears whole or not at all. Symbolic dimensions that were kept are symbolic in it.
+        Where the result is the original, an ONNX model is written as it was given, cleaned. The file
+        appears whole or not at all. Symbolic dimensions that were kept are symbolic in it.
         """
         from workbench.frontends import save_model
         from workbench.frontends.model_file import is_taso_model
 
+        given = getattr(self, "given", None)
+        if self.graph is self.original and given is not None and not is_taso_model(path):
+            given.cleaned().save(path)
+            return
         dynamic = getattr(self, "dynamic", None)
         if dynamic is not None and dynamic.kept and not is_taso_model(path):
             dynamic.save(path)
@@ -58,6 +74,7 @@ class Result(Face):
             "original": self.cost_before,
             "optimized": self.cost_after,
             "gain": self.gain,
+            "speedup": self.speedup,
             "cost_source": self.cost_source,
             "seconds": dict(self.seconds),
             "stop_reason": self.stop_reason.value,

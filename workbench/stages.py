@@ -46,7 +46,12 @@ def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
             from workbench.verification.sound import sound_rules
 
             return replace(sound_rules(rules).rules, name=rules)
-        return replace(rule_set(rules), name=rules)
+        found = replace(rule_set(rules), name=rules)
+        if rules.endswith(".rules"):
+            from workbench.verification.screening import warn_of_refuted
+
+            warn_of_refuted(found)
+        return found
     return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.units import change, microseconds, thousands
+from workbench.units import microseconds, thousands
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.pipeline import Optimized
     from workbench.search.optimize import Searched
-    from workbench.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +23,7 @@ class Row:
     figures: str
 
 
-def summary_rows(
-    result: Optimized, *, written: Iterable[str] = (), timing: Timing | None = None
-) -> list[Row]:
+def summary_rows(result: Optimized, *, written: Iterable[str] = ()) -> list[Row]:
     """Return the summary of a result, one row a stage, in the order of the way through."""
     seconds = result.seconds
     solution = result.solution
@@ -48,7 +45,9 @@ def summary_rows(
         ),
     ]
     if result.measured is not None:
-        rows.append(Row("measured", seconds.get("measuring"), str(result.measured)))
+        if result.measured.given is not None:
+            rows.append(Row("cleaning", None, result.measured.cleaning_line()))
+        rows.append(Row("timing", seconds.get("measuring"), str(result.measured)))
     if result.certificate is not None:
         rows.append(Row("certificate", seconds.get("certificate"), result.certificate.verdict()))
         rows.append(Row("rounding", None, result.certificate.rounding_line()))
@@ -59,12 +58,9 @@ def summary_rows(
         Row(
             "cost",
             None,
-            f"{microseconds(result.cost_before)} → {microseconds(result.cost_after)} "
-            f"({change(result.cost_before, result.cost_after)}), {result.cost_source}",
+            result.predicted(),
         )
     )
-    if timing is not None:
-        rows.append(Row("timing", timing.seconds, str(timing)))
     rows.append(Row("operators", None, operator_changes(result)))
     rows.append(Row("rules", None, ", ".join(result.rules) or "none: the original is the best found"))
     if result.certificate is not None:
@@ -94,8 +90,7 @@ def search_rows(result: Searched, *, written: Iterable[str] = ()) -> list[Row]:
         Row(
             "cost",
             None,
-            f"{microseconds(result.cost_before)} → {microseconds(result.cost_after)} "
-            f"({change(result.cost_before, result.cost_after)}), {result.cost_source}",
+            result.predicted(),
         ),
         Row("operators", None, operator_changes(result)),
         Row("rules", None, ", ".join(counts) or "none: the original is the best found"),

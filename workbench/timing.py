@@ -5,18 +5,25 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from workbench.units import gain
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.graph import Graph
+
+
+#: After how many rounds is looked whether they are enough. Whoever looks after each sees a difference at
+#: some time where there is none; in fewer than five rounds no interval holds a median with 95 %.
+LOOKS: Final = frozenset({5, 9, 18, 36, 72, 144, 288})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +67,7 @@ class Timing:
 
     def __str__(self) -> str:
         return (
-            f"{self.before / 1000:.3g} → {self.after / 1000:.3g} ms ({self.speedup:.2f}×), medians of "
-            f"{self.rounds} runs in alternation, {self.executor}"
+            f"{gain(self.before, self.after)}, medians of {self.rounds} runs in alternation, {self.executor}"
         )
 
 
@@ -91,12 +97,14 @@ def rounds(
     least: int = 5,
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
+    enough: Callable[[list[list[float]]], bool] | None = None,
 ) -> list[list[float]]:
     """Take a figure from each of ``timers`` once a round, in an order that is drawn anew for each round.
 
     A run finds in the caches what the run before it left: in a fixed order one would always follow
     itself, or the same other one. The draws are seeded. Ends after ``seconds``, but not before ``least``
-    rounds and at the latest after ``most``. One round before the first is a warm-up and not counted.
+    rounds and at the latest after ``most``, or where ``enough`` of the figures so far is true, which is
+    asked after the rounds in :data:`LOOKS`. One round before the first is a warm-up and not counted.
     """
     if seconds <= 0 or least < 1 or most < least:
         raise ValueError(f"seconds > 0 and 1 <= least <= most are needed, not {seconds}, {least}, {most}")
@@ -107,6 +115,8 @@ def rounds(
     began = clock()
     for number in range(most):
         if number >= least and clock() - began >= seconds:
+            break
+        if enough is not None and number in LOOKS and enough(taken):
             break
         draws.shuffle(order)
         for i in order:
@@ -196,8 +206,13 @@ def compare(
     )
 
 
-def random_feeds(session: Any, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return random inputs of a loaded model by name: normal, the integers 0 and 1; the same for a seed."""
+def random_feeds(
+    session: Any, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, np.ndarray]:
+    """Return random inputs of a loaded model by name: normal, the integers 0 and 1; the same for a seed.
+
+    ``shapes`` are those of inputs that the model leaves open, whose extents are 1 without it.
+    """
     from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 
@@ -205,7 +220,8 @@ def random_feeds(session: Any, seed: int = 0) -> dict[str, np.ndarray]:
     feeds = {}
     for value in session.get_inputs():
         kind = value.type.removeprefix("tensor(").removesuffix(")")
-        shape = [n if isinstance(n, int) else 1 for n in value.shape]
+        known = (shapes or {}).get(value.name, value.shape)
+        shape = [n if isinstance(n, int) else 1 for n in known]
         code = {"float": "FLOAT", "double": "DOUBLE"}.get(kind, kind.upper())
         dtype = np.dtype(tensor_dtype_to_np_dtype(TensorProto.DataType.Value(code)))
         if dtype.kind == "f":

@@ -18,7 +18,7 @@ from workbench.rules.pattern import Rule
 from workbench.stages import cost_model_of, graph_of, rules_of
 from workbench.stepwise import Stepwise
 from workbench.trace import Step, StopReason, Trace
-from workbench.units import change, microseconds
+from workbench.units import change, gain, microseconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +195,7 @@ class Ablation(Stepwise):
         state = f", {len(self.left)} rules left" if self.left else ""
         best = self.best
         lines = [
-            f"Ablation of {name!r}: {microseconds(best.cost_before)} → {microseconds(best.cost_after)} with "
+            f"Ablation of {name!r}: {gain(best.cost_before, best.cost_after)} with "
             f"all rules ({best.cost_source}){state}"
         ]
         if not self.candidates:

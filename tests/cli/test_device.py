@@ -33,7 +33,7 @@ def test_from_networks_to_a_cost_table(run, tmp_path, model):
     assert f"{count} instances of torch" in out
     code, out, _ = run("optimize", model, "--cost", table, "-q")
     assert code == 0
-    assert "recorded table: torch" in out
+    assert "by operators recorded on this machine: torch" in out
     assert "estimated" not in out
 
 
@@ -90,7 +90,7 @@ def test_optimising_measures_and_says_so(run, tmp_path, model):
         "optimize", model, "--measure", 2, "--json", figures, "--report", report, "-o", output, "-q"
     )
     assert code == 0
-    (line,) = [li for li in out.splitlines() if li.startswith("measured")]
+    (line,) = [li for li in out.splitlines() if li.startswith("timing")]
     measured = json.loads(figures.read_text())["measured"]
     assert len(measured["candidates"]) == 2
     assert measured["rounds"] >= 9

@@ -141,7 +141,10 @@ def test_a_disk_that_fills_up_is_3(run, model, tmp_path, monkeypatch):
 
 def test_a_model_is_optimised_and_every_figure_written(run, model, tmp_path):
     output, figures, page = (tmp_path / n for n in ("out.onnx", "out.json", "out.html"))
-    code, out, err = run("optimize", model, "-o", output, "--json", figures, "--report", page, "--time", 0.05)
+    code, out, err = run(
+        "optimize", model, "-o", output, "--json", figures, "--report", page,
+        "--cost", "analytic", "--time", 0.05,
+    )  # fmt: skip
     assert code == 0, err
     optimised = onnx.load(output)
     onnx.checker.check_model(optimised, full_check=True)
@@ -158,7 +161,11 @@ def test_a_model_is_optimised_and_every_figure_written(run, model, tmp_path):
     assert record["saturation"] >= 0
     assert record["extraction"] >= 0
     assert "analytic" in record["cost_source"]
-    assert record["timing"]["rounds"] >= 5
+    assert record["timing"]["rounds"] >= 3
+    assert record["speedup"] == pytest.approx(record["original"] / record["optimized"])
+    assert record["measured"]["decided"] is False
+    assert "which decided nothing" in out
+    assert "a roofline of an NVIDIA T4, not this machine" in out
     assert record["coverage"]["modelled"] == {"Add": 1, "MatMul": 2}
     for word in ("import", "saturation", "extraction", "certificate", "cost", "rules", *record["rules"]):
         assert word in out
@@ -204,6 +211,19 @@ def test_a_failed_certificate_is_1_and_writes_the_original(run, model, tmp_path)
     assert [n.op_type for n in onnx.load(output).graph.node] == ["MatMul", "MatMul", "Add"]
 
 
+def test_timing_is_on_for_this_machine_and_can_be_left_out(run, model, tmp_path):
+    figures = tmp_path / "f.json"
+    assert run("optimize", model, "--json", figures, "-q")[0] == 0
+    record = json.loads(figures.read_text())
+    assert record["cost_source"].startswith("measured")
+    assert record["settings"]["time"] is True
+    assert run("optimize", model, "--no-time", "--json", figures, "-q")[0] == 0
+    assert json.loads(figures.read_text())["measured"] is None
+    code, _, err = run("optimize", model, "--no-time", "--time", 2, "-q")
+    assert code == 2
+    assert "--time and --no-time contradict" in err
+
+
 def test_a_dimension_is_bound_on_the_way(run, tmp_path):
     path, output = tmp_path / "symbolic.onnx", tmp_path / "out.onnx"
     onnx.save(two_matmuls(batch="batch"), path)
@@ -247,9 +267,9 @@ def test_an_interrupt_afterwards_says_what_was_written(run, model, tmp_path, mon
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("workbench.timing.compare", interrupt)
+    monkeypatch.setattr("workbench.cli.optimize._figures", interrupt)
     output = tmp_path / "out.onnx"
-    code, _, err = run("optimize", model, "-o", output, "--json", tmp_path / "f.json", "--time", 1, "-q")
+    code, _, err = run("optimize", model, "-o", output, "--json", tmp_path / "f.json", "--no-time", "-q")
     assert code == 130
     assert f"what was written: {output}" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.onnx", "two.onnx"]
@@ -318,12 +338,12 @@ def text(tmp_path):
 def test_a_text_of_tasos_is_optimised_and_written_by_the_extension(run, text, tmp_path, name):
     output, figures, page = tmp_path / name, tmp_path / "f.json", tmp_path / "r.html"
     code, out, err = run(
-        "optimize", text, "-o", output, "--json", figures, "--report", page, "--time", 0.05, "-q"
+        "optimize", text, "-o", output, "--json", figures, "--report", page, "--cost", "analytic", "-q"
     )
     assert (code, err) == (0, "")
     assert ("the format has no data of weights" in out) == (name == "out.model")
     assert json.loads(figures.read_text())["coverage"]["modelled"] == {"matmul": 2, "add": 1}
-    again = json.loads(run("cost", output, "--json")[1])
+    again = json.loads(run("cost", output, "--cost", "analytic", "--json")[1])
     assert {r["operator"] for r in again["operators"]} >= {"matmul"}
     assert again["total"] == pytest.approx(json.loads(figures.read_text())["optimized"])
 

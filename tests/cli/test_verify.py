@@ -58,7 +58,12 @@ def test_verify_goes_on_after_what_is_no_rule_and_names_the_line(run, laws):
         ),
         (b"\xff\xfe\x00", 2, "", "workbench: {}, byte 0: expected a rule, found 0xff\n"),
         # What is text is read to the end: the line is rejected, and rules after it would be decided.
-        (b"relu(x) =", 0, "{}, line 1: expected 'name: lhs => rhs', found 'relu(x) ='", ""),
+        (
+            b"relu(x) =",
+            2,
+            "{}, line 1: expected 'name: lhs => rhs', found 'relu(x) ='",
+            "workbench: {}: none of its 1 laws is a rule\n",
+        ),
     ],
 )
 def test_verify_of_a_broken_file_says_where(run, laws, data, code, shown, said):
@@ -66,10 +71,19 @@ def test_verify_of_a_broken_file_says_where(run, laws, data, code, shown, said):
     ended, out, err = run("verify", laws, "--quiet")
     assert (ended, err) == (code, said.format(laws.name))
     assert shown.format(laws.name) in out
-    assert bool(out) == (code == 0)
+    assert bool(out) == bool(shown)
 
 
 def test_verify_names_a_rule_that_is_not_there(run, laws):
     code, _, err = run("verify", laws, "--show", "thrice", "--quiet")
     assert code == 2
     assert "'thrice'" in err
+
+
+def test_a_file_without_a_single_rule_is_2(run, tmp_path):
+    path = tmp_path / "broken.rules"
+    path.write_text("a: foo(x => x\nb: bar((\n")
+    code, out, err = run("verify", path, "-q")
+    assert code == 2
+    assert "2 rejected" in out
+    assert "none of its 2 laws is a rule" in err

@@ -31,7 +31,7 @@ def test_figures_are_measured_once_and_kept(tmp_path):
     assert model.source.endswith("1 thread; 3 instances measured")
     running = [c for n, c in zip(graph.nodes, first, strict=True) if n.op in ("conv2d", "add", "softmax")]
     assert min(running) > 0
-    assert all(m.runs >= 3 and m.median > 0 for m in model.table().values())
+    assert all(m.runs >= 2 and m.median > 0 for m in model.table().values())
 
 
 def test_thread_counts_do_not_share_figures(tmp_path):
@@ -69,19 +69,22 @@ def test_medians_are_microseconds_and_leave_out_what_other_processes_took(tmp_pa
     undisturbed = one._timed(clocks.run(250e-6, own=260e-6))
     assert undisturbed.median == pytest.approx(250.0)
     assert undisturbed.spread == pytest.approx(0.0, abs=1e-3)
-    assert undisturbed.runs == 100
+    assert undisturbed.runs == 8, "they agree: two milliseconds are enough"
+    scattered = two._timed(clocks.run(200e-6, 250e-6, 300e-6, own=0.0))
+    assert scattered.runs == 100
     # Two runs in three were interrupted for 4 ms; several threads have no time of their own to tell by.
     walls = (4250e-6, 4250e-6, 250e-6)
     assert one._timed(clocks.run(*walls, own=260e-6)).median == pytest.approx(260.0)
     assert two._timed(clocks.run(*walls, own=260e-6)).median == pytest.approx(4250.0)
 
 
-def test_long_operators_are_run_three_times_and_scattered_ones_again(tmp_path, monkeypatch):
+def test_long_operators_are_run_twice_or_three_times_and_scattered_ones_again(tmp_path, monkeypatch):
     clocks = Clocks(monkeypatch)
     model = MeasuredCost(tmp_path, threads=2, milliseconds=15)
-    assert model._timed(clocks.run(1.0, own=0.0)).runs == 3
-    scattered = [1e-3, 5e-3] * 4  # two to warm up, six in 15 ms
-    quiet = model._timed(clocks.run(*scattered, *[2e-3] * 100, own=0.0))
+    assert model._timed(clocks.run(1.0, own=0.0)).runs == 2
+    assert model._timed(clocks.run(0.02, own=0.0)).runs == 3
+    scattered = [1e-3, 5e-3] * 4  # one to warm up, six in 15 ms
+    quiet = model._timed(clocks.run(1e-3, *scattered[:6], *[2e-3] * 100, own=0.0))
     assert quiet.median == pytest.approx(2000.0)
     assert quiet.spread == pytest.approx(0.0)
 

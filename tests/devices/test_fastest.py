@@ -7,7 +7,7 @@ import workbench
 from tests.devices.graphs import products
 from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
-from workbench.devices.fastest import Candidate, Entrant, Ranking, as_given, candidates, rank
+from workbench.devices.fastest import Candidate, Entrant, Ranking, candidates, rank
 from workbench.extraction.extract import extract
 from workbench.frontends import to_onnx
 from workbench.graph import evaluate
@@ -111,8 +111,8 @@ def test_optimising_returns_the_measured_winner_certified():
     assert summary["candidates"][0]["interval"][0] <= summary["candidates"][0]["speedup"]
     assert "measured: " in repr(result)
     rows = {r.what: r for r in workbench.summary.summary_rows(result)}
-    assert "×" in rows["measured"].figures
-    assert rows["measured"].seconds > 0
+    assert "×" in rows["timing"].figures
+    assert rows["timing"].seconds > 0
 
 
 def test_optimising_returns_the_original_where_nothing_is_faster():
@@ -156,16 +156,56 @@ def test_ctrl_c_while_measuring_leaves_the_choice_to_the_cost_model():
     assert result.certificate.passed
 
 
-def test_the_rival_is_the_model_as_it_was_given(tmp_path):
-    model = to_onnx(products())
+def test_the_rival_is_the_model_as_it_was_given_cleaned(tmp_path):
     path = tmp_path / "m.onnx"
-    path.write_bytes(model.SerializeToString())
-    for given in (path, str(path), model.SerializeToString()):
-        assert as_given(given) == model
-    assert as_given(model) is model
-    result = workbench.optimize(path, measure=1, measure_seconds=0.1)
+    path.write_bytes(to_onnx(products()).SerializeToString())
+    result = workbench.optimize(path, cost="analytic", measure=1, measure_seconds=0.1)
     assert result.measured.rounds >= 9
     assert "ONNX Runtime" in result.measured.target
+
+
+def alternating(*medians, scatter=0.0):
+    """Return a target whose models take so long, in order."""
+
+    class Ordered(Scripted):
+        @contextlib.contextmanager
+        def timers(self, models, seed):
+            rng = np.random.default_rng(seed)
+            self.loaded = list(models)
+            yield [lambda m=m: m * (1 + scatter * rng.standard_normal()) for m in medians]
+
+    return Ordered(float)
+
+
+def test_a_quick_ranking_ends_when_it_is_clear(saturated):
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 1)
+    given = {"original_cost": 9.0, "seconds": 1e6, "quick": True}
+    faster = rank(graph, found, alternating(100.0, 80.0, 100.0, scatter=0.002), **given)
+    assert faster.rounds == 5
+    assert faster.order() == [0]
+    slower = rank(graph, found, alternating(100.0, 120.0, 100.0, scatter=0.002), **given)
+    assert slower.rounds == 5
+    assert slower.order() == []
+    same = rank(graph, found, alternating(100.0, 100.0, 100.0, scatter=0.002), **given)
+    assert same.rounds == 5, "a gain of less than one percent is not looked for"
+    assert same.order() == []
+    unclear = rank(graph, found, alternating(100.0, 98.0, 100.0, scatter=0.1), **given)
+    assert unclear.rounds > 36
+
+
+def test_the_model_as_it_came_is_timed_beside_the_cleaned_one(saturated):
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 1)
+    given = {"original_cost": 9.0, "seconds": 1e6, "quick": True, "uncleaned": to_onnx(graph)}
+    ranking = rank(graph, found, alternating(100.0, 80.0, 100.0, 145.0), **given)
+    assert ranking.cleaning == pytest.approx(1.45)
+    assert ranking.candidates[0].speedup == pytest.approx(1.25), "over the cleaned original"
+    assert "alone gives 1.45× (145.0 → 100.0 µs)" in ranking.cleaning_line()
+    alone = rank(graph, [], alternating(100.0, 100.0, 145.0), **given)
+    assert alone.cleaning == pytest.approx(1.45)
+    assert alone.order() == []
+    assert "no candidate differs" in str(alone)
 
 
 def test_what_cannot_be_measured_is_told_before_anything_runs():
@@ -185,5 +225,5 @@ def test_the_ranking_is_said_in_one_line():
     )
     ranking = Ranking(Entrant(3.0, 100.0, (99.0, 101.0)), entrants, 0.01, 40, "a target", 1.0, winner=0)
     assert ranking.order() == [0]
-    assert "2.000× (1.900 to 2.100): number 1 of 2 candidates" in str(ranking)
-    assert Candidate.__slots__ == ("graph", "solution")
+    assert "2.00× (100.0 → 50.0 µs; 1.900 to 2.100), number 1 of 2 candidates" in str(ranking)
+    assert Candidate.__slots__ == ("graph", "solution", "saved")

@@ -25,7 +25,7 @@ def test_few_operators_are_told_apart_and_the_sums_stay():
 def test_bars_are_before_and_after_and_the_title_has_the_totals():
     ax = plot_cost_bars(small_trace(), Figure().subplots())
     assert [bar.get_width() for bar in ax.patches] == [40, 15, 6, 0, 0, 5, 4, 0]
-    assert "50.0 µs → 20.0 µs (−60.0 %)" in ax.get_title(loc="left")
+    assert "2.50× (50.0 → 20.0 µs)" in ax.get_title(loc="left")
     assert "analytic (test device)" in ax.get_xlabel()
 
 

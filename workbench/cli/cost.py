@@ -6,20 +6,21 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli.options import CostOption, DimOption, ModelArgument, check_input, dimensions, to_json
+from workbench.cli.options import DimOption, ModelArgument, OwnCostOption, check_input, dimensions, to_json
 from workbench.console import reporting_errors, show_table
 
 
 @reporting_errors
 def cost(
     model: ModelArgument,
-    cost: CostOption = "analytic",
+    cost: OwnCostOption = "cpu",
     dim: DimOption = [],  # noqa: B006
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Show this many of the dearest nodes.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Price a model by operator and by node."""
     check_input(model)
+    from workbench.costs.described import described
     from workbench.costs.table import cost_table
     from workbench.frontends import load_model
 
@@ -38,4 +39,4 @@ def cost(
         [(n.node, f"{n.cost:.1f}", f"{n.share:.1%}", n.text) for n in table.nodes[:top]],
         right=[0, 1, 2],
     )
-    typer.echo(f"\nsum {table.total:.1f} µs, {table.source}")
+    typer.echo(f"\nsum {table.total:.1f} µs {described(table.source)}")

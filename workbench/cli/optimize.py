@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.options import (
-    CostOption,
     DimOption,
     Extractor,
     ModelArgument,
+    OwnCostOption,
     QuietOption,
     SizeOption,
     check_input,
@@ -19,12 +19,12 @@ from workbench.cli.options import (
     to_json,
     writing,
 )
+from workbench.cli.rule_options import RulesOption, chosen_rules
 from workbench.console import FAILED, INTERRUPTED, Progress, complain, reporting_errors, show_table, stop
 from workbench.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from workbench.pipeline import Optimized
-    from workbench.timing import Timing
 
 
 @reporting_errors
@@ -39,16 +39,14 @@ def optimize(
             help="Write the optimised model here: ONNX, or TASO's text as file.model.",
         ),
     ] = None,
-    rules: Annotated[
-        str, typer.Option(metavar="NAME", help="Rule set, a file.rules, or a file of TASO's or Tensat's.")
-    ] = "default",
+    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     as_published: Annotated[
         bool, typer.Option("--as-published", help="Use another system's rules as they are, unsound ones too.")
     ] = False,
     extractor: Annotated[
         Extractor, typer.Option(metavar="tree|dag|exact", help="How to extract.")
     ] = Extractor.exact,
-    cost: CostOption = "analytic",
+    cost: OwnCostOption = "cpu",
     e_nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on e-nodes.")] = 50_000,
     seconds: Annotated[
         float, typer.Option(min=0.001, metavar="S", help="Limit on saturation, and on extraction.")
@@ -64,8 +62,12 @@ def optimize(
     ] = False,
     size: SizeOption = [],  # noqa: B006
     time: Annotated[
-        float, typer.Option(min=0.0, metavar="S", help="Also time both models in ONNX Runtime.")
-    ] = 0.0,
+        float | None,
+        typer.Option(min=0.001, metavar="S", help="Time result and original for so long; default 3."),
+    ] = None,
+    no_time: Annotated[
+        bool, typer.Option("--no-time", help="Time nothing: costs alone decide what is written.")
+    ] = False,
     measure: Annotated[
         int, typer.Option(min=0, metavar="K", help="Time the K best results and keep the fastest.")
     ] = 0,
@@ -81,9 +83,13 @@ def optimize(
     ] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Optimise a model: import, saturate, extract, certify, write."""
+    """Optimise a model: import, saturate, extract, time, certify, write.
+
+    What is written is the original where no result is faster on this machine. With --cost of another device
+    costs alone decide.
+    """
     settings = {
-        "rules": _published(rules) if as_published else rules,
+        "rules": chosen_rules(rules, published=as_published),
         "extractor": extractor.value,
         "cost": cost,
         "e_nodes": e_nodes,
@@ -96,8 +102,18 @@ def optimize(
         "dims": dimensions(dim),
         "keep_inputs": keep_overridable,
         "sizes": dimensions(size, "--size"),
+        **timing_settings(time, no_time),
     }
-    run_optimize(model, settings, output=output, json=json, report=report, time=time, quiet=quiet)
+    run_optimize(model, settings, output=output, json=json, report=report, quiet=quiet)
+
+
+def timing_settings(seconds: float | None, none: bool) -> dict[str, Any]:
+    """Return what ``--time S`` and ``--no-time`` ask for; raise ValueError where they contradict."""
+    if none and seconds is not None:
+        raise ValueError("--time and --no-time contradict each other: leave one out")
+    if none:
+        return {"time": False}
+    return {} if seconds is None else {"time": True, "time_seconds": seconds}
 
 
 def run_optimize(
@@ -107,7 +123,6 @@ def run_optimize(
     output: Path | None,
     json: Path | None,
     report: Path | None,
-    time: float,
     quiet: bool,
 ) -> None:
     """Optimise a model, write what is asked for, print the figures stage by stage."""
@@ -126,7 +141,6 @@ def run_optimize(
     from workbench.summary import summary_rows
 
     written: list[str] = []
-    timing = None
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
         try:
@@ -135,25 +149,21 @@ def run_optimize(
                 writing(lambda: result.save(output))
                 lacking = ", the format has no data of weights" if is_taso_model(output) else ""
                 written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB{lacking})")
-            if time > 0:
-                progress("timing")
-                bound = bool(settings.get("dims")) or result.dynamic is not None
-                timing = timed(model, result, time, bound=bound)
             if json is not None:
-                figures = _figures(result, model, output, timing)
+                figures = _figures(result, model, output)
                 writing(lambda: write_atomic(json, to_json(figures)))
                 written.append(str(json))
             if report is not None:
                 progress("report")
                 from workbench.report import report_html
 
-                page = report_html(result, title=model.name, timing=timing)
+                page = report_html(result, title=model.name)
                 writing(lambda: write_atomic(report, page))
                 written.append(str(report))
         except KeyboardInterrupt:
             stop(INTERRUPTED, f"interrupted; what was written: {', '.join(written) or 'nothing'}")
 
-    rows = summary_rows(result, written=written, timing=timing)
+    rows = summary_rows(result, written=written)
     show_table(
         ("stage", "seconds", "figures"),
         [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
@@ -168,29 +178,12 @@ def run_optimize(
         stop(FAILED, f"the certificate failed ({blamed}): the original stays{kept}")
 
 
-def timed(model: Path, result: Optimized, seconds: float, *, bound: bool) -> Timing:
-    """Time the original against the result in ONNX Runtime."""
-    import onnx
-
-    from workbench.frontends.model_file import is_taso_model
-    from workbench.timing import compare
-
-    # A model with dimensions left open is timed as it was bound, another format's as ONNX.
-    before = result.original if bound or is_taso_model(model) else onnx.load(str(model))
-    return compare(before, result.graph, seconds=seconds)
-
-
-def _figures(result: Optimized, model: Path, output: Path | None, timing: Timing | None) -> dict[str, Any]:
+def _figures(result: Optimized, model: Path, output: Path | None) -> dict[str, Any]:
     found = result.coverage
+    timing = None if result.measured is None else result.measured.timing()
     return result.summary() | {
         "model": str(model),
         "output": None if output is None else str(output),
         "timing": None if timing is None else timing.summary(),
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
     }
-
-
-def _published(rules: str) -> Any:
-    from workbench.rules import load_rules, rule_set
-
-    return load_rules(rules, strict=False) if Path(rules).is_file() else rule_set(rules)

@@ -25,6 +25,13 @@ ModelArgument = Annotated[
 CostOption = Annotated[
     str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
 ]
+OwnCostOption = Annotated[
+    str,
+    typer.Option(
+        metavar="cpu|analytic|PATH",
+        help="Cost model: this machine, another device's roofline (analytic is a T4's), a recorded table.",
+    ),
+]
 DimOption = Annotated[
     list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Fix a symbolic dimension; repeatable.")
 ]

@@ -15,6 +15,7 @@ import typer
 from workbench.cli.options import QuietOption, check_input
 from workbench.console import FAILED, INTERRUPTED, complain, reporting_errors, show_table, stop
 from workbench.files import UnwritableOutput, check_writable
+from workbench.units import gain
 
 if TYPE_CHECKING:
     from workbench.experiments.plan import Plan, Run
@@ -171,10 +172,9 @@ def _line(record: dict[str, Any]) -> str:
             f"{record['name']}: {row['optimized']:.6g} µs, {row['needed']} of {row['left_out']} rules needed"
         )
     if "optimized" in row:
-        gain = row["original"] / row["optimized"] - 1 if row["optimized"] else 0.0
         wrong = "" if row["certified"] in (True, None) else ", its certificate failed: the original stays"
         return (
-            f"{record['name']}: {row['original']:.6g} → {row['optimized']:.6g} µs ({gain:+.1%}), "
+            f"{record['name']}: {gain(row['original'], row['optimized'])}, "
             f"{record['stop_reason']}, {row['seconds']:.2f} s{wrong}"
         )
     cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))

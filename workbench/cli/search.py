@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.cli.options import (
-    CostOption,
     DimOption,
     ModelArgument,
+    OwnCostOption,
     QuietOption,
     check_input,
     dimensions,
     to_json,
     writing,
 )
+from workbench.cli.rule_options import chosen_rules
 from workbench.console import FAILED, Progress, complain, reporting_errors, show_table, stop
 from workbench.files import check_writable, write_atomic
 
@@ -43,14 +44,17 @@ def search(
         SearchMode, typer.Option(metavar="sound|taso-release|tensat-fork", help="How to search.")
     ] = SearchMode.sound,
     rules: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Rule set, or a file; TASO's graph_subst.pb in the other modes."),
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Rule set, or a file; TASO's graph_subst.pb in the other modes; repeatable, all are used.",
+        ),
     ] = None,
     alpha: Annotated[
         float, typer.Option(min=1.0, metavar="A", help="How much dearer than the best a graph may be.")
     ] = 1.05,
     budget: Annotated[int, typer.Option(min=0, metavar="N", help="How many graphs to expand.")] = 100,
-    cost: CostOption = "analytic",
+    cost: OwnCostOption = "cpu",
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the search.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the certificate's inputs.")] = 0,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
@@ -74,7 +78,7 @@ def search(
     with Progress(model.name, quiet=quiet) as progress:
         result = search_optimize(
             model,
-            rules=rules,
+            rules=chosen_rules(rules) if rules else None,
             cost=cost,
             alpha=alpha,
             budget=budget,

@@ -76,5 +76,7 @@ def verify(
         stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")
     if verification.stop_reason is not None and verification.stop_reason.value == "interrupted":
         stop(INTERRUPTED, "interrupted: what is not decided is unknown")
+    if contents.rejected and not contents.rules:
+        stop(BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws is a rule")
     if verification.counts.get("refuted"):
         raise typer.Exit(FAILED)

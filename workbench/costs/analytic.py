@@ -145,7 +145,7 @@ class AnalyticCost:
         if isinstance(device, str):
             if device not in DEVICES:
                 near = difflib.get_close_matches(device, DEVICES, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
+                hint = f"; did you mean {near[0]}?" if near else "."
                 raise LookupError(f"no device is called {device!r}{hint} Known: {', '.join(DEVICES)}")
             device = DEVICES[device]
         self.device = device

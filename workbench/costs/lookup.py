@@ -29,6 +29,7 @@ class Lookup:
         self.used: dict[str, bool] = {}
         self._calibrated = Calibrated(base)
         self._fitted = False
+        self._read: dict[str, OpInstance | None] = {}
 
     def bind(self, graph: Graph) -> None:
         """Name the model at hand: its opaque operators are then known by content, not by name."""
@@ -79,11 +80,16 @@ class Lookup:
 
     def _readable(self) -> Iterator[tuple[OpInstance, float]]:
         for key, measurement in self.known.items():
-            # A table of another version may name operators or attributes that this one lacks.
-            with contextlib.suppress(ValueError, LookupError, TypeError):
-                instance = parse_key(key)
-                work(instance)
-                yield instance, measurement.median
+            if key not in self._read:
+                self._read[key] = None
+                # A table of another version may name operators or attributes that this one lacks.
+                with contextlib.suppress(ValueError, LookupError, TypeError):
+                    instance = parse_key(key)
+                    work(instance)
+                    self._read[key] = instance
+            found = self._read[key]
+            if found is not None:
+                yield found, measurement.median
 
     def tally(self, verb: str, failed: Iterable[str] = ()) -> str:
         """Say how many distinct instances were looked up and how many estimated."""

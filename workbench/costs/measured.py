@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: holds weights several times over while it loads them.
 LARGEST: Final = 1 << 29
 
+#: Seconds to wait, at most, for another process that measures.
+_PATIENCE: Final = 120.0
+
 #: The least a measured operator costs, in µs: below it there is only the clock's noise.
 _LEAST: Final = 0.05
 
@@ -38,12 +41,17 @@ _LEAST: Final = 0.05
 #: again then, and the quieter one counts.
 _SCATTER: Final = 0.2
 
+#: Runs end early, after so many milliseconds, when their interquartile range is less than this part of the
+#: median. Where two runs took longer than ``_LONG`` milliseconds there is no third.
+_ENOUGH, _QUIET, _LONG = 2.0, 0.05, 100.0
+
 #: Whether a thread's processor time is known finely enough to time operators with.
 _OWN_TIME: Final = time.get_clock_info("thread_time").resolution <= 1e-7
 
 #: Runs take copies of weights of at least so many bytes in turn, more than processors keep at hand, but at
-#: most so many: in a network, other operators' weights have been there since the last run.
-_LARGE, _CACHES, _COPIES = 1 << 18, 1 << 26, 32
+#: most so many: in a network, other operators' weights have been there since the last run. Only operators
+#: that do less than ``_REUSE`` FLOP with a byte of them wait for weights.
+_LARGE, _CACHES, _COPIES, _REUSE = 1 << 18, 1 << 26, 8, 16.0
 
 _SCALAR: Final = TensorType("float32", (1,))
 
@@ -53,8 +61,8 @@ class MeasuredCost:
 
     Each instance is a one-operator model, its constant operands stored weights, its other operands and
     its result bound to the runtime's own memory; runs take copies of large weights in turn, so that they
-    are found where a network finds them. Two warm-up runs, then runs for ``milliseconds`` (3 to
-    100 of them); the median counts, less that of a model without operators (see also
+    are found where a network finds them. One warm-up run, then runs for ``milliseconds`` (2 to 100 of
+    them), or fewer where they agree; the median counts, less that of a model without operators (see also
     :func:`~workbench.costs.keys.same_kernel`). Figures are kept on disk by machine, runtime version and
     thread count, and measured by one process at a time.
 
@@ -88,6 +96,7 @@ class MeasuredCost:
         self._lookup = Lookup(self._store.read(), AnalyticCost("cpu"))
         self._first: frozenset[str] = frozenset()
         self._left = budget
+        self._call: Measurement | None = None
         self.failures: dict[str, str] = {}
         self.seconds = 0.0
 
@@ -115,10 +124,18 @@ class MeasuredCost:
             self._left -= self.seconds - before
         return self._lookup.price(keyed)
 
-    def measure(self, instances: Sequence[OpInstance]) -> int:
-        """Measure these instances whatever the budget; return how many were new."""
+    def measure(self, instances: Sequence[OpInstance], *, seconds: float = math.inf) -> int:
+        """Measure these instances for at most ``seconds``, whatever the budget; return how many were new."""
         missing = self._missing([(self._lookup.key(i), i) for i in instances])
-        return self._measure(list(missing.items()), math.inf)
+        return self._measure(list(missing.items()), seconds)
+
+    def known(self, instances: Sequence[OpInstance]) -> np.ndarray:
+        """Return the cost of each instance in microseconds, measured or estimated, measuring nothing."""
+        return self._lookup.price([(self._lookup.key(i), i) for i in instances])
+
+    def unknown(self, instances: Sequence[OpInstance]) -> list[OpInstance]:
+        """Return those of the instances that are estimated and could be measured."""
+        return list(self._missing([(self._lookup.key(i), i) for i in instances]).values())
 
     def table(self) -> dict[str, Measurement]:
         """Return all that is known of this device: what a recorded table holds."""
@@ -157,11 +174,12 @@ class MeasuredCost:
         found: dict[str, Measurement] = {}
         began = time.perf_counter()
         try:
-            with self._store.measuring():
+            with self._store.measuring(min(_PATIENCE, budget)):
                 # Whoever measured while this process waited may have measured the same.
                 self._lookup.add(self._store.read())
                 started = time.perf_counter()
-                call = self._timed(self._runner(_empty_model(), {"x": _SCALAR}))
+                if self._call is None:
+                    self._call = self._timed(self._runner(_empty_model(), {"x": _SCALAR}))
                 for key, instance in wanted:
                     if key in self._lookup.known:
                         continue
@@ -172,7 +190,7 @@ class MeasuredCost:
                     except Exception as error:  # whatever the runtime or the exporter cannot do is estimated
                         self.failures[key] = str(error) or type(error).__name__
                         continue
-                    cost = max(_LEAST, taken.median - call.median)
+                    cost = max(_LEAST, taken.median - self._call.median)
                     found[key] = Measurement(cost, taken.spread, taken.runs)
         except TimeoutError as error:
             warnings.warn(f"costs are estimated: another process is measuring ({error})", stacklevel=3)
@@ -186,7 +204,6 @@ class MeasuredCost:
 
     def _timed(self, run: Callable[[], object]) -> Measurement:
         run()
-        run()
         first = self._sample(run)
         if first.spread <= _SCATTER * first.median:
             return first
@@ -197,8 +214,20 @@ class MeasuredCost:
         # processes took of the core meanwhile; undisturbed, the time by the clock inside it is shorter.
         own = self.threads == 1 and _OWN_TIME
         samples: list[float] = []
-        until = time.perf_counter() + self.milliseconds / 1000
-        while len(samples) < 3 or (time.perf_counter() < until and len(samples) < 100):
+        began = time.perf_counter()
+
+        def enough() -> bool:
+            count, spent = len(samples), 1000 * (time.perf_counter() - began)
+            if count < 3:
+                return count == 2 and spent > _LONG
+            if count >= 100 or spent >= self.milliseconds:
+                return True
+            if spent < _ENOUGH or count & (count - 1):  # looked at after 4, 8, 16 runs and so on
+                return False
+            low, median, high = np.percentile(samples, [25, 50, 75])
+            return bool(high - low < _QUIET * median)
+
+        while not enough():
             own_start = time.thread_time_ns() if own else 0
             start = time.perf_counter_ns()
             run()
@@ -268,7 +297,9 @@ def _copies(instance: OpInstance) -> int:
     """Return of how many copies of an instance's weights runs take one in turn."""
     pairs = zip(instance.inputs, instance.constant, strict=True)
     weights = sum(k.nbytes for k, constant in pairs if constant and isinstance(k, TensorType))
-    return 1 if weights < _LARGE else max(1, min(_COPIES, int(_CACHES // weights)))
+    if weights < _LARGE or work(instance).flops > _REUSE * weights:
+        return 1
+    return max(1, min(_COPIES, int(_CACHES // weights)))
 
 
 def _empty_model() -> ModelProto:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
 
+from workbench.costs.keys import same_kernel
 from workbench.costs.model import CostModel, OpInstance
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
@@ -52,6 +54,17 @@ def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
 def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
     """Return the distinct operator instances that a selection runs."""
     return list(dict.fromkeys(_egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
+
+
+def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
+    """Return the distinct instances that a selection runs more often or less often than a graph does.
+
+    What both run as often costs both the same, whatever it costs. A convolution counts as the kernel that
+    is measured for it (:func:`~workbench.costs.keys.same_kernel`).
+    """
+    runs = Counter(map(same_kernel, _instances(graph).values()))
+    runs.subtract(map(same_kernel, _egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
+    return [instance for instance, count in runs.items() if count]
 
 
 def egraph_instances(egraph: EGraph) -> list[OpInstance]:

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from workbench.files import cache_folder as cache_folder
 
 #: Counted up whenever the way of measuring changes, so that older figures are not mixed in.
-PROTOCOL: Final = 5
+PROTOCOL: Final = 6
 
 #: SQLite's words for a file that is no database of ours (ERROR: other columns; CORRUPT; NOTADB). Every
 #: other failure (locked, read-only, disk full) says nothing against the file, which then stays.

@@ -6,9 +6,9 @@ import contextlib
 import difflib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable
@@ -18,6 +18,8 @@ from workbench.graph import Graph
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from workbench.frontends.onnx_mapped import Apart
+
 NAMES = (
     "onnxruntime",
     "torch",
@@ -26,6 +28,10 @@ NAMES = (
     "torch:cuda+graph",
     "torch:cuda+compile",
 )
+
+
+#: Weights of more bytes are loaded once, however often a model is given.
+LARGE: Final = 1 << 25
 
 
 class UnknownTarget(LookupError):
@@ -62,11 +68,16 @@ class OnnxRuntime:
     """Run models in ONNX Runtime on the CPU, its own graph optimisations on.
 
     With one thread a run takes the processor time of that thread where it is shorter than the clock's,
-    which leaves out what other processes take of the core.
+    which leaves out what other processes take of the core. ``shapes`` are those of inputs by name, for
+    models that leave some open.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads
+    def __init__(self, threads: int | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+        self.threads, self.shapes = threads, dict(shapes or {})
+
+    def at(self, shapes: Mapping[str, Sequence[int]]) -> OnnxRuntime:
+        """Return the same for models with symbolic dimensions, whose inputs then have these shapes."""
+        return OnnxRuntime(self.threads, shapes)
 
     @property
     def title(self) -> str:
@@ -79,17 +90,27 @@ class OnnxRuntime:
         """Accept every graph: what ONNX Runtime refuses, it refuses when it loads it."""
 
     @contextlib.contextmanager
-    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
+    def timers(
+        self, models: Sequence[Graph | ModelProto | Apart], seed: int
+    ) -> Iterator[list[Callable[[], float]]]:
         """Load models; see :class:`Target`. Raise RuntimeFailure where the runtime refuses one."""
-        from workbench.frontends import to_onnx
-        from workbench.frontends.runtime import session
+        from workbench.frontends.onnx_clean import copied
+        from workbench.frontends.onnx_shared import shared_session
         from workbench.timing import random_feeds
 
-        sessions = [
-            session(to_onnx(m) if isinstance(m, Graph) else m, threads=self.threads, spin=False)
-            for m in models
-        ]
-        feeds = random_feeds(sessions[0], seed)
+        loaded_by: dict[int, Any] = {}
+        sessions = []
+        for given in models:
+            # A second copy of a large model is the first: each session holds all weights in memory.
+            again = loaded_by.get(id(given))
+            if again is None:
+                apart = _apart(given)
+                model = copied(apart.model)  # loading changes it
+                again = shared_session(model, apart.arrays, threads=self.threads, spin=False, prepack=True)
+                if _weights(apart) > LARGE:
+                    loaded_by[id(given)] = again
+            sessions.append(again)
+        feeds = random_feeds(sessions[0], seed, self.shapes)
 
         def timed(run: Callable[[], object]) -> float:
             own, began = time.thread_time_ns(), time.perf_counter_ns()
@@ -100,6 +121,22 @@ class OnnxRuntime:
             return taken / 1e3
 
         yield [partial(timed, partial(loaded.run, None, feeds)) for loaded in sessions]
+
+
+def _apart(given: Graph | ModelProto | Apart) -> Apart:
+    """Return a model with its large weights apart, where they are so already."""
+    from workbench.frontends.onnx_export import to_onnx_apart
+    from workbench.frontends.onnx_mapped import Apart
+
+    if isinstance(given, Apart):
+        return given
+    return to_onnx_apart(given) if isinstance(given, Graph) else Apart(given, {})
+
+
+def _weights(apart: Apart) -> int:
+    from workbench.frontends.onnx_file import weight_bytes
+
+    return weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())
 
 
 class Torch:
@@ -165,6 +202,6 @@ def target(name: str, *, threads: int | None = None) -> Target:
     kind, _, device = where.partition(":")
     if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
         return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
-    near = difflib.get_close_matches(name, NAMES, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    near = difflib.get_close_matches(name, NAMES, 1) or [n for n in NAMES if name and name in n][:1]
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(NAMES)}")

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from workbench.plots.style import BLUE, FAINT, GREEN, GREY, INK, axes_for, paper_style, wrapped
 from workbench.trace import Trace
-from workbench.units import change, microseconds
+from workbench.units import gain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,10 +87,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
         ax.margins(x=0.12)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel(f"cost in {unit}\n{wrapped(data.source)}")
-        ax.set_title(
-            f"Cost {microseconds(data.before)} → {microseconds(data.after)} "
-            f"({change(data.before, data.after)})"
-        )
+        ax.set_title(f"Cost: {gain(data.before, data.after)}")
         ax.legend(loc="lower right")
     return ax
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
+from workbench.deployment import Given, default_cost, source_of
 from workbench.graph import Graph
 from workbench.result import Result
 from workbench.rules import RuleSet, load_rules
@@ -58,6 +59,7 @@ class Searched(Result):
     settings: Mapping[str, Any]
     coverage: Any = None
     offending: tuple[str, ...] = ()
+    given: Given | None = None
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -77,8 +79,7 @@ class Searched(Result):
     def __repr__(self) -> str:
         mode, alpha, budget = (self.settings[name] for name in ("mode", "alpha", "budget"))
         lines = [
-            f"Searched {self.original.name!r}: {self.cost_before:.1f} → {self.cost_after:.1f} µs "
-            f"({self.gain:+.1%}), {self.cost_source}",
+            f"Searched {self.original.name!r}: {self.predicted()}",
             f"  search: {mode}, alpha {alpha:g}, budget {budget}: {self.expanded} graphs expanded, "
             f"{self.found} found, {self.stop_reason.value}",
             f"  {len(self.history)} substitutions by: {', '.join(self.rules) or 'none'}",
@@ -91,7 +92,7 @@ def search_optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,
     rules: str | RuleSet | Sequence[Rule] | None = None,
-    cost: str | os.PathLike[str] | CostModel = "analytic",
+    cost: str | os.PathLike[str] | CostModel | None = None,
     alpha: float = 1.05,
     budget: int = 100,
     mode: str = "sound",
@@ -119,7 +120,7 @@ def search_optimize(
 
     clock = Clock()
     given = _rules(rules, mode)
-    cost_model = cost_model_of(cost)
+    cost_model = cost_model_of(default_cost(model) if cost is None else cost)
     tell("import")
     with clock("import"):
         graph, coverage = graph_of(model, dims)
@@ -183,6 +184,7 @@ def search_optimize(
         settings=settings,
         coverage=coverage,
         offending=offending,
+        given=source_of(model, dims),
     )
 
 

@@ -16,6 +16,7 @@ from workbench.search.nodes import PER_MICROSECOND, NodeTable
 from workbench.search.program import Plan, Program
 from workbench.stepwise import Stepwise
 from workbench.trace import RuleStep, Step, StopReason, Trace
+from workbench.units import gain
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -290,7 +291,7 @@ class BacktrackingSearch(Stepwise):
         start = self._start.cost / PER_MICROSECOND
         lines = [
             f"BacktrackingSearch of {self.graph.name!r} ({self.mode}, alpha {self.alpha:g}): {state}",
-            f"  {start:.6g} → {self.cost:.6g} µs in {len(self.history)} substitutions",
+            f"  {gain(start, self.cost)} in {len(self.history)} substitutions",
             f"  {self.expanded} graphs expanded (budget {self.budget}), {self.found} found, "
             f"{len(self._queue)} in the queue, {self.seconds:.3f} s",
         ]

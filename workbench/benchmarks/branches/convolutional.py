@@ -24,14 +24,16 @@ from workbench.graph import Graph, GraphBuilder
 Branches = list[list[Layer]]
 
 
-def _same(kernel: tuple[int, int], dilation: int = 1) -> Pads:
+def same_pads(kernel: tuple[int, int], dilation: int = 1) -> Pads:
+    """Return the pads with which a convolution of stride 1 keeps the size."""
     top, left = (dilation * (k - 1) // 2 for k in kernel)
     return (top, left, dilation * (kernel[0] - 1) - top, dilation * (kernel[1] - 1) - left)
 
 
-def _block(
+def block(
     b: GraphBuilder, x: int, branches: Branches, groups: int, order: str, by_hand: bool, relu: bool
 ) -> int:
+    """Add a block to a network: the sum of its branches, or the one convolution that they are by hand."""
     if by_hand:
         channels = b.type(x).shape[1]
         y = convolution(b, x, merged([fused(layers, channels, groups) for layers in branches], groups))
@@ -57,7 +59,7 @@ def _network(
     x = b.input("x", (batch, widths[0][0], size, size))
     for into, out, stride in widths:
         for branches, groups in make(into, out, stride):
-            x = _block(b, x, branches, groups, order, by_hand, relu)
+            x = block(b, x, branches, groups, order, by_hand, relu)
     return b.graph({"y": x})
 
 
@@ -94,7 +96,7 @@ def repvgg(
         for k in (kernel, 1):
             w = weights.kernel(out, into // groups, (k, k))
             c = weights.normal(out, size=0.1) if bias else None
-            conv = Conv(w, c, stride, _same((k, k), dilation), dilation, groups)
+            conv = Conv(w, c, stride, same_pads((k, k), dilation), dilation, groups)
             found.append([conv, weights.norm(out)])
         if stride == 1 and into == out:
             found.append([weights.norm(out)])
@@ -133,7 +135,7 @@ def acnet(
         for shape in ((kernel, kernel), (1, kernel), (kernel, 1))[0 if square else 1 :]:
             w = weights.kernel(out, into // groups, shape)
             c = weights.normal(out, size=0.1) if bias else None
-            found.append([Conv(w, c, stride, _same(shape), 1, groups), weights.norm(out)])
+            found.append([Conv(w, c, stride, same_pads(shape), 1, groups), weights.norm(out)])
         return [(found, groups)]
 
     widths = _widths(blocks, channels, stride)
@@ -171,7 +173,7 @@ def dbb(
     if border not in BORDERS:
         raise ValueError(f"a border is {', '.join(BORDERS)}, not {border!r}")
     weights = Weights(seed)
-    window = _same((kernel, kernel))
+    window = same_pads((kernel, kernel))
 
     def make(into: int, out: int, stride: int) -> list[tuple[Branches, int]]:
         inner = window if border == "response" else NOTHING
@@ -225,7 +227,7 @@ def mobileone(
     def part(into: int, out: int, kernels: list[int], stride: int, groups: int) -> tuple[Branches, int]:
         found: Branches = [
             [
-                Conv(weights.kernel(out, into // groups, (k, k)), None, stride, _same((k, k)), 1, groups),
+                Conv(weights.kernel(out, into // groups, (k, k)), None, stride, same_pads((k, k)), 1, groups),
                 weights.norm(out),
             ]
             for k in kernels
@@ -298,7 +300,7 @@ def squeeze_excite(
     for _ in range(blocks):
         conv: list[Layer] = [Conv(weights.kernel(channels, channels, (3, 3)), None, 1, (1, 1, 1, 1))]
         conv.append(weights.norm(channels))
-        y = _block(b, x, [conv], 1, "left", by_hand, False)
+        y = block(b, x, [conv], 1, "left", by_hand, False)
         squeezed = b.op("reduce_mean", y, axes=(-2, -1))
         few = max(1, channels // reduction)
         down = Conv(weights.kernel(few, channels, (1, 1)), weights.normal(few, size=0.1))

@@ -1,0 +1,51 @@
+"""Which rules the command line asks for."""
+
+import pytest
+
+from workbench.cli.rule_options import chosen_rules
+from workbench.rules import RuleSet
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.rules"
+    path.write_text("my-own: add(x, y) => add(y, x)\n")
+    return str(path)
+
+
+def test_one_name_stays_a_name():
+    assert chosen_rules(["default"]) == "default"
+
+
+def test_several_are_used_together(mine):
+    whole = chosen_rules(["merge", mine])
+    assert isinstance(whole, RuleSet)
+    assert "my-own" in [r.name for r in whole]
+    assert len(whole) == len(chosen_rules(["merge", "merge"])) + 1
+
+
+def test_one_name_for_two_laws_is_refused(tmp_path, mine):
+    other = tmp_path / "other.rules"
+    other.write_text("my-own: mul(x, y) => mul(y, x)\n")
+    with pytest.raises(ValueError, match=r"'my-own' of .*other.rules is another law"):
+        chosen_rules([mine, str(other)])
+
+
+def test_a_missing_file_is_said_plainly(mine):
+    with pytest.raises(FileNotFoundError, match=r"^there is no rules file no/such.rules$"):
+        chosen_rules(["no/such.rules"])
+    with pytest.raises(FileNotFoundError, match=r"repeat the option: --rules default --rules my3.rules"):
+        chosen_rules(["default,my3.rules"])
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_the_command_uses_them_all_and_warns_of_a_wrong_one(run, model, tmp_path):
+    wrong = tmp_path / "wrong.rules"
+    wrong.write_text("forgets: relu(x) => x\n")
+    code, out, err = run(
+        "optimize", model, "--rules", "default", "--rules", wrong, "--cost", "analytic", "-q"
+    )
+    assert code == 0, err
+    assert "matmul-sums-weights" in out
+    assert "workbench: warning: rule forgets of" in err
+    assert "UserWarning" not in err

@@ -1,0 +1,189 @@
+"""What is handed over in the end: the fastest of a few results and the cleaned original, timed here.
+
+A cost model adds up operators; the runtime fuses them. Whether a result is faster is measured, and where it
+is not, the model stays as it was given, cleaned (:mod:`workbench.frontends.onnx_clean`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.costs.described import is_this_machine
+from workbench.graph import Graph
+
+if TYPE_CHECKING:
+    from workbench.devices.fastest import Candidate, Ranking
+    from workbench.devices.targets import Target
+    from workbench.dynamic import OpenModel
+    from workbench.exploration import Extracted
+    from workbench.extraction import EGraph, Solution
+    from workbench.frontends.onnx_clean import Cleaned
+    from workbench.frontends.onnx_mapped import Apart
+
+#: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
+FILE_COST: Final = "cpu"
+GRAPH_COST: Final = "analytic"
+
+#: Weights of more bytes are in memory once for each model that is timed: then only the best result is.
+LARGE: Final = 1 << 28
+
+
+def default_cost(model: Any) -> str:
+    """Return the cost source of a model where none is asked for: this machine, for a graph the T4's."""
+    return GRAPH_COST if isinstance(model, Graph) else FILE_COST
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """A model as it was given: where it is, and the dimensions that were fixed in it."""
+
+    source: Any = field(repr=False)
+    dims: Mapping[str, Any] | None = None
+    keep_inputs: bool = False
+
+    def cleaned(self) -> Cleaned:
+        """Return the model with its initialisers taken out of the inputs, and nothing else changed."""
+        from workbench.frontends.onnx_clean import clean
+
+        return clean(self.source, dims=self.dims, keep_inputs=self.keep_inputs)
+
+
+def source_of(
+    model: Any, dims: Mapping[str, Any] | None = None, *, keep_inputs: bool = False
+) -> Given | None:
+    """Return the ONNX model that a graph was imported from, None where it came from elsewhere."""
+    from workbench.frontends.model_file import is_taso_model
+
+    return None if isinstance(model, Graph) or is_taso_model(model) else Given(model, dims, keep_inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How results are timed against the original: on which target, how many, for how many seconds.
+
+    With ``decides`` the fastest is the result; else the figures are for information. A ``quick`` one ends
+    when it is clear.
+    """
+
+    target: Target
+    count: int
+    seconds: float
+    decides: bool = True
+    quick: bool = False
+
+    def run(
+        self,
+        source: OpenModel,
+        given: Given | None,
+        found: Extracted,
+        egraph: EGraph,
+        left: float,
+        seed: int,
+    ) -> tuple[Ranking, list[tuple[int, Solution]]]:
+        """Time the best extractions; return how they did, and those to take, the first one first.
+
+        Each comes with its place in the ranking; ``egraph`` is the one that was searched at the sizes of the
+        prices, at which all run. A quick trial of what does not run ends in a ranking that
+        says so; any other raises what the target raises.
+        """
+        from workbench.devices import targets
+        from workbench.devices.fastest import rank
+
+        entrants = self._candidates(source, found, egraph, left)
+        original: Graph | Apart = source.graph
+        uncleaned, target = None, self.target
+        if given is not None and isinstance(target, targets.OnnxRuntime):
+            cleaned = given.cleaned()
+            original = cleaned.apart
+            uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= LARGE else None
+            target = target.at({name: kind.shape for name, kind in source.graph.input_types.items()})
+        try:
+            ranking = rank(
+                original,
+                entrants,
+                target,
+                original_cost=found.before,
+                seconds=self.seconds,
+                seed=seed,
+                uncleaned=uncleaned,
+                quick=self.quick,
+            )
+        except Exception as error:  # whatever a runtime or its inputs can come to
+            if not self.quick:
+                raise
+            return self._failed(original, entrants, target, error, found.before, seed)
+        if not self.decides:
+            ranking = replace(ranking, decided=False, winner=0 if entrants else None)
+        places = ranking.order() if self.decides else list(range(len(entrants)))
+        return ranking, [(i, entrants[i].solution) for i in places]
+
+    def _failed(
+        self,
+        original: Graph | Apart,
+        entrants: list[Candidate],
+        target: Target,
+        error: Exception,
+        cost: float,
+        seed: int,
+    ) -> tuple[Ranking, list[tuple[int, Solution]]]:
+        """Leave the choice to the costs where the original does not run either, else keep the original."""
+        from workbench.devices.fastest import Entrant, Ranking
+
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        kept: list[tuple[int, Solution]] = []
+        failure = f"the original stays: the result does not run here ({said})"
+        try:
+            with target.timers([original], seed) as timers:
+                timers[0]()
+        except Exception:
+            failure = f"nothing was timed, the model does not run here ({said}): costs alone decided"
+            kept = [(i, entrant.solution) for i, entrant in enumerate(entrants)]
+        none = Entrant(cost, 0.0, (0.0, 0.0))
+        return Ranking(none, (), 0.0, 0, self.target.title, 0.0, failure=failure), kept
+
+    def _candidates(
+        self, source: OpenModel, found: Extracted, egraph: EGraph, left: float
+    ) -> list[Candidate]:
+        from workbench.devices.fastest import Candidate, candidates
+        from workbench.extraction.rebuild import rebuild
+
+        solution = found.solution
+        if not self.quick:
+            seconds = min(left, 10.0)
+            return candidates(source.graph, egraph, found.costs, solution, self.count, seconds=seconds)
+        if not solution.cost < found.before * (1 - 1e-9):
+            return []
+        term = rebuild(source.searched, found.egraph, solution.choice)
+        dynamic = source.record(term, ())
+        saved = dynamic.model() if dynamic is not None and dynamic.kept else None
+        return [Candidate(source.at_prices(term), solution, saved)]
+
+
+def trial_of(
+    model: Any,
+    cost_source: str,
+    *,
+    measure: int,
+    measure_on: str | Target,
+    measure_seconds: float,
+    time: bool | None,
+    time_seconds: float,
+) -> Trial | None:
+    """Return how results are timed, None where they are not.
+
+    ``measure`` asks for so many candidates on any target. Without it a model that was given as a file is
+    timed where its costs are this machine's, and with ``time=True`` every model; then it decides only where
+    the costs are this machine's.
+    """
+    from workbench.devices.targets import OnnxRuntime, checked_target
+
+    if measure:
+        return Trial(checked_target(measure, measure_on), measure, measure_seconds)
+    here = is_this_machine(cost_source)
+    if time is False or (time is None and (isinstance(model, Graph) or not here)):
+        return None
+    if time_seconds <= 0:
+        raise ValueError(f"the seconds for timing must be positive, got {time_seconds} (try time=False)")
+    return Trial(OnnxRuntime(threads=1), 1, time_seconds, decides=here, quick=True)

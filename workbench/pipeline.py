@@ -17,6 +17,7 @@ from workbench.exploration import explore
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
 from workbench.graph import Graph
+from workbench.progress import seen_in_notebooks
 from workbench.result import Result
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
@@ -126,6 +127,7 @@ def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
     return tuple(sorted(counts, key=lambda r: (-counts[r], r)))
 
 
+@seen_in_notebooks
 def optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
 from workbench.graph import Graph
+from workbench.progress import seen_in_notebooks
 from workbench.result import Result
 from workbench.rules import RuleSet, load_rules
 from workbench.rules.pattern import Rule
@@ -87,6 +88,7 @@ class Searched(Result):
         return "\n".join(lines)
 
 
+@seen_in_notebooks
 def search_optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,

@@ -4,7 +4,7 @@ import pickle
 import pytest
 
 from workbench import remembered as module
-from workbench.remembered import remembered
+from workbench.remembered import Needed, remembered
 from workbench.rules import parse_rules, rule_set
 from workbench.rules.ruleset import RuleSet
 from workbench.saturation.encoding import Encoding
@@ -144,3 +144,28 @@ def test_compiled_rules_depend_on_rules_order_encoding_and_use():
     known = [of(RULES), of(RULES[::-1]), of(RULES, 5), of(RULES, running=True), of(RULES[:1])]
     assert all(a != b for i, a in enumerate(known) for b in known[:i])
     assert of(RULES) is known[0]
+
+
+def test_what_a_run_needs_is_expected_of_the_next_one(folder):
+    first = Needed(["a"])
+    first.note([3, 1])
+    first.keep()
+    assert Needed(["a"]).known == {1, 3}
+    forget()
+    again = Needed(["a"])
+    assert again.known == {1, 3}
+    assert Needed(["b"]).known == frozenset()
+    again.note([7])
+    again.keep()
+    forget()
+    assert Needed(["a"]).known == {1, 3, 7}
+
+
+def test_expectations_that_are_broken_are_none(folder):
+    first = Needed(["a"])
+    first.note([3])
+    first.keep()
+    (file,) = folder.iterdir()
+    module._write(file, ("three",))
+    forget()
+    assert Needed(["a"]).known == frozenset()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 import typer
 
 from workbench.files import UnwritableOutput
-from workbench.trace import Step
-from workbench.units import thousands
+from workbench.progress import progress_line
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -27,23 +26,6 @@ R = TypeVar("R")
 
 #: Exit codes; usage errors found by the option parser have 2 as well.
 OK, FAILED, BAD_INPUT, UNWRITABLE, INTERRUPTED = 0, 1, 2, 3, 130
-
-_STAGES = {
-    "import": "reading the model",
-    "saturation": "growing the e-graph",
-    "search": "searching",
-    "whole call": "the whole call in a process of its own",
-    "pricing": "pricing operators",
-    "extraction": "extracting the cheapest graph",
-    "measuring": "timing the best results against the original",
-    "certificate": "checking the result against the original",
-    "blame": "the check failed: looking for the rule to blame",
-    "export": "writing the result",
-    "verification": "judging rules",
-    "comparison": "comparing the models",
-    "timing": "timing both models in alternation",
-    "report": "writing the report",
-}
 
 
 def complain(message: str) -> None:
@@ -137,16 +119,7 @@ class Progress:
         """Say that a stage has begun, or what happened in it."""
         if self._quiet:
             return
-        text = self._title + _STAGES.get(stage, stage)
-        if isinstance(detail, Step) and stage == "search":
-            text += f": {thousands(detail.e_nodes)} graphs found, {detail.note}"
-        elif isinstance(detail, Step):
-            text += (
-                f": iteration {detail.index}, {thousands(detail.e_nodes)} e-nodes, "
-                f"{thousands(detail.e_classes)} e-classes"
-            )
-        elif detail is not None:
-            text += f": {detail}"
+        text = self._title + progress_line(stage, detail)
         if self._live is not None:
             self._live.update(text)
         elif stage != self._stage:

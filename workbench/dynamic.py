@@ -401,11 +401,15 @@ def open_model(
     ``dims`` fixes dimensions on purpose; ``sizes`` says at which sizes to price. Raise ValueError where
     ``sizes`` names no dimension that is left open.
     """
-    from workbench.frontends.model_file import is_taso_model
     from workbench.stages import graph_of
 
     asked = dict(sizes or {})
-    if isinstance(model, Graph) or is_taso_model(model):
+    if isinstance(model, Graph):  # it needs nothing of what reads files
+        _check_names(asked, ())
+        return OpenModel(model, None)
+    from workbench.frontends.model_file import is_taso_model
+
+    if is_taso_model(model):
         _check_names(asked, ())
         return OpenModel(*graph_of(model, dims))
     from workbench.frontends.onnx_symbols import open_onnx
@@ -426,10 +430,10 @@ def open_model(
 
 
 def _check_names(asked: Mapping[str, int], known: Sequence[str]) -> None:
-    from workbench.frontends.onnx_prepare import unknown_dimension
-
     for name, size in asked.items():
         if name not in known:
+            from workbench.frontends.onnx_prepare import unknown_dimension
+
             raise unknown_dimension(name, known, "sizes", "dimension that is left open")
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"sizes[{name!r}] is a positive integer, not {size!r}")

@@ -19,6 +19,7 @@ from workbench.exploration import explore, hurried
 from workbench.extraction import EGraph, Solution
 from workbench.extraction.race import MEMORY
 from workbench.graph import Graph
+from workbench.progress import seen_in_notebooks
 from workbench.result import Result
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
@@ -128,6 +129,7 @@ def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
     return tuple(sorted(counts, key=lambda r: (-counts[r], r)))
 
 
+@seen_in_notebooks
 def optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,

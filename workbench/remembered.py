@@ -25,8 +25,8 @@ from workbench.files import cache_folder, write_atomic
 T = TypeVar("T")
 
 #: Entries on disk, of which the oldest go first, and in memory.
-MOST: Final = 48
-IN_MEMORY: Final = 16
+MOST: Final = 200
+IN_MEMORY: Final = 32
 #: Modules whose classes may stand in an entry: a file holds data, never anything that runs.
 _CLASSES: Final = (
     "workbench.ops.spec",
@@ -46,11 +46,7 @@ def remembered(kind: str, given: Iterable[str | bytes], make: Callable[[], T]) -
 
     ``kind`` and ``given`` say what it is made of; it must not be changed. What ``make`` raises is passed on.
     """
-    digest = hashlib.blake2b(_source(), digest_size=16)
-    for part in (kind, *given):
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
-    name = f"{kind}-{digest.hexdigest()}"
+    name = _name(kind, given)
     if name in _memory:
         _memory.move_to_end(name)
         return _memory[name]
@@ -60,10 +56,52 @@ def remembered(kind: str, given: Iterable[str | bytes], make: Callable[[], T]) -
         found = make()
         if file is not None:
             _write(file, found)
+    _hold(name, found)
+    return found
+
+
+class Needed:
+    """The numbers that runs of the same content have been found to need, for the next one to expect."""
+
+    def __init__(self, given: Iterable[str | bytes]) -> None:
+        self._name = _name("needed", given)
+        file = _file(self._name)
+        found = _memory.get(self._name)
+        if found is None:
+            found = None if file is None else _read(file)
+        plain = isinstance(found, tuple) and all(isinstance(n, int) for n in found)
+        self.known: frozenset[int] = frozenset(found) if plain and found else frozenset()
+        self._kept = self.known
+
+    def note(self, numbers: Iterable[int]) -> None:
+        """Add numbers that this run needs."""
+        self.known = self.known.union(numbers)
+
+    def keep(self) -> None:
+        """Keep what is known for the next run, if it is more than the last one knew."""
+        if self.known == self._kept:
+            return
+        self._kept = self.known
+        found = tuple(sorted(self.known))
+        _hold(self._name, found)
+        file = _file(self._name)
+        if file is not None:
+            _write(file, found)
+
+
+def _name(kind: str, given: Iterable[str | bytes]) -> str:
+    digest = hashlib.blake2b(_source(), digest_size=16)
+    for part in (kind, *given):
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return f"{kind}-{digest.hexdigest()}"
+
+
+def _hold(name: str, found: Any) -> None:
     _memory[name] = found
+    _memory.move_to_end(name)
     while len(_memory) > IN_MEMORY:
         _memory.popitem(last=False)
-    return found
 
 
 def _file(name: str) -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from workbench import remembered
 from workbench.benchmarks import benchmark
 from workbench.frames import environment, receive, send
 from workbench.rules import rule_set
@@ -22,7 +23,10 @@ AC = (laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
 
 
 @pytest.fixture(autouse=True)
-def none_idle():
+def nothing_known(tmp_path, monkeypatch):
+    """Begin without processes and without what earlier runs have needed."""
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
+    remembered._memory.clear()
     process.end_idle()
     yield
     process.end_idle()
@@ -48,13 +52,15 @@ def outcome(graph, rules, limits):
 @pytest.mark.parametrize(
     "limits", [Limits(settle=4), Limits(settle=0, k_multi=2), Limits(settle=4, e_nodes=150)], ids=str
 )
-def test_a_kept_engine_gives_what_a_fresh_one_gives(limits):
+def test_a_kept_engine_gives_what_a_fresh_one_gives(limits, tmp_path):
     rules = rule_set("default")
     graphs = [benchmark("nasrnn"), benchmark("bert", layers=1), benchmark("squeezenet")]
     fresh = []
     for graph in graphs:
         process.end_idle()
         fresh.append(outcome(graph, rules, limits)[0])
+    # The rules that were needed are known from now on, and loaded at once.
+    assert list(tmp_path.glob("rules/needed-*"))
     process.end_idle()
     numbers = set()
     for i in (0, 1, 2, 2, 1, 0, 0):

@@ -6,7 +6,7 @@ It runs in a process of its own (:mod:`workbench.saturation.remote`); nothing he
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +33,17 @@ class UnsoundRule(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Hold what a run starts from; without ``weights`` the weight-only part is not rewritten."""
+    """Hold what a run starts from; without ``weights`` the weight-only part is not rewritten.
+
+    ``expected`` are the numbers of rules that such a run has needed before: they are loaded at once. What
+    comes of the run does not depend on it.
+    """
 
     graph: Graph
     encoding: Encoding
     rules: tuple[CompiledRule, ...]
     weights: bool = True
+    expected: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Outcome:
     """Say what an iteration did: sizes at its end, matches and seconds per rule number.
 
     ``loading`` are the seconds, not among ``seconds``, that it took to load rules that may match for the
-    first time, and to start over with them.
+    first time, and to start over with them. ``needed`` are the numbers of all rules that may match by now.
     """
 
     e_nodes: int
@@ -74,6 +79,7 @@ class Outcome:
     rules: dict[int, tuple[int, float]]
     cut: str = ""
     loading: float = 0.0
+    needed: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -87,6 +93,8 @@ class _Tally:
         entry[1] += seconds
 
 
+#: So many rules are loaded at once, before any of them may match: that takes less than to start over.
+FEW = 80
 #: Above this many e-nodes the matches of multi-pattern rules are counted before they are applied.
 COUNT_ABOVE = 400
 
@@ -94,8 +102,8 @@ COUNT_ABOVE = 400
 class _Missing(Exception):
     """Raised when an e-graph has come to hold the operators of rules that are not loaded."""
 
-    def __init__(self, rules: Mapping[str, str]) -> None:
-        super().__init__(*rules)
+    def __init__(self, rules: Sequence[CompiledRule]) -> None:
+        super().__init__(*(r.rule.name for r in rules))
         self.rules = rules
 
 
@@ -120,7 +128,11 @@ class Engine:
         text, rules = "\n".join(parts), _texts(self.rules)
         self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)
         self.history: list[Plan] = []
-        self.wanted = _texts(r for r in self.rules if start.issuperset(r.needs))
+        self.wanted = _texts(
+            r
+            for r in self.rules
+            if len(self.rules) <= FEW or r.number in program.expected or start.issuperset(r.needs)
+        )
         self._begin()
 
     # -- the e-graph ----------------------------------------------------------------------------
@@ -151,12 +163,18 @@ class Engine:
 
         Raise :class:`_Missing` where some are not loaded.
         """
-        table = self._table()
-        ready = [r for r in rules if all(table.get(c.name, 0) for c in r.needs)]
-        missing = self.base.missing(_texts(ready))
+        able = self._able()
+        missing = self.base.missing(_texts(able))
         if missing:
-            raise _Missing(missing)
-        return ready
+            raise _Missing([r for r in able if r.ruleset in missing])
+        numbers = {r.number for r in able}
+        return [r for r in rules if r.number in numbers]
+
+    def _able(self) -> list[CompiledRule]:
+        """Return the rules for all of whose operators there are e-nodes."""
+        table = self._table()
+        present = {c for c in self.constructors if table.get(c.name, 0)}
+        return [r for r in self.rules if present.issuperset(r.needs)]
 
     def _table(self) -> dict[str, int]:
         (output,) = self.run("(print-size)")
@@ -179,11 +197,12 @@ class Engine:
             try:
                 outcome = self._iterate(plan)
             except _Missing as error:
-                self.wanted |= error.rules
+                self.wanted |= _texts(error.rules)
                 self._restart()
             else:
                 break
-        return replace(outcome, loading=time.perf_counter() - began - outcome.seconds)
+        needed = frozenset(r.number for r in self._able())
+        return replace(outcome, loading=time.perf_counter() - began - outcome.seconds, needed=needed)
 
     def _iterate(self, plan: Plan) -> Outcome:
         started = time.perf_counter()

@@ -10,12 +10,12 @@ from typing import Final
 
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph
-from workbench.remembered import remembered
+from workbench.remembered import Needed, remembered
 from workbench.rules.language import format_rule
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
 from workbench.saturation.compile import CompiledRule, compile_rule
-from workbench.saturation.encoding import Encoding, encoding_for
+from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.stepwise import Stepwise
@@ -58,15 +58,20 @@ def compile_rules(
     rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
 ) -> tuple[CompiledRule, ...]:
     """Return the rules that can hold under an encoding, compiled; those of a set are remembered."""
+    given = _content(rules, encoding, running)
 
     def compiled() -> tuple[CompiledRule, ...]:
         found = (compile_rule(rule, i + 1, encoding, running) for i, rule in enumerate(rules))
         return tuple(c for c in found if c is not None)
 
+    return remembered("compiled", given, compiled) if given else compiled()
+
+
+def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool) -> tuple[str, ...]:
+    """Return what compiled rules depend on; nothing for rules that are no set."""
     if not isinstance(rules, RuleSet):
-        return compiled()
-    given = [f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)]
-    return remembered("compiled", given, compiled)
+        return ()
+    return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)
 
 
 #: E-nodes up to which a snapshot is kept of every step.
@@ -109,7 +114,13 @@ class Saturation(Stepwise):
             weights = rules.weights if isinstance(rules, RuleSet) else True
         encoding = encoding_for(graph)
         self.rules = tuple(rules)
-        program = Program(graph, encoding, compile_rules(rules, encoding, not weights), weights)
+        compiled = compile_rules(rules, encoding, not weights)
+        # Which rules runs of these rules and operators have needed: the engine then loads them at once.
+        content = _content(rules, encoding, not weights)
+        operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
+        self._needed = Needed((*content, *(c.name for c in operators))) if content else None
+        expected = frozenset() if self._needed is None else self._needed.known
+        program = Program(graph, encoding, compiled, weights, expected)
         # An engine that another saturation has done with is used again: starting one takes longest.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:
@@ -187,6 +198,8 @@ class Saturation(Stepwise):
             raise
         self.seconds += outcome.seconds
         self._egraph = None
+        if self._needed is not None:
+            self._needed.note(outcome.needed)
         self._record(index, plan, outcome)
         self._remember()
         return self.trace.steps[-1]
@@ -295,6 +308,8 @@ class Saturation(Stepwise):
     def close(self) -> None:
         """Let another run have the engine's process; this one takes a process again when it needs one."""
         self._engine.release()
+        if self._needed is not None:
+            self._needed.keep()
 
     def __enter__(self) -> Saturation:
         return self

@@ -12,6 +12,7 @@ from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
 from workbench.deployment import Given, default_cost, source_of
 from workbench.graph import Graph
+from workbench.progress import seen_in_notebooks
 from workbench.result import Result
 from workbench.rules import RuleSet, load_rules
 from workbench.rules.pattern import Rule
@@ -88,6 +89,7 @@ class Searched(Result):
         return "\n".join(lines)
 
 
+@seen_in_notebooks
 def search_optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,

@@ -187,14 +187,16 @@ def test_what_cannot_be_exported_says_why(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_too_large_is_optimised_and_not_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        deployment_study, "_call", lambda order, given, place: onnx.save(small(among_inputs=True), place / "ours.onnx")
-        or ({"seconds": 1.0, "peak_mib": 1.0, "together_mib": 1.0, "code": 0, "said": ""}, {}),
-    )  # fmt: skip
-    monkeypatch.setattr(
-        deployment_study, "model_file",
-        lambda name, path, seed: onnx.save(small(among_inputs=False), path) or path,
-    )  # fmt: skip
+    def call(order, given, place):
+        onnx.save(small(among_inputs=True), place / "ours.onnx")
+        return {"seconds": 1.0, "peak_mib": 1.0, "together_mib": 1.0, "code": 0, "said": ""}, {}
+
+    def export(name, path, seed):
+        onnx.save(small(among_inputs=False), path)
+        return path
+
+    monkeypatch.setattr(deployment_study, "_call", call)
+    monkeypatch.setattr(deployment_study, "model_file", export)
     order = deployment_study.Order("lenet5", DeploymentMethod(), DeploymentTiming(up_to=1e-6), 0)
     found = deployment_study.deploy_one(order)
     assert found["latency"]["rows"] == []

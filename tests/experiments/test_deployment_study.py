@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.frontends.models import model, node, normal, value
 from workbench.experiments import deployment_study
 from workbench.experiments.config import read_study
-from workbench.experiments.deployment_config import DeploymentTiming
+from workbench.experiments.deployment_config import DeploymentMethod, DeploymentTiming
 from workbench.experiments.deployment_study import (
     AGAIN,
     ORIGINAL,
@@ -184,3 +184,21 @@ def test_what_cannot_be_exported_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(deployment_study, "exported", None)
     with pytest.raises(RuntimeError, match="the export of lenet5"):
         model_file("lenet5", tmp_path / "m.onnx")
+
+
+def test_a_file_that_is_too_large_is_optimised_and_not_timed(tmp_path, monkeypatch):
+    def call(order, given, place):
+        onnx.save(small(among_inputs=True), place / "ours.onnx")
+        return {"seconds": 1.0, "peak_mib": 1.0, "together_mib": 1.0, "code": 0, "said": ""}, {}
+
+    def export(name, path, seed):
+        onnx.save(small(among_inputs=False), path)
+        return path
+
+    monkeypatch.setattr(deployment_study, "_call", call)
+    monkeypatch.setattr(deployment_study, "model_file", export)
+    order = deployment_study.Order("lenet5", DeploymentMethod(), DeploymentTiming(up_to=1e-6), 0)
+    found = deployment_study.deploy_one(order)
+    assert found["latency"]["rows"] == []
+    assert found["notes"] == ["not timed, as its file is larger than 1e-06 MiB"]
+    assert found["row"]["measured_speedup"] is None

@@ -36,18 +36,20 @@ class DeploymentMethod:
 class DeploymentTiming:
     """Say how models are timed: with how many threads, for how many seconds each, against whose optimisers.
 
-    ``0`` threads are as many as ONNX Runtime takes by itself.
+    ``0`` threads are as many as ONNX Runtime takes by itself. Files of more than ``up_to`` MiB are optimised
+    and not timed: all forms of a model are in memory at once, some with their weights packed anew.
     """
 
     threads: tuple[int, ...] = (1,)
     seconds: float = 6.0
     rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    up_to: float = 1024.0
 
     def __post_init__(self) -> None:
         from workbench.experiments.rivals import RIVALS
 
         check_names("rivals", "rival", self.rivals, RIVALS)
-        check_numbers({"timing.seconds": self.seconds})
+        check_numbers({"timing.seconds": self.seconds, "timing.up_to": self.up_to})
         if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
             raise StudyError(f"timing.threads: {list(self.threads)} are no different numbers of threads")
 
@@ -59,15 +61,13 @@ class DeploymentStudy:
     ``models`` are those of :mod:`workbench.benchmarks.exports`, or of :mod:`workbench.benchmarks.light`
     behind ``light/``. The file goes through ``workbench optimize`` in a process of its own, whose seconds
     and memory count; then the original after mere cleaning, what rivals make of it, and the result run in
-    alternation. Runs with more bytes of weights than ``rivals_up_to`` MiB have no rivals. ``grace``,
-    ``memory``, ``repeats`` and ``seed`` are as in an
+    alternation. ``grace``, ``memory``, ``repeats`` and ``seed`` are as in an
     :class:`~workbench.experiments.config.OptimisationStudy`.
     """
 
     models: tuple[str, ...]
     methods: Mapping[str, DeploymentMethod]
     timing: DeploymentTiming = field(default_factory=DeploymentTiming)
-    rivals_up_to: float = 1024.0
     grace: float = 600.0
     memory: float = 20.0
     repeats: int = 1
@@ -79,8 +79,7 @@ class DeploymentStudy:
                 raise StudyError(f"{key}: name at least one")
         check_names("models", "model", self.models, known_models())
         check_keys("methods", self.methods)
-        limits = {"rivals_up_to": self.rivals_up_to}
-        check_numbers(limits, self.grace, self.memory, self.repeats, self.seed)
+        check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's call and the timing allow a run."""

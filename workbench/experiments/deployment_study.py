@@ -37,7 +37,6 @@ class Order:
     model: str
     method: DeploymentMethod
     timing: DeploymentTiming
-    rivals_up_to: float
     seed: int
 
 
@@ -56,12 +55,11 @@ def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
                     "timing": {
                         k: list(v) if isinstance(v, tuple) else v for k, v in asdict(study.timing).items()
                     },
-                    "rivals_up_to": study.rivals_up_to,
                     "seed": seed,
                 }
                 run = Run(model, name, config, study.limit(name), seed, repeat)
                 runs.append(run)
-                orders[run.name] = Order(model, method, study.timing, study.rivals_up_to, seed)
+                orders[run.name] = Order(model, method, study.timing, seed)
     return Plan(study, DeploymentWork(study, orders), tuple(runs), folder, ())
 
 
@@ -119,11 +117,20 @@ def deploy_one(order: Order) -> Record:
         if not made.exists():
             raise RuntimeError(f"workbench optimize wrote nothing (exit code {call['code']}): {call['said']}")
         forms: dict[str, Path] = {ORIGINAL: original, AGAIN: original, OURS: made}
-        about, notes = _rivals(order, original, place, forms)
-        latency = {"rivals": about, "load": load, **time_files(forms, order.timing, order.seed)}
+        about: Record = {}
+        timed: Record = {"threads": order.timing.threads[0], "titles": {}, "rows": []}
+        apart: float | None = None
+        notes: list[str] = []
+        if size_of(original) <= order.timing.up_to:
+            about, notes = _rivals(order, original, place, forms)
+            timed = time_files(forms, order.timing, order.seed)
+            apart, why = _difference(original, made, order.seed)
+            notes += [why] if why else []
+        else:
+            notes = [f"not timed, as its file is larger than {order.timing.up_to:g} MiB"]
+        latency = {"rivals": about, "load": load, **timed}
         sizes = {name: size_of(path) for name, path in {"given": given, **forms}.items() if name != AGAIN}
-        apart, why = _difference(forms[ORIGINAL], made, order.seed)
-        return _record(call, figures, latency, sizes, apart, [*notes, *([why] if why else [])])
+        return _record(call, figures, latency, sizes, apart, notes)
 
 
 def model_file(name: str, path: Path, seed: int = 0) -> Path:
@@ -198,8 +205,6 @@ def _rivals(order: Order, original: Path, place: Path, forms: dict[str, Path]) -
 
     from workbench.experiments.rivals import rival
 
-    if size_of(original) > order.rivals_up_to:
-        return {}, [f"no rivals beyond {order.rivals_up_to:g} MiB"] if order.timing.rivals else []
     about: Record = {}
     notes: list[str] = []
     for name in order.timing.rivals:

@@ -28,6 +28,7 @@ from workbench.frontends.onnx_node import NodeView
 from workbench.frontends.onnx_opaque import Origin, cut
 from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx_regions import Unit, live_nodes, units
+from workbench.frontends.onnx_settle import settled
 from workbench.frontends.onnx_tail import cut_tail
 from workbench.frontends.onnx_values import Values, fits, python_value, show_type, static_type, type_proto
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
@@ -128,6 +129,7 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
+        graph = settled(graph) if self.values.folds else graph
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -27,6 +27,9 @@ R = TypeVar("R")
 #: Exit codes; usage errors found by the option parser have 2 as well.
 OK, FAILED, BAD_INPUT, UNWRITABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
+#: Names in a model may have any length; no message has more characters than about this.
+LONGEST_MESSAGE = 1_000
+
 _STAGES = {
     "import": "reading the model",
     "saturation": "growing the e-graph",
@@ -45,7 +48,10 @@ _STAGES = {
 
 
 def complain(message: str) -> None:
-    """Write a message for the person on stderr."""
+    """Write a message for the person on stderr, without the middle of one that would fill the screen."""
+    if len(message) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[:half]} […] {message[-half:]}"
     print(f"workbench: {message}", file=sys.stderr)
 
 

@@ -18,6 +18,7 @@ from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.onnx_file import (
     ModelError,
     Source,
+    check_elements,
     dense_array,
     label,
     read_model,
@@ -102,6 +103,8 @@ class _Import:
                 raise ModelError(f"input {value.name!r} has the type {show_type(value.type)}")
             self.values.types[value.name] = value.type
             self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
+        total = sum(self.builder.type(i).elements for i in self.builder.inputs)
+        check_elements(total, f"all {len(self.builder.inputs)} inputs together")
         for value in self.prepared.foreign:
             self.values.types[value.name] = value.type
         for name, array in self.arrays.items():

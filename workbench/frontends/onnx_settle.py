@@ -82,6 +82,11 @@ def _discrete(graph: Graph, i: int) -> bool:
     return node.op == "cast" and not _is_float(node.type) and _is_float(graph.nodes[node.inputs[0]].type)
 
 
+def _wider(graph: Graph, i: int) -> bool:
+    node = graph.nodes[i]
+    return node.tensor.numpy_dtype().itemsize > graph.nodes[node.inputs[0]].tensor.numpy_dtype().itemsize
+
+
 def _small(graph: Graph, i: int) -> bool:
     return graph.nodes[i].tensor.elements <= _LOOKED_AT
 
@@ -97,7 +102,7 @@ def _rounded(graph: Graph) -> list[bool]:
         node = graph.nodes[i]
         rounds = _discrete(graph, i) or (node.op == "opaque" and not smooth[node.attr("key")])
         seen[i] |= rounds
-        if seen[i]:
+        if seen[i] or (node.op == "cast" and _wider(graph, i)):  # a longer mantissa shows the rounding
             for j in node.inputs:
                 seen[j] = True
     return seen

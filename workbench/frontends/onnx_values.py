@@ -7,10 +7,8 @@ evaluated, and only where the operands and (by inference, before anything runs) 
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +19,7 @@ from onnx.defs import OpSchema, SchemaError
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
 
-from workbench.frontends.onnx_file import MAX_VALUE_ELEMENTS, ModelError, label, tensor_array
+from workbench.frontends.onnx_file import ModelError, check_elements, label, tensor_array
 from workbench.frontends.onnx_names import captured, read_by
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
@@ -54,20 +52,6 @@ _POOLS: Final = frozenset({"AveragePool", "MaxPool"})
 _OF_TYPE: Final = frozenset({"Shape", "Size"})
 
 
-#: The limit in force: generic extents of symbolic dimensions are numbers only and have none.
-_limit: ContextVar[int] = ContextVar("limit", default=MAX_VALUE_ELEMENTS)
-
-
-@contextlib.contextmanager
-def any_extent() -> Iterator[None]:
-    """Accept values of any size meanwhile: no data of them may be made."""
-    token = _limit.set(1 << 62)
-    try:
-        yield
-    finally:
-        _limit.reset(token)
-
-
 def type_proto(kind: TensorType) -> TypeProto:
     """Return a type in ONNX's form."""
     return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], kind.shape)
@@ -87,10 +71,7 @@ def static_type(proto: TypeProto | None) -> TensorType | None:
     if any(not d.HasField("dim_value") or d.dim_value < 0 for d in dims):
         return None
     shape = tuple(d.dim_value for d in dims)
-    if math.prod(shape) > _limit.get():
-        raise ModelError(
-            f"a tensor of shape {shape} has {math.prod(shape):.3g} elements; the limit is {_limit.get():.3g}"
-        )
+    check_elements(math.prod(shape), f"a tensor of shape {shape}")
     return TensorType(DTYPE_NAMES[tensor.elem_type], shape)
 
 

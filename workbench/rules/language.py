@@ -56,6 +56,12 @@ class RuleSyntaxError(ValueError):
     """Say where a rule's text is wrong, what was expected, and what came."""
 
 
+#: No law has more words and signs than this, nor parentheses nested deeper.
+MOST_TOKENS: Final = 2_000
+DEEPEST: Final = 50
+#: No file has more laws than this: each costs the engine time, whether it matches or not.
+MOST_LAWS: Final = 2_000
+
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
@@ -91,6 +97,7 @@ class _Parser:
             at = found.end()
         self.tokens.append(_Token("end", "", len(text) + offset))
         self.at = 0
+        self.check_size()
 
     # -- tokens -----------------------------------------------------------------------------------
     @property
@@ -99,6 +106,18 @@ class _Parser:
 
     def error(self, message: str) -> RuleSyntaxError:
         return RuleSyntaxError(f"{self.where}, column {self.token.column + 1}: {message}")
+
+    def check_size(self) -> None:
+        """Refuse a law that is longer, or nested deeper, than one could be that is meant."""
+        depth = signs = 0
+        for place, token in enumerate(self.tokens):
+            depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+            signs = signs + 1 if token.text == "-" else 0
+            if place >= MOST_TOKENS or max(depth, signs) > DEEPEST:
+                self.at = place
+                raise self.error(
+                    f"a law has at most {MOST_TOKENS} words, nested at most {DEEPEST} levels deep"
+                )
 
     def accept(self, text: str) -> bool:
         if self.token.text == text and self.token.kind != "end":
@@ -401,7 +420,17 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
 
 
 def law_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the laws of a text with the number of the line each begins on; continued lines are joined."""
+    """Yield the laws of a text with the number of the line each begins on; continued lines are joined.
+
+    Raise :class:`RuleSyntaxError` where there are more than :data:`MOST_LAWS` of them.
+    """
+    for count, law in enumerate(_laws(text)):
+        if count >= MOST_LAWS:
+            raise RuleSyntaxError(f"line {law[0]}: a file has at most {MOST_LAWS} laws; divide it")
+        yield law
+
+
+def _laws(text: str) -> Iterator[tuple[int, str]]:
     pending, start = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)

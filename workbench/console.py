@@ -69,6 +69,9 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from workbench.cli import begun
+
+        begun()
         if os.environ.get("WORKBENCH_DEBUG"):
             return command(*args, **kwargs)
         try:

@@ -47,6 +47,7 @@ _EXACT: Final = frozenset(
     }
     | {"transpose", "eye", "identity_kernel", "ones", "neg", "abs", "relu", "max", "min"}
 )
+_MOVING: Final = ("cast", "concat", "expand", "gather", "identity", "reshape", "slice", "transpose")
 #: Operators whose result may be infinite where their operands are not; larger ones are not looked at.
 _GROWING: Final = frozenset({"add", "sub", "mul", "div", "pow", "exp", "reciprocal"})
 _LOOKED_AT: Final = 1 << 22
@@ -66,10 +67,14 @@ def settled(graph: Graph) -> Graph:
     values = _computed(graph, [i for i in inexact if rounded[i]])
     rest = [i for i in inexact if i not in values and graph.nodes[i].op in _GROWING and _small(graph, i)]
     plain = _computed(graph, rest, runtime=False)
-    for i in rest:
-        value = plain.get(i)
-        if value is not None and not np.isfinite(value.astype(np.float64)).all():
-            values[i] = value
+    strange = {i: v for i, v in plain.items() if not np.isfinite(v.astype(np.float64)).all()}
+    # What follows an infinity or no number depends on how a runtime orders and rounds those.
+    after = set(strange) | {i for i, node in enumerate(graph.nodes) if node.op == "weight" and _odd(graph, i)}
+    for i, node in enumerate(graph.nodes):
+        if constant[i] and not after.isdisjoint(node.inputs) and _is_float(node.type) and _small(graph, i):
+            after.add(i)
+    later = [i for i in sorted(after) if i not in values and graph.nodes[i].op not in ("weight", *_MOVING)]
+    values |= strange | _computed(graph, later)
     return _replaced(graph, values) if values else graph
 
 
@@ -85,6 +90,13 @@ def _discrete(graph: Graph, i: int) -> bool:
 def _wider(graph: Graph, i: int) -> bool:
     node = graph.nodes[i]
     return node.tensor.numpy_dtype().itemsize > graph.nodes[node.inputs[0]].tensor.numpy_dtype().itemsize
+
+
+def _odd(graph: Graph, i: int) -> bool:
+    """Say whether a small weight holds an infinity or no number."""
+    if not _is_float(graph.nodes[i].type) or not _small(graph, i):
+        return False
+    return not np.isfinite(graph.weights[graph.nodes[i].attr("name")].value().astype(np.float64)).all()
 
 
 def _small(graph: Graph, i: int) -> bool:

@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from workbench.graph.text import format_attr
 from workbench.ops import ACTIVATIONS, Attr, OpSpec, operators, spec_of
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
+from workbench.rules.lines import law_lines
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     App,
@@ -52,16 +54,9 @@ from workbench.rules.pattern import (
 T = TypeVar("T")
 
 
-class RuleSyntaxError(ValueError):
-    """Say where a rule's text is wrong, what was expected, and what came."""
-
-
 #: No law has more words and signs than this, nor parentheses nested deeper.
 MOST_TOKENS: Final = 2_000
 DEEPEST: Final = 50
-#: No file has more laws than this: each costs the engine time, whether it matches or not.
-MOST_LAWS: Final = 2_000
-
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
@@ -417,40 +412,6 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
             names.add(rule.name)
         rules += found
     return rules
-
-
-def law_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the laws of a text with the number of the line each begins on; continued lines are joined.
-
-    Raise :class:`RuleSyntaxError` where there are more than :data:`MOST_LAWS` of them.
-    """
-    for count, law in enumerate(_laws(text)):
-        if count >= MOST_LAWS:
-            raise RuleSyntaxError(f"line {law[0]}: a file has at most {MOST_LAWS} laws; divide it")
-        yield law
-
-
-def _laws(text: str) -> Iterator[tuple[int, str]]:
-    pending, start = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)
-        start = start if pending else number
-        if line.rstrip().endswith("\\"):
-            pending += line.rstrip()[:-1] + " "
-            continue
-        if (pending + line).strip():
-            yield start, pending + line
-        pending = ""
-    if pending.strip():
-        yield start, pending
-
-
-def _without_comment(line: str) -> str:
-    # Provenance such as taso#77 holds the sign that elsewhere starts a comment.
-    law, _, rest = line.partition("@")
-    if "#" in law:
-        return law.split("#", 1)[0]
-    return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]
 
 
 def _place(file: str, line: int) -> str:

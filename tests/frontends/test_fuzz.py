@@ -10,7 +10,7 @@ from workbench.frontends import ModelError, RuntimeFailure, load_onnx, to_onnx
 from workbench.frontends.runtime import run_session, session
 
 #: How far outputs may be apart, relative to the largest finite entry of each.
-TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2}
+TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 5e-2}
 
 
 def differs(expected, found, tolerance):
@@ -47,7 +47,7 @@ def judge(seed, counts, transform=lambda graph: graph):
     tolerance = dict(TOLERANCE)
     if any(t.data_type == onnx.TensorProto.FLOAT16 for t in model.graph.initializer):
         # ONNX Runtime computes in float32 between two conversions of float16.
-        tolerance |= {"float32": 1e-2, "float64": 1e-2}
+        tolerance |= {"float32": 5e-2, "float64": 5e-2}
     for number in range(3):
         try:
             expected = run_session(original, feeds(number))

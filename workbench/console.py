@@ -27,9 +27,15 @@ R = TypeVar("R")
 #: Exit codes; usage errors found by the option parser have 2 as well.
 OK, FAILED, BAD_INPUT, UNWRITABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
+#: Names in a model may have any length; no message has more characters than about this.
+LONGEST_MESSAGE = 1_000
+
 
 def complain(message: str) -> None:
-    """Write a message for the person on stderr."""
+    """Write a message for the person on stderr, without the middle of one that would fill the screen."""
+    if len(message) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[:half]} […] {message[-half:]}"
     print(f"workbench: {message}", file=sys.stderr)
 
 
@@ -52,6 +58,9 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from workbench.cli import begun
+
+        begun()
         if os.environ.get("WORKBENCH_DEBUG"):
             return command(*args, **kwargs)
         try:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.cli.models import two_matmuls
+
 
 def test_help_names_the_commands_and_imports_nothing_heavy():
     code = (
@@ -63,3 +65,30 @@ def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("rule")
     assert done.stderr == ""
+
+
+def test_a_long_name_is_cut_in_the_message(run, tmp_path):
+    m = two_matmuls()
+    m.graph.node[0].input[0] = "n" * 1_000_000
+    (tmp_path / "m.onnx").write_bytes(m.SerializeToString())
+    code, _, err = run("optimize", tmp_path / "m.onnx")
+    assert code == 2
+    assert len(err) < 1200
+    assert "[…]" in err
+    assert "which no node, input or initializer gives" in err
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_130_and_one_line():
+    # A module in the place of the commands, which interrupts the process that imports it.
+    code = (
+        "import os, signal, sys, types\n"
+        "class Interrupting(types.ModuleType):\n"
+        "    def __getattr__(self, name):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.modules['workbench.cli.commands'] = Interrupting('workbench.cli.commands')\n"
+        "from workbench.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "workbench: interrupted; nothing was written\n")

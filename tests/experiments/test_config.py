@@ -182,3 +182,23 @@ def test_an_optimisation_has_the_defaults_of_the_calls(read):
 def test_a_wrong_optimisation_says_why(read, text, message):
     with pytest.raises(StudyError, match=message):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: " + "[" * 20_000 + "]" * 20_000, "line 1: a study is nested at most 50 levels deep"),
+        ("kind: extraction\na: &a [*a]\n", "line 2: an alias contains itself"),
+        (
+            "a0: &a0 [x, x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)),
+            "aliases make more than 100000 values",
+        ),
+        ("# " + "x" * (1 << 20), "at most 1048576 characters"),
+    ],
+    ids=["depth", "itself", "aliases", "length"],
+)
+def test_a_study_beyond_all_measure_is_refused(tmp_path, text, message):
+    file = tmp_path / "study.yaml"
+    file.write_text(text)
+    with pytest.raises(StudyError, match=message):
+        read_study(file)

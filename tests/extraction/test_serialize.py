@@ -371,3 +371,24 @@ def test_attributes_stand_in_the_operators_name(tmp_path):
     egraph = replace(egraph_of([(0, [])]), ops=("eye",), attrs=((4, "f"),))
     save_json(egraph, np.ones(1), tmp_path / "e.json")
     assert load_json(tmp_path / "e.json")[0].ops == ("eye 4 f",)
+
+
+def test_no_packed_file_is_unpacked_beyond_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("workbench.extraction.serialize.LARGEST", 1 << 20)
+    file = tmp_path / "bomb.json.gz"
+    file.write_bytes(gzip.compress(b" " * (1 << 21)))
+    with pytest.raises(EGraphFormatError, match=r"bomb\.json\.gz unpacks to more than 1 MiB of JSON"):
+        load_json(file)
+
+
+def test_costs_whose_sum_is_too_large_make_no_noise(tmp_path):
+    node = {"op": "f", "cost": 1e308, "eclass": "c"}
+    nodes = {
+        "a": node,
+        "b": node | {"children": ["a"], "eclass": "d"},
+        "c": node | {"children": ["b"], "eclass": "e"},
+    }
+    file = tmp_path / "g.json"
+    file.write_text(json.dumps({"nodes": nodes, "root_eclasses": ["e"]}))
+    with pytest.raises(ValueError, match="no finite term"):
+        extract(*load_json(file))

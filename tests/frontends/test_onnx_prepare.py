@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -266,3 +268,42 @@ def test_inputs_with_initial_values_stay_inputs_on_request():
         session = onnxruntime.InferenceSession(form.SerializeToString(), providers=["CPUExecutionProvider"])
         assert session.run(None, {"x": x})[0].tolist() == [1, 2]
         assert session.run(None, {"x": x, "w": x})[0].tolist() == [1, 1]
+
+
+def nested(levels, calls=2):
+    """Return a model whose local function calls the next one so many times, and so on."""
+    functions = []
+    for i in range(levels):
+        names = [f"t{k}" for k in range(calls)]
+        op, domain = (f"F{i + 1}", "own") if i < levels - 1 else ("Relu", "")
+        nodes = [helper.make_node(op, [a], [b], domain=domain) for a, b in itertools.pairwise(["a", *names])]
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+        functions.append(helper.make_function("own", f"F{i}", ["a"], names[-1:], nodes, imports))
+    call = helper.make_node("F0", ["x"], ["y"], domain="own")
+    own = [helper.make_opsetid("own", 1)]
+    return model([call], [value("x", [2])], [value("y", [2])], extra=own, functions=functions)
+
+
+def test_local_functions_that_multiply_are_refused():
+    assert import_onnx(nested(3)).graph.operators() == {"relu": 8}
+    with pytest.raises(ModelError, match=r"functions of the model make 2.15e\+09 nodes; at most 200000"):
+        import_onnx(nested(31))
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (node("Conv", "x w", "y", group=0), "node Conv .* group is 0; it is 1 or more"),
+        (node("Conv", "x w", "y", strides=[1, -1]), "strides is -1; it is 1 or more"),
+        (node("Conv", "x w", "y", auto_pad="SOME"), "auto_pad is 'SOME'; it is one of NOTSET"),
+        (node("Pad", "x", "y", mode="mirror"), "node Pad .* mode is 'mirror'; it is one of constant"),
+    ],
+)
+def test_attributes_that_no_runtime_takes_are_refused(made, message):
+    inputs = [value("x", [1, 2, 4, 4]), value("w", [2, 2, 1, 1])]
+    m = model([made], inputs, [value("y", None)])
+    if made.op_type == "Pad":
+        m.graph.node[0].input.append("p")
+        m.graph.initializer.append(weight("p", [0] * 8, np.int64))
+    with pytest.raises(ModelError, match=message):
+        import_onnx(m)

@@ -4,9 +4,10 @@ import pytest
 from tests.frontends.models import model, node, value, weight
 from tests.frontends.symbolic_models import heads, ints, keeps, positions
 from workbench.frontends import ModelError
+from workbench.frontends.onnx_file import any_extent
 from workbench.frontends.onnx_sized import SIZE_KEY
 from workbench.frontends.onnx_symbols import open_onnx
-from workbench.frontends.onnx_values import any_extent, static_type, type_proto
+from workbench.frontends.onnx_values import static_type, type_proto
 from workbench.graph import Graph
 from workbench.ops import TensorType
 

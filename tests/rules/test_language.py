@@ -111,3 +111,23 @@ def test_errors_say_where_and_what(text, message):
     with pytest.raises(RuleSyntaxError, match=r"bad\.rules, line") as caught:
         parse_rules(text, "bad.rules")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "relu(" * 5000 + "x" + ")" * 5000 + " => x",
+        "slice[axis=-1, start=" + "(" * 5000 + "0" + ")" * 5000 + ", stop=2](x) => x",
+        "slice[axis=-1, start=" + "-" * 5000 + "1, stop=2](x) => x",
+        "slice[axis=-1, start=0" + " + 1" * 5000 + ", stop=2](x) => x",
+    ],
+    ids=["terms", "parentheses", "signs", "a long sum"],
+)
+def test_a_law_beyond_all_measure_is_refused(text):
+    with pytest.raises(RuleSyntaxError, match="at most 2000 words, nested at most 50 levels deep"):
+        parse_rules(f"r: {text}")
+
+
+def test_a_file_of_laws_beyond_all_measure_is_refused():
+    with pytest.raises(RuleSyntaxError, match="line 2001: a file has at most 2000 laws"):
+        parse_rules("".join(f"r{i}: add(x, y) => add(y, x)\n" for i in range(20_000)))

@@ -85,3 +85,14 @@ def test_names_are_not_markup(tmp_path):
     graph = b.graph({"</script>": b.op("relu", b.input("<i>", (4,)))})
     graph.view().save_html(tmp_path / "view.html")
     assert (tmp_path / "view.html").read_text(encoding="utf-8").count("</script>") == 1
+
+
+def test_names_that_open_a_script_do_not_end_the_page_s_own(tmp_path):
+    b = workbench.GraphBuilder("<!--<script>")
+    graph = b.graph({"<!--<script>": b.op("relu", b.input("x", (4,)))})
+    graph.view().save_html(tmp_path / "view.html")
+    text = (tmp_path / "view.html").read_text(encoding="utf-8")
+    state = text[text.index('<script type="module">') + 22 : text.rindex("</script>")]
+    assert "<!--" not in state
+    assert "<script" not in state
+    assert "\\u003c!--\\u003cscript>" in state

@@ -11,65 +11,44 @@ on with it, and during a study keeps the runs that are done.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
-from typing import Annotated
-
-import typer
-
-from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
-from workbench.console import OK
-
-app = typer.Typer(
-    name="workbench",
-    help="Tensor-graph superoptimisation by equality saturation.",
-    epilog="Exit codes: 0 done, 1 certificate failed, rule refuted, models differ or other failure, "
-    "2 usage or bad input, 3 a result cannot be written, 130 interrupted before there was a result.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        from workbench import __version__
-
-        typer.echo(f"workbench {__version__}")
-        raise typer.Exit(OK)
-
-
-@app.callback()
-def _main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    pass
-
-
-for _command in (
-    optimize.optimize,
-    search.search,
-    rules.rules,
-    verify.verify,
-    certify.certify,
-    extract.extract,
-    cost.cost,
-    benchmarks.bench,
-    run.run,
-    benchmarks.demo,
-):
-    app.command()(_command)
-app.add_typer(device.app)
+import sys
+from types import FrameType
+from typing import Any
 
 
 def main() -> None:
     """Run the command line."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, interrupted_at_start)
+    from workbench.cli.commands import app
+
     try:
         app(prog_name="workbench")
     finally:
         # All is said and written: a Ctrl-C that comes now changes neither, nor the exit code.
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def interrupted_at_start(signum: int, frame: FrameType | None) -> None:
+    """End at once: no command has begun, and no code that is being imported expects an exception."""
+    print("workbench: interrupted; nothing was written", file=sys.stderr, flush=True)
+    os._exit(130)
+
+
+def begun() -> None:
+    """Let a Ctrl-C raise KeyboardInterrupt from here on: a command has begun."""
+    if signal.getsignal(signal.SIGINT) is interrupted_at_start:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def __getattr__(name: str) -> Any:
+    """Return the application, which is imported when it is asked for: the start is short without it."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from workbench.cli.commands import app
+
+    return app

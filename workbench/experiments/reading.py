@@ -30,6 +30,11 @@ _NOUNS: Final = {
     type(None): "empty",
 }
 
+#: Studies are written by hand: none has more characters, levels or (aliases written out) values.
+LONGEST: Final = 1 << 20
+DEEPEST: Final = 50
+MOST_NODES: Final = 100_000
+
 _PLAIN: Final = (int, float, bool, str)
 
 
@@ -38,12 +43,48 @@ def parse(text: str) -> dict[Any, Any]:
 
     Raise yaml.YAMLError where it cannot be read at all.
     """
+    _check_size(text)
     node = yaml.compose(text, Loader=yaml.SafeLoader)
+    _check_aliases(node)
     data = yaml.safe_load(text)
     _check_keys(node)
     if not isinstance(data, dict):
         raise StudyError(f"a study is a mapping of keys to values, not {said(data)}")
     return data
+
+
+def _check_size(text: str) -> None:
+    """Refuse a text that is longer, or nested deeper, than a study that is meant."""
+    if len(text) > LONGEST:
+        raise StudyError(f"a study has at most {LONGEST} characters, not {len(text)}")
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1
+            raise StudyError(f"line {line}: a study is nested at most {DEEPEST} levels deep")
+
+
+def _check_aliases(root: Any) -> None:
+    """Refuse aliases that contain themselves, or multiply the study beyond :data:`MOST_NODES`."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any) -> int:
+        if id(node) in sizes:
+            if not sizes[id(node)]:
+                raise StudyError(f"line {node.start_mark.line + 1}: an alias contains itself")
+            return sizes[id(node)]
+        sizes[id(node)] = 0
+        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
+        pairs = isinstance(node, yaml.MappingNode)
+        total = 1 + sum(size(p[0]) + size(p[1]) if pairs else size(p) for p in parts)
+        if total > MOST_NODES:
+            raise StudyError(f"line {node.start_mark.line + 1}: aliases make more than {MOST_NODES} values")
+        sizes[id(node)] = total
+        return total
+
+    if root is not None:
+        size(root)
 
 
 def _check_keys(node: Any) -> None:

@@ -189,8 +189,9 @@ def complete(egraph: EGraph, problem: Problem, taken: dict[int, int]) -> np.ndar
 
 
 def dag_cost(choice: np.ndarray, costs: np.ndarray) -> float:
-    """Return the cost of a selection, every chosen e-node once."""
-    return float(costs[choice[choice >= 0]].sum())
+    """Return the cost of a selection, every chosen e-node once; inf where it is too large a number."""
+    with np.errstate(over="ignore"):
+        return float(costs[choice[choice >= 0]].sum())
 
 
 def is_acyclic(egraph: EGraph, choice: np.ndarray) -> bool:

@@ -29,6 +29,8 @@ _KINDS: Final = {
     type(None): "null",
 }
 _GZIP: Final = b"\x1f\x8b"  # how every gzip file begins
+#: No packed file is unpacked beyond this many bytes.
+LARGEST: Final = 1 << 29
 _CHUNK: Final = 10_000  # lines written at a time
 
 
@@ -57,9 +59,13 @@ def _read(file: Path) -> str:
     raw = file.read_bytes()
     if raw.startswith(_GZIP):
         try:
-            raw = gzip.decompress(raw)
+            with gzip.open(file) as packed:
+                raw = packed.read(LARGEST + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise EGraphFormatError(f"{file.name} is a broken gzip file: {error}") from None
+        if len(raw) > LARGEST:
+            limit = f"more than {LARGEST >> 20} MiB of JSON"
+            raise EGraphFormatError(f"{file.name} unpacks to {limit}: unpack it, and give the file in it")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -6,10 +6,12 @@ renamed, so that a file appears whole or not at all.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, TypeAlias
@@ -29,8 +31,13 @@ from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
 #: A protobuf message cannot exceed 2 GiB; weights beyond this go to a file of their own.
 EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
 
-#: No value of a model may have more elements than this (16 GiB of float32): memory stays bounded.
-MAX_VALUE_ELEMENTS: Final = 1 << 32
+#: No stored tensor may claim more elements than this; its data must be there.
+MAX_STORED_ELEMENTS: Final = 1 << 32
+
+#: No value that is computed may have more elements than this (1 GiB of float32), nor all inputs together,
+#: unless the environment allows more: memory stays bounded.
+MAX_VALUE_ELEMENTS: Final = 1 << 28
+ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 
 #: Where operators are put that no operator set has, while the others are checked.
 UNKNOWN_DOMAIN: Final = "workbench.unknown"
@@ -147,6 +154,33 @@ def internalise_attributes(model: ModelProto, folder: Path | None) -> None:
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
 
 
+#: Generic extents of symbolic dimensions are numbers only and have no limit.
+_unlimited: ContextVar[bool] = ContextVar("unlimited", default=False)
+
+
+@contextlib.contextmanager
+def any_extent() -> Iterator[None]:
+    """Accept values of any size meanwhile: no data of them may be made."""
+    token = _unlimited.set(True)
+    try:
+        yield
+    finally:
+        _unlimited.reset(token)
+
+
+def check_elements(elements: int, what: str) -> None:
+    """Raise :class:`ModelError` where a value has more elements than are allowed."""
+    if _unlimited.get():
+        return
+    text = os.environ.get(ELEMENTS_VARIABLE, "")
+    limit = int(text) if text.isdecimal() else MAX_VALUE_ELEMENTS
+    if elements > limit:
+        raise ModelError(
+            f"{what} has {elements:.3g} elements; the limit is {limit:.3g} "
+            f"({ELEMENTS_VARIABLE}={elements} in the environment allows more)"
+        )
+
+
 def tensor_type(tensor: TensorProto) -> TensorType:
     """Return the declared type of a stored tensor; raise :class:`ModelError` where it is none."""
     what = f"tensor {tensor.name!r}"
@@ -156,8 +190,10 @@ def tensor_type(tensor: TensorProto) -> TensorType:
         kind = TensorType(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
     except TypeMismatch as error:
         raise ModelError(f"{what}: {error}") from None
-    if kind.elements > MAX_VALUE_ELEMENTS:
-        raise ModelError(f"{what} claims {kind.elements:.3g} elements; the limit is {MAX_VALUE_ELEMENTS:.3g}")
+    if kind.elements > MAX_STORED_ELEMENTS:
+        raise ModelError(
+            f"{what} claims {kind.elements:.3g} elements; the limit is {MAX_STORED_ELEMENTS:.3g}"
+        )
     return kind
 
 
@@ -207,8 +243,7 @@ def dense_array(sparse: SparseTensorProto, folder: Path | None) -> np.ndarray:
     what = f"the sparse tensor {sparse.values.name!r}"
     kind = TensorProto(name=sparse.values.name, data_type=sparse.values.data_type, dims=sparse.dims)
     shape = tensor_type(kind).shape
-    if math.prod(shape) > MAX_VALUE_ELEMENTS:
-        raise ModelError(f"{what} has {math.prod(shape):.3g} elements; the limit is {MAX_VALUE_ELEMENTS:.3g}")
+    check_elements(math.prod(shape), what)
     dense = np.zeros(shape, values.dtype)
     try:
         at = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, shape)

@@ -18,6 +18,7 @@ from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.onnx_file import (
     ModelError,
     Source,
+    check_elements,
     dense_array,
     label,
     read_model,
@@ -28,6 +29,7 @@ from workbench.frontends.onnx_node import NodeView
 from workbench.frontends.onnx_opaque import Origin, cut
 from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx_regions import Unit, live_nodes, units
+from workbench.frontends.onnx_settle import settled
 from workbench.frontends.onnx_tail import cut_tail
 from workbench.frontends.onnx_values import Values, fits, python_value, show_type, static_type, type_proto
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
@@ -101,6 +103,8 @@ class _Import:
                 raise ModelError(f"input {value.name!r} has the type {show_type(value.type)}")
             self.values.types[value.name] = value.type
             self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
+        total = sum(self.builder.type(i).elements for i in self.builder.inputs)
+        check_elements(total, f"all {len(self.builder.inputs)} inputs together")
         for value in self.prepared.foreign:
             self.values.types[value.name] = value.type
         for name, array in self.arrays.items():
@@ -128,6 +132,7 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
+        graph = settled(graph) if self.values.folds else graph
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import graphlib
+import math
 import operator
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import onnx
@@ -31,6 +34,9 @@ from workbench.frontends.onnx_names import read_by
 from workbench.frontends.onnx_values import type_proto
 from workbench.ops.types import TensorType
 from workbench.symbolic.sizes import kind_of, pricing_size
+
+#: Local functions may call each other: a small file may stand for any number of nodes.
+MOST_NODES = 200_000
 
 #: Older operator sets have other broadcasting rules and are refused.
 OLDEST_OPSET = 7
@@ -101,6 +107,7 @@ def prepare(file: ModelFile, dims: Dims, *, keep_inputs: bool = False) -> Prepar
         graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
     _sort_nodes(model)
     _check(model, file.name)
+    _check_attributes(model)
     notes: tuple[str, ...] = ()
     if overridable and not keep_inputs:
         shown = ", ".join(overridable[:5]) + (", …" if len(overridable) > 5 else "")
@@ -337,10 +344,60 @@ def _check(model: ModelProto, name: str) -> None:
     model.graph.output.extend(declared)
 
 
+#: What attributes must be that the checker does not look at, by operator ("": of any).
+_CHOICES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("", "auto_pad"): ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+    ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"),
+    ("Resize", "mode"): ("nearest", "linear", "cubic"),
+    ("Upsample", "mode"): ("nearest", "linear"),
+    ("Gelu", "approximate"): ("none", "tanh"),
+}
+_POSITIVE: Final = frozenset({"group", "strides", "dilations", "kernel_shape", "hidden_size"})
+
+
+def _check_attributes(model: ModelProto) -> None:
+    """Refuse attributes that no runtime takes."""
+    for node in walk(model.graph.node):
+        for attr in node.attribute if node.domain == "" else ():
+            known = _CHOICES.get((node.op_type, attr.name)) or _CHOICES.get(("", attr.name))
+            text = attr.s.decode(errors="replace")
+            if known is not None and attr.type == attr.STRING and text not in known:
+                raise ModelError(f"{label(node)}: {attr.name} is {text!r}; it is one of {', '.join(known)}")
+            numbers = list(attr.ints) if attr.type == attr.INTS else [attr.i] * (attr.type == attr.INT)
+            if attr.name in _POSITIVE and any(number < 1 for number in numbers):
+                raise ModelError(f"{label(node)}: {attr.name} is {min(numbers)}; it is 1 or more")
+
+
+def _inlined_nodes(model: ModelProto) -> float:
+    """Return how many nodes a model has once its local functions are inlined; inf where one calls itself."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    calls = {
+        key: Counter((n.domain, n.op_type, n.overload) for n in walk(function.node))
+        for key, function in functions.items()
+    }
+    sizes: dict[tuple[str, str, str], float] = {}
+
+    def size(made: Counter[tuple[str, str, str]]) -> float:
+        return sum(count * sizes.get(key, 1.0) for key, count in made.items())
+
+    needs = {key: [callee for callee in made if callee in functions] for key, made in calls.items()}
+    try:
+        for key in graphlib.TopologicalSorter(needs).static_order():
+            sizes[key] = size(calls[key])
+    except graphlib.CycleError:
+        return math.inf
+    return size(Counter((n.domain, n.op_type, n.overload) for n in walk(model.graph.node)))
+
+
 def _inlined(model: ModelProto) -> ModelProto:
     """Return the model with calls of its local functions replaced by their bodies, where onnx can."""
     if not model.functions:
         return model
+    nodes = _inlined_nodes(model)
+    if nodes > MOST_NODES:
+        made = f"make {nodes:.3g} nodes" if math.isfinite(nodes) else "call themselves"
+        raise ModelError(f"the local functions of the model {made}; at most {MOST_NODES} nodes are inlined")
     try:
         inlined = onnx.inliner.inline_local_functions(model)
         onnx.checker.check_model(inlined)

@@ -15,12 +15,19 @@ from typing import Final
 import onnx
 from onnx import ModelProto, ValueInfoProto
 
-from workbench.frontends.onnx_file import DimensionError, ModelError, ModelFile, Source, read_model, walk
+from workbench.frontends.onnx_file import (
+    DimensionError,
+    ModelError,
+    ModelFile,
+    Source,
+    any_extent,
+    read_model,
+    walk,
+)
 from workbench.frontends.onnx_import import Imported, _Import
 from workbench.frontends.onnx_prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx_shapes import SymbolTable
 from workbench.frontends.onnx_sized import SizedValues, TooLong
-from workbench.frontends.onnx_values import any_extent
 from workbench.graph import Graph, GraphError
 from workbench.ops import TypeMismatch
 from workbench.symbolic import Expression, Generic, Undecodable

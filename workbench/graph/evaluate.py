@@ -60,9 +60,9 @@ def evaluate(
 
     With ``precise`` floating-point operators compute in float64 whatever the declared dtype (the
     reference of the certificate); a conversion to integers or truth values sees its operand rounded to
-    the declared dtype, and computed in it where it depends on weights alone. Opaque operators need a
-    runner. Values are dropped as soon as their last reader has run; ``memo`` keeps those that depend on
-    weights alone for the next call.
+    the declared dtype, and any conversion one that is computed in it where it depends on weights alone.
+    Opaque operators need a runner. Values are dropped as soon as their last reader has run; ``memo`` keeps
+    those that depend on weights alone for the next call.
     """
     wanted = set(graph.output_ids)
     found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque, memo=memo) if i in wanted}
@@ -166,9 +166,9 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
 class Constants:
     """The values of what depends on weights alone, each computed when it is asked for.
 
-    They are computed in float64, or in the declared dtypes. A conversion to integers or truth values
-    reads its operand in the declared dtypes either way. ``memo`` may be shared by graphs that hold the same
-    weights: equal terms are then computed once.
+    They are computed in float64, or in the declared dtypes. A conversion reads its operand in the declared
+    dtypes either way: integers, truth values and a longer mantissa show how it was rounded. ``memo`` may
+    be shared by graphs that hold the same weights: equal terms are then computed once.
     """
 
     def __init__(self, graph: Graph, memo: Memo | None = None) -> None:
@@ -183,7 +183,7 @@ class Constants:
         while stack:
             i, plain = stack[-1]
             node = self._graph.nodes[i]
-            inner = plain or _discrete(node)
+            inner = plain or node.op == "cast"
             waiting = [(j, inner) for j in node.inputs if (self._key(j), inner) not in self._memo]
             at = self._key(i), plain
             if waiting and at not in self._memo:
@@ -248,8 +248,8 @@ class Constants:
 def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | None = None) -> Graph:
     """Return the graph with every weight-only part replaced by its value; the same graph gives the same.
 
-    Parts are computed in float64 and rounded once to their dtype; what is converted to integers or truth
-    values is computed in the declared dtypes. Raise OverflowError where a finite float64 value has no
+    Parts are computed in float64 and rounded once to their dtype; what is converted to another dtype is
+    computed in the declared ones. Raise OverflowError where a finite float64 value has no
     finite counterpart in the part's dtype, and IndexError where an index lies outside its axis; with
     ``keep_overflow`` such a part stays as it is. ``memo`` holds values that are known already.
     """

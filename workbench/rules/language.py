@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from workbench.graph.text import format_attr
 from workbench.ops import ACTIVATIONS, Attr, OpSpec, operators, spec_of
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
+from workbench.rules.lines import law_lines
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     App,
@@ -52,10 +54,9 @@ from workbench.rules.pattern import (
 T = TypeVar("T")
 
 
-class RuleSyntaxError(ValueError):
-    """Say where a rule's text is wrong, what was expected, and what came."""
-
-
+#: No law has more words and signs than this, nor parentheses nested deeper.
+MOST_TOKENS: Final = 2_000
+DEEPEST: Final = 50
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
@@ -91,6 +92,7 @@ class _Parser:
             at = found.end()
         self.tokens.append(_Token("end", "", len(text) + offset))
         self.at = 0
+        self.check_size()
 
     # -- tokens -----------------------------------------------------------------------------------
     @property
@@ -99,6 +101,18 @@ class _Parser:
 
     def error(self, message: str) -> RuleSyntaxError:
         return RuleSyntaxError(f"{self.where}, column {self.token.column + 1}: {message}")
+
+    def check_size(self) -> None:
+        """Refuse a law that is longer, or nested deeper, than one could be that is meant."""
+        depth = signs = 0
+        for place, token in enumerate(self.tokens):
+            depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+            signs = signs + 1 if token.text == "-" else 0
+            if place >= MOST_TOKENS or max(depth, signs) > DEEPEST:
+                self.at = place
+                raise self.error(
+                    f"a law has at most {MOST_TOKENS} words, nested at most {DEEPEST} levels deep"
+                )
 
     def accept(self, text: str) -> bool:
         if self.token.text == text and self.token.kind != "end":
@@ -398,30 +412,6 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
             names.add(rule.name)
         rules += found
     return rules
-
-
-def law_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the laws of a text with the number of the line each begins on; continued lines are joined."""
-    pending, start = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)
-        start = start if pending else number
-        if line.rstrip().endswith("\\"):
-            pending += line.rstrip()[:-1] + " "
-            continue
-        if (pending + line).strip():
-            yield start, pending + line
-        pending = ""
-    if pending.strip():
-        yield start, pending
-
-
-def _without_comment(line: str) -> str:
-    # Provenance such as taso#77 holds the sign that elsewhere starts a comment.
-    law, _, rest = line.partition("@")
-    if "#" in law:
-        return law.split("#", 1)[0]
-    return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]
 
 
 def _place(file: str, line: int) -> str:

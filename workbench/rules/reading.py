@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.rules.foreign import Rejected
-from workbench.rules.language import RuleSyntaxError, law_lines, parse_rule
+from workbench.rules.language import RuleSyntaxError, parse_rule
+from workbench.rules.lines import law_lines
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet, recognise
 

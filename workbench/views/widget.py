@@ -59,7 +59,7 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
 
         own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
-        state = json.dumps(kept | {"live": False, "answers": False}).replace("</", "<\\/")
+        state = json.dumps(kept | {"live": False, "answers": False}).replace("<", "\\u003c")
         module = script(self.module)
         assert _EXPORT in module
         shim = (STATIC / "page.js").read_text(encoding="utf-8")

@@ -1,0 +1,55 @@
+"""The commands of the command line, and what they have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
+from workbench.console import OK
+
+app = typer.Typer(
+    name="workbench",
+    help="Tensor-graph superoptimisation by equality saturation.",
+    epilog="Exit codes: 0 done, 1 certificate failed, rule refuted, models differ or other failure, "
+    "2 usage or bad input, 3 a result cannot be written, 130 interrupted before there was a result.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from workbench import __version__
+
+        typer.echo(f"workbench {__version__}")
+        raise typer.Exit(OK)
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+for _command in (
+    optimize.optimize,
+    search.search,
+    rules.rules,
+    verify.verify,
+    certify.certify,
+    extract.extract,
+    cost.cost,
+    benchmarks.bench,
+    run.run,
+    benchmarks.demo,
+):
+    app.command()(_command)
+app.add_typer(device.app)

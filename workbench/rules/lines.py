@@ -1,0 +1,48 @@
+"""The lines of a file of rules: which text is one law."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+#: No file has more laws than this: each costs the engine time, whether it matches or not.
+MOST_LAWS: Final = 2_000
+
+
+class RuleSyntaxError(ValueError):
+    """Say where a rule's text is wrong, what was expected, and what came."""
+
+
+def law_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the laws of a text with the number of the line each begins on; continued lines are joined.
+
+    Raise :class:`RuleSyntaxError` where there are more than :data:`MOST_LAWS` of them.
+    """
+    for count, law in enumerate(_laws(text)):
+        if count >= MOST_LAWS:
+            raise RuleSyntaxError(f"line {law[0]}: a file has at most {MOST_LAWS} laws; divide it")
+        yield law
+
+
+def _laws(text: str) -> Iterator[tuple[int, str]]:
+    pending, start = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)
+        start = start if pending else number
+        if line.rstrip().endswith("\\"):
+            pending += line.rstrip()[:-1] + " "
+            continue
+        if (pending + line).strip():
+            yield start, pending + line
+        pending = ""
+    if pending.strip():
+        yield start, pending
+
+
+def _without_comment(line: str) -> str:
+    # Provenance such as taso#77 holds the sign that elsewhere starts a comment.
+    law, _, rest = line.partition("@")
+    if "#" in law:
+        return law.split("#", 1)[0]
+    return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]

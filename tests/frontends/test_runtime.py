@@ -5,7 +5,7 @@ from onnx import TensorProto, helper
 from tests.frontends.models import FLOAT, model, node, normal, value
 from workbench.frontends import RuntimeFailure, load_onnx, opaque_runner, run_graph, run_model
 from workbench.frontends.onnx_values import static_type
-from workbench.frontends.runtime import inferred_types, run_session, session
+from workbench.frontends.runtime import inferred_types, may_not_end, run_session, session
 from workbench.graph import GraphError, evaluate
 from workbench.ops import TensorType
 
@@ -98,3 +98,27 @@ def test_types_are_asked_without_running():
     assert static_type(inferred_types(known, {"x": x}, imports, 8)["y"]) == TensorType("float32", (2, 3))
     unknown = helper.make_node("Thing", ["x"], ["y"], domain="com.microsoft")
     assert inferred_types(unknown, {"x": x}, imports, 8) == {}
+
+
+def test_a_loop_at_any_depth_may_not_end():
+    def looping(inside):
+        body = helper.make_graph(
+            [helper.make_node("Identity", ["c"], ["d"])],
+            "body",
+            [
+                helper.make_tensor_value_info(n, k, [])
+                for n, k in (("i", TensorProto.INT64), ("c", TensorProto.BOOL))
+            ],
+            [helper.make_tensor_value_info("d", TensorProto.BOOL, [])],
+        )
+        node = helper.make_node("Loop", ["", "t"], [], body=body)
+        if inside:
+            branch = helper.make_graph([node], "branch", [], [])
+            node = helper.make_node("If", ["t"], [], then_branch=branch, else_branch=branch)
+        return helper.make_model(helper.make_graph([node], "g", [], []))
+
+    assert may_not_end(looping(False))
+    assert may_not_end(looping(True))
+    assert not may_not_end(
+        helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [], []))
+    )

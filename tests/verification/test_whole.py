@@ -80,7 +80,7 @@ def test_an_operator_that_nothing_can_run_is_reported_and_is_no_failure():
 
 
 def test_a_loop_without_end_is_ended(monkeypatch):
-    monkeypatch.setattr("workbench.verification.whole.LOOP_SECONDS", 0.5)
+    monkeypatch.setattr("workbench.frontends.runtime.LOOP_SECONDS", 0.5)
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Add", ["v", "v"], ["v2"])],
         "body",

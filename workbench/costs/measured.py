@@ -267,7 +267,11 @@ class MeasuredCost:
 
     def _in_turn(self, instance: OpInstance) -> Callable[[], Any]:
         """Return a function that runs an instance once, every time with the next copy of its weights."""
+        from workbench.frontends.runtime import may_not_end
+
         model, inputs = self._model(instance)
+        if may_not_end(model):
+            raise ValueError("it holds a loop, which may have no end")
         turns = cycle([self._runner(model, inputs) for _ in range(_copies(instance))])
         return lambda: next(turns)()
 

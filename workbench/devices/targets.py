@@ -93,11 +93,13 @@ class OnnxRuntime:
     def timers(
         self, models: Sequence[Graph | ModelProto | Apart], seed: int
     ) -> Iterator[list[Callable[[], float]]]:
-        """Load models; see :class:`Target`. Raise RuntimeFailure where the runtime refuses one."""
+        """Load models; see :class:`Target`. Raise RuntimeFailure if one is refused or does not end."""
         from workbench.frontends.onnx_clean import copied
         from workbench.frontends.onnx_shared import shared_session
+        from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session
         from workbench.timing import random_feeds
 
+        endless = False
         loaded_by: dict[int, Any] = {}
         sessions = []
         for given in models:
@@ -106,11 +108,14 @@ class OnnxRuntime:
             if again is None:
                 apart = _apart(given)
                 model = copied(apart.model)  # loading changes it
+                endless = endless or may_not_end(model)
                 again = shared_session(model, apart.arrays, threads=self.threads, spin=False, prepack=True)
                 if _weights(apart) > LARGE:
                     loaded_by[id(given)] = again
             sessions.append(again)
         feeds = random_feeds(sessions[0], seed, self.shapes)
+        if endless:
+            run_session(sessions[0], feeds, seconds=LOOP_SECONDS)
 
         def timed(run: Callable[[], object]) -> float:
             own, began = time.thread_time_ns(), time.perf_counter_ns()

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx_file import EXTERNAL_BEYOND, weight_bytes, write_model
+from workbench.frontends.onnx_file import EXTERNAL_BEYOND, walk, weight_bytes, write_model
 from workbench.graph import Graph, Opaque
 from workbench.graph.evaluate import OpaqueRunner
 from workbench.ops.types import DTYPE_CODES, TensorType
@@ -28,6 +28,10 @@ _PLAIN = frozenset("biufcO")
 
 #: An opaque operator that runs longer than this, in seconds, is ended: a loop may have no end.
 OPAQUE_SECONDS = 20.0
+
+
+#: Seconds that one run of a model with a loop may take when nothing waits for its result.
+LOOP_SECONDS = 15.0
 
 
 class RuntimeFailure(RuntimeError):
@@ -93,6 +97,12 @@ def _to_runtime(array: Any) -> Any:
         raise RuntimeFailure(f"ONNX Runtime takes no {kind} from Python")
     code = DTYPE_CODES[kind.dtype]
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)
+
+
+def may_not_end(model: ModelProto) -> bool:
+    """Say whether a model holds a loop, at any depth: nothing promises that it ends."""
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    return any(node.op_type == "Loop" for node in walk(nodes))
 
 
 def run_session(

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
 #: A result may be this many times as far off as the original is from itself on inputs rounded otherwise.
 _CONDITION: Final = 16.0
-#: Seconds that one run of a model may take, and one with a loop, which may have no end.
+#: Seconds that one run of a model may take.
 RUN_SECONDS: Final = 120.0
-LOOP_SECONDS: Final = 15.0
-_LOOPS: Final = (b"Loop", b"Scan")
+_LOOPS: Final = (b"Loop",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +174,10 @@ def run_both(
 
 
 def _seconds(graph: Graph) -> float:
+    from workbench.frontends import runtime
+
     loops = any(word in o.payload for o in graph.opaques.values() for word in _LOOPS)
-    return LOOP_SECONDS if loops else RUN_SECONDS
+    return runtime.LOOP_SECONDS if loops else RUN_SECONDS
 
 
 def _first_run(

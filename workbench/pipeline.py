@@ -30,6 +30,7 @@ from workbench.stages import (
     correspondence,
     cost_model_of,
     record_of,
+    rules_for,
     rules_of,
     verdicts,
     versions,
@@ -219,6 +220,7 @@ def optimize(
     with clock("import"):
         source = open_model(model, dims, sizes, keep_inputs=keep_inputs)
         graph, searched, coverage = source.graph, source.searched, source.coverage
+        chosen, left_out = rules_for(searched, chosen)
         given_model = given_of(model) if certify and not isinstance(model, Graph) else None
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
@@ -301,6 +303,7 @@ def optimize(
         "measure": measure,
         "time": trial is not None,
         "seed": seed,
+        **({"left_out": list(left_out)} if left_out else {}),
         **versions(),
     }
     return Optimized(

@@ -55,6 +55,18 @@ def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
     return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
 
 
+def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
+    """Return the rules that a graph may be rewritten by, and the names of those left out.
+
+    In a graph of 16-bit floats those are left out that may overflow or lose accuracy there.
+    """
+    if not any(getattr(node.type, "dtype", "") in ("float16", "bfloat16") for node in graph.nodes):
+        return rules, ()
+    from workbench.verification.ranges import rules_for
+
+    return rules_for(graph, rules)
+
+
 def cost_model_of(cost: str | os.PathLike[str] | CostModel) -> CostModel:
     """Return a cost model: by name, from a recorded table, or given."""
     if isinstance(cost, CostModel):

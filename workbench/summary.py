@@ -30,6 +30,7 @@ def summary_rows(result: Optimized, *, written: Iterable[str] = ()) -> list[Row]
     rows = [
         Row("import", seconds.get("import"), _loaded(result)),
         Row("engine", seconds.get("engine"), f"rules compiled ({result.settings['rules']}), engine started"),
+        *_left_out(result),
         Row(
             "saturation",
             seconds.get("saturation"),
@@ -73,6 +74,7 @@ def search_rows(result: Searched, *, written: Iterable[str] = ()) -> list[Row]:
     seconds, used = result.seconds, result.settings
     rows = [
         Row("import", seconds.get("import"), _loaded(result)),
+        *_left_out(result),
         Row(
             "search",
             seconds.get("search"),
@@ -98,6 +100,16 @@ def search_rows(result: Searched, *, written: Iterable[str] = ()) -> list[Row]:
     if result.certificate is not None:
         rows.append(Row("verdicts", None, result.certificate.rules_line()))
     return rows
+
+
+def _left_out(result: Optimized | Searched) -> list[Row]:
+    """Return the line on rules that a model of 16-bit floats is not rewritten by; none for other models."""
+    names = result.settings.get("left_out", ())
+    if not names:
+        return []
+    shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    why = "they may overflow or lose accuracy in 16-bit floats where the original does not"
+    return [Row("range", None, f"{len(names)} rule{'s' if len(names) > 1 else ''} left out: {why} ({shown})")]
 
 
 def _loaded(result: Optimized | Searched) -> str:

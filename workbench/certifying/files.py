@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from onnx import ModelProto
 
 from workbench.certifying.apart import Apart, CannotPair, drawn_results, set_apart, unrunnable
 from workbench.certifying.draws import GENTLER, KINDS, Draw, draw, index_limits, inferred
@@ -21,6 +23,7 @@ from workbench.certifying.rounding import STATED, Mismatch, mismatch, moved_mode
 from workbench.certifying.runner import OutOfTime, RunFailure, Runner, RunTimeout, machine_memory
 from workbench.files import check_writable
 from workbench.frontends.onnx_file import ModelError, Source
+from workbench.frontends.onnx_mapped import MAP_BEYOND
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
 #: How long the whole comparison and one run of a model may take, in seconds.
@@ -66,17 +69,36 @@ def certify_files(
     target = check_writable(repro) if repro is not None else None
     say = progress or (lambda _: None)
     say("reading both models")
-    first, second = Model.read(a), Model.read(b)
-    runner = Runner(
-        seconds=run_seconds, memory=machine_memory() if memory is None else memory, deadline=began + seconds
-    )
-    with runner:
+    with (
+        tempfile.TemporaryDirectory(prefix="workbench-certify-") as folder,
+        Runner(
+            seconds=run_seconds,
+            memory=machine_memory() if memory is None else memory,
+            deadline=began + seconds,
+        ) as runner,
+    ):
+        first = _read(a, Path(folder) / "a.onnx")
+        second = _read(b, Path(folder) / "b.onnx")
         try:
-            task = _Task(first, second, dims, draws, seed, runner, target, inside, say)
-            found = task.run()
+            found = _Task(first, second, dims, draws, seed, runner, target, inside, say).run()
         except OutOfTime:
             raise ModelError(f"the comparison did not finish within {seconds:g} s; allow more time") from None
     return replace(found, seconds=time.monotonic() - began)
+
+
+def _read(source: Source, path: Path) -> Model:
+    """Read a model; a large one that is in memory is written to ``path`` first: its weights stay there."""
+    content: bytes | None = None
+    if isinstance(source, bytes) and len(source) >= MAP_BEYOND:
+        content = source
+    elif isinstance(source, ModelProto) and source.ByteSize() >= MAP_BEYOND:
+        content = source.SerializeToString()
+    if content is None:
+        return Model.read(source)
+    path.write_bytes(content)
+    model = Model.read(path)
+    model.name = "the model"
+    return model
 
 
 class _Task:

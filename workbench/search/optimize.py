@@ -25,6 +25,7 @@ from workbench.stages import (
     cost_model_of,
     graph_of,
     record_of,
+    rules_for,
     rules_of,
     verdicts,
     versions,
@@ -126,6 +127,8 @@ def search_optimize(
     tell("import")
     with clock("import"):
         graph, coverage = graph_of(model, dims)
+        # Another system's rules are used as published, whatever they do.
+        given, left_out = rules_for(graph, given) if mode == "sound" else (given, ())
     bind = getattr(cost_model, "bind", None)
     if bind is not None:
         bind(graph)
@@ -168,6 +171,7 @@ def search_optimize(
         "seconds": seconds,
         "growth": growth,
         "seed": seed,
+        **({"left_out": list(left_out)} if left_out else {}),
         **versions(),
     }
     return Searched(

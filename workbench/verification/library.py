@@ -35,6 +35,7 @@ from workbench.verification.exact import PRIME, Inexact, draw_values
 from workbench.verification.instances import all_values, instance_of, options
 from workbench.verification.linear import Inconsistent, NotLinear
 from workbench.verification.prove import Prover, axioms
+from workbench.verification.ranges import range_record
 from workbench.verification.refute import Findings, case_of, search
 from workbench.verification.spaces import open_space
 from workbench.verification.typings import SMALL
@@ -154,10 +155,13 @@ def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
 
 def judge_library(seed: int = 0) -> Verification:
     """Return the verification, run to its end, of every rule of the library that is no axiom."""
-    rules = [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
-    verification = Verification(rules, name="library", seed=seed)
+    verification = Verification(_library_rules(), name="library", seed=seed)
     verification.run()
     return verification
+
+
+def _library_rules() -> list[Rule]:
+    return [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
 
 
 def record(verdict: Verdict) -> dict[str, Any]:
@@ -167,7 +171,31 @@ def record(verdict: Verdict) -> dict[str, Any]:
     return {"status": verdict.verdict, "law": verdict.law} | known
 
 
-def write_status(verification: Verification, tests: Sequence[LawTest], folder: Path) -> None:
+def judge_ranges(rules: Sequence[Rule], pool: ProcessPoolExecutor, *, new: bool = False) -> dict[str, Any]:
+    """Return by name what each rule does to the range of 16-bit floats; ``new`` keeps what is recorded."""
+    known = statuses()
+    found = {
+        r.name: known[r.name]["ranges"]
+        for r in rules
+        if new and known.get(r.name, {}).get("law") == law_of(r) and "ranges" in known[r.name]
+    }
+    left = [r for r in rules if r.name not in found]
+    return found | dict(zip((r.name for r in left), pool.map(range_record, left), strict=True))
+
+
+def write_ranges(ranges: dict[str, Any], folder: Path) -> None:
+    """Write what is known of ranges into a record that is there already."""
+    file = folder / "status.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    for name, found in ranges.items():
+        if name in data["rules"]:
+            data["rules"][name]["ranges"] = found
+    write_atomic(file, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_status(
+    verification: Verification, tests: Sequence[LawTest], folder: Path, ranges: dict[str, Any] | None = None
+) -> None:
     """Write the record and the table; each file appears whole or not at all."""
     rules = {v.name: record(v) for v in verification.verdicts}
     for test in tests:
@@ -177,6 +205,8 @@ def write_status(verification: Verification, tests: Sequence[LawTest], folder: P
         if test.counterexample:
             known |= {"status": "refuted", "summary": test.counterexample}
         rules[test.rule.name] = known
+    for name, found in (ranges or {}).items():
+        rules[name]["ranges"] = found
     data = {
         "method": "batch proof on an e-graph from the axioms; instances in exact arithmetic "
         f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
@@ -234,11 +264,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Judge the rule library.")
     parser.add_argument("--redundant", action="store_true", help="say which axioms follow from the others")
     parser.add_argument("--new", action="store_true", help="test only what is new or changed")
+    parser.add_argument("--ranges", action="store_true", help="judge the ranges in 16-bit floats alone")
     chosen = parser.parse_args()
     began = time.perf_counter()
     if chosen.redundant:
         for name, index in redundant_axioms().items():
             print(f"{name}: follows from the others in round {index}")
+    elif chosen.ranges:
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
+        write_ranges(ranges, library())
+        for name, found in ranges.items():
+            for dtype, outcome in found.items():
+                if outcome != "kept":
+                    print(f"{name}, {dtype}: {outcome}")
     else:
         verification = judge_library()
         if verification.stop_reason is not StopReason.FINISHED:
@@ -250,7 +289,8 @@ def main() -> None:
             tests = _tested(exhaust, list(axioms()), pool, chosen.new) + _tested(
                 draw_many, unproved, pool, chosen.new
             )
-        write_status(verification, tests, library())
+            ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
+        write_status(verification, tests, library(), ranges)
         for verdict in verification.verdicts:
             if verdict.verdict != "proved":
                 print(verdict)

@@ -57,6 +57,24 @@ def test_names_and_types_must_agree():
     assert "inputs differ" in certify(network(), other).reason
 
 
+def test_a_weight_that_overflows_only_in_the_result_fails():
+    def graph(dtype, *, moved):
+        b = GraphBuilder()
+        x = b.input("x", (2, 2), dtype)
+        big = b.weight(data=np.full((2, 2), 300, dtype), name="big")
+        small = b.weight(data=np.full((2, 2), 1e-3, dtype), name="small")
+        x = b.op("mul", x, small)
+        return b.graph(
+            {"y": b.op("mul", x, b.op("mul", big, big)) if moved else b.op("mul", b.op("mul", x, big), big)}
+        )
+
+    certificate = certify(graph("float16", moved=False), graph("float16", moved=True))
+    assert not certificate.passed
+    assert "overflows in float16 where the original does not" in certificate.reason
+    assert "region: " in certificate.reason
+    assert certify(graph("float32", moved=False), graph("float32", moved=True)).passed
+
+
 def test_an_overflow_that_the_original_has_is_no_failure():
     b = GraphBuilder()
     x = b.input("x", (2, 2), "float16")

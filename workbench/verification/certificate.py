@@ -15,7 +15,7 @@ from workbench.graph import Graph, Opaque, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.verification.inputs import Range, random_inputs
 from workbench.verification.matching import matched
-from workbench.verification.region_check import Difference, compare, difference, work
+from workbench.verification.region_check import Difference, compare, difference, short_fault, work
 from workbench.verification.regions import Correspondence, Merged, Region, Task
 from workbench.verification.whole import Probe, WholeRun, probe, run_whole, tolerance_of
 
@@ -295,6 +295,9 @@ class _Certifier:
                     del self.memo[key]  # float64 copies of weights: other regions have weights of their own
                 if outcome.difference is None:
                     self.error = max(self.error, outcome.error)
+                    fault = short_fault(region, seed=self.seed, ranges=ranges)
+                    if fault is not None:
+                        return f"{fault}; region: {region}", None
                     break
                 found = (region, outcome.difference)
                 worst = outcome.error

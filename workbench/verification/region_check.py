@@ -5,21 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops.types import FLOAT_DTYPES
 from workbench.verification.inputs import Range, random_inputs
 from workbench.verification.regions import Region
+
+if TYPE_CHECKING:
+    from workbench.verification.ranges import RangeFault
 
 #: A region of more work than this is compared on images of smaller height and width, if its attributes allow.
 LARGE: Final = 2e7
 #: What height and width are divided by, the most first; they stay at least this large.
 _SHRINK: Final = (16, 8, 4, 2)
 _LEAST: Final = 8
+#: What values seen are multiplied by to find overflow and loss in 16-bit floats.
+_MAGNITUDES: Final = (1.0, 150.0, 1.0 / 150.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,28 @@ def compare(
                     worst, Difference(k, draw, at, float(expected[name][at]), float(found[name][at]))
                 )
     return Outcome(worst)
+
+
+def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None = None) -> RangeFault | None:
+    """Return how a region of 16-bit floats overflows or loses accuracy, None if it does neither.
+
+    It is computed on values of the ranges that were seen, and on larger and smaller ones; the original
+    decides which of them are within reach.
+    """
+    from workbench.verification.ranges import range_fault, short_dtype
+
+    if short_dtype(region.before) is None and short_dtype(region.after) is None:
+        return None
+    region = smaller(region) or region
+    boundary = []
+    for factor in _MAGNITUDES:
+        inputs = random_inputs(region.before, seed, 0, ranges)
+        boundary.append({k: v * v.dtype.type(factor) if _is_float(v) else v for k, v in inputs.items()})
+    return range_fault(region.before, region.after, boundary)
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return str(array.dtype) in FLOAT_DTYPES
 
 
 def difference(expected: np.ndarray, found: np.ndarray) -> tuple[float, Sequence[int]]:

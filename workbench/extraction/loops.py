@@ -81,9 +81,6 @@ def pair_formulas(problem: Problem, must: Must, most: int = 20_000) -> Iterator[
 
 def unfounded(problem: Problem, picked: Mapping[int, int]) -> list[list[int]]:
     """Return the loops of a selection: sets of e-classes below the roots that need each other."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     number: dict[int, int] = {}
     stack = list(problem.roots)
     for r in stack:
@@ -98,12 +95,33 @@ def unfounded(problem: Problem, picked: Mapping[int, int]) -> list[list[int]]:
             rows.append(number[c])
             columns.append(number[d])
     n = len(number)
+    if _acyclic(n, rows, columns):  # nearly always, and asked often: no need of more
+        return []
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(n, n))
     _, labels = connected_components(graph, directed=True, connection="strong")
     groups: dict[int, list[int]] = {}
     for c, k in number.items():
         groups.setdefault(int(labels[k]), []).append(c)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def _acyclic(n: int, rows: Sequence[int], columns: Sequence[int]) -> bool:
+    """Say whether edges from ``rows`` to ``columns`` between ``n`` nodes make no cycle."""
+    below: list[list[int]] = [[] for _ in range(n)]
+    readers = [0] * n
+    for a, b in zip(rows, columns, strict=True):
+        below[a].append(b)
+        readers[b] += 1
+    free = [a for a in range(n) if not readers[a]]
+    for a in free:  # grows while it is gone through
+        for b in below[a]:
+            readers[b] -= 1
+            if not readers[b]:
+                free.append(b)
+    return len(free) == n
 
 
 # -- separation of a fractional solution -------------------------------------------------------------

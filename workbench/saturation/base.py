@@ -56,6 +56,7 @@ class Base:
         """Give up the e-graph: the next run starts from a new one. A panic may have left it in any state."""
         self.egraph: Any = None
         self._depth = 0
+        self._fresh = False  # the copy is there, and nothing is in it
         self._loaded: set[str] = set()
 
     def fits(self, declarations: str, rules: Mapping[str, str]) -> bool:
@@ -70,17 +71,25 @@ class Base:
         if self.egraph is None:
             self.egraph = bindings().EGraph()
             self.include(self.declarations)
-        self.rest()
         self._rules |= rules
-        fresh = [name for name in self._rules if name not in self._loaded]
-        if fresh:
-            self.include("\n".join(self._rules[name] for name in fresh))
-            self._loaded.update(fresh)
-        self.push()
+        missing = self.missing(self._rules)
+        if missing or not self._fresh:
+            self._empty()
+            if missing:
+                self.include("\n".join(missing.values()))
+                self._loaded.update(missing)
+            self.push()
+        self._fresh = False
         self.seconds += time.perf_counter() - began
 
     def rest(self) -> None:
-        """Drop what the last run put in; keep the rules."""
+        """Drop what the last run put in, keep the rules, and take the copy that the next run begins with."""
+        if self.egraph is not None and not self._fresh:
+            self._empty()
+            self.push()
+            self._fresh = True
+
+    def _empty(self) -> None:
         while self._depth:
             self.pop()
 

@@ -14,12 +14,19 @@ import os
 import select
 import subprocess
 import threading
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.frames import command, environment, receive, send
 
+if TYPE_CHECKING:
+    from workbench.saturation.compile import CompiledRule
+    from workbench.saturation.engine import Program
+
 #: Seconds that a kept process may take to be ready again, before another one is started.
 PATIENCE: Final = 10.0
+#: Sets of rules that a process holds at most.
+SETS: Final = 4
 
 
 class EngineProcess:
@@ -35,6 +42,7 @@ class EngineProcess:
             start_new_session=True,
         )
         self._owed = 1  # answers that nobody has read: that it is ready
+        self._sent: list[tuple[CompiledRule, ...]] = []  # rules that the process has
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until the process is ready for a request; return whether it is."""
@@ -49,6 +57,16 @@ class EngineProcess:
         except EOFError:
             return False
         return self._popen.poll() is None
+
+    def begin(self, program: Program, memory: int) -> None:
+        """Ask for a program to be loaded, within so many bytes; rules that are there are not sent again."""
+        place = next((i for i, rules in enumerate(self._sent) if rules is program.rules), None)
+        if place is None and len(self._sent) < SETS:
+            place = len(self._sent)
+            self._sent.append(program.rules)
+            self.request("rules", program.rules)
+        bare = program if place is None else replace(program, rules=())
+        self.request("begin", (bare, place, memory))
 
     def request(self, name: str, argument: Any) -> None:
         """Ask for something; raise BrokenPipeError where the process has gone."""

@@ -70,7 +70,7 @@ class RemoteEngine:
             self.start_seconds += time.perf_counter() - began
 
     def _begin(self) -> None:
-        self.e_nodes, self.e_classes, self.rules_used = self._call("begin", (self.program, self.memory), None)
+        self.e_nodes, self.e_classes, self.rules_used = self._call("begin", None, None)
 
     def release(self) -> None:
         """Let another run have the process; this one starts again when it is needed."""
@@ -96,7 +96,10 @@ class RemoteEngine:
         assert process is not None
         self._busy = True
         try:
-            process.request(name, argument)
+            if name == "begin":
+                process.begin(self.program, self.memory)
+            else:
+                process.request(name, argument)
             if not process.answered(seconds):
                 raise OutOfTime("the engine did not finish its iteration in time")
             kind, value = process.receive()

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from workbench.frames import limit_memory, receive, send
 
 if TYPE_CHECKING:
     from workbench.saturation.base import Base
+    from workbench.saturation.compile import CompiledRule
 
 #: Bases that are kept, the last run's among them.
 KEPT: Final = 3
@@ -36,6 +38,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     bindings()
     engine: Engine | None = None
     bases: list[Base] = []
+    sets: list[tuple[CompiledRule, ...]] = []
     memory: int | None = None
     size = _size()
     send(answers, ("ready", None))
@@ -45,8 +48,13 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         except EOFError:
             return
         try:
+            if name == "rules":  # for programs to come; it needs no answer
+                sets.append(argument)
+                continue
             if name == "begin":
-                program, memory = argument
+                program, place, memory = argument
+                if place is not None:
+                    program = replace(program, rules=sets[place])
                 limit_memory(memory)
                 engine = None
                 rest(bases)

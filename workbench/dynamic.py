@@ -18,7 +18,7 @@ from workbench.costs import CostModel
 from workbench.costs.model import OpInstance
 from workbench.extraction.egraph import EGraph
 from workbench.graph import Graph, GraphError
-from workbench.ops import TypeMismatch
+from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.mapping import attrs_at, attrs_depend, depends, egraph_at, graph_at, type_at
 from workbench.symbolic.sizes import checked_sizes, fitting, pricing_size
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: What was compared, in the words of the summary.
 FILES: Final = "files"
 BOTH: Final = "graphs and files"
+
+#: Graphs are compared at another binding too, if their values have at most so many elements there.
+_COMPARED: Final = 1 << 24
 
 #: What a term costs that cannot be used: more than any graph.
 _FORBIDDEN: Final = 1e12
@@ -149,18 +152,20 @@ class Opening:
         return egraph_at(egraph, self.generic, self.sizes)
 
     def checks(self, term: Graph, known: Correspondence | None, seed: int, given: Any) -> tuple[Checked, ...]:
-        """Compare a term with the original at other bindings: as graphs, and the file that would be saved.
+        """Compare a term with the original at other bindings: the file that would be saved, and graphs.
 
         The saved file is loaded once and runs at every binding beside the file ``given``. The graphs,
-        which the certificate has compared at the sizes of the prices, are compared at the smallest other
-        binding. No further binding is tried once one fails.
+        which the certificate has compared at the sizes of the prices, are compared in float64 at the
+        smallest other binding unless they are large. No further binding is tried once one fails.
         """
         sessions = _Files(given, term, self.opened.table)
         done: list[Checked] = []
         bindings = self.bindings()
         smallest = min(bindings[1:], key=lambda sizes: math.prod(sizes.values()))
         for sizes in bindings:
-            graphs = sizes is smallest or (not sessions.there and sizes is not bindings[0])
+            graphs = sizes is not bindings[0] and (
+                not sessions.there or (sizes is smallest and self._elements(sizes) <= _COMPARED)
+            )
             found = self._check(sizes, term, known if graphs else None, seed, sessions, graphs)
             if sizes is bindings[0] and not found.why and found.note == FILES:
                 found = replace(found, note=BOTH)
@@ -175,6 +180,11 @@ class Opening:
         others = checked_sizes({s.name: s.kind for s in own}, self.opened.multiples, self.opened.bounds)
         completed = [self.generic.completed(sizes) for sizes in others]
         return (dict(self.sizes), *(c for c in completed if c != self.sizes))
+
+    def _elements(self, sizes: Mapping[str, int]) -> int:
+        """Return how many elements the values of the original have at a binding."""
+        kinds = [type_at(n.type, self.generic, sizes) for n in self.searched if n.op != "weight"]
+        return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
 
     def _check(
         self,

@@ -268,15 +268,20 @@ class Values:
         except RuntimeFailure:
             return None
 
+    def _of_type(self, node: NodeProto) -> np.ndarray:
+        """Return what ``Shape`` or ``Size`` gives: only the type of the operand counts, no data is made."""
+        kind = self.tensor(node.input[0])
+        assert kind is not None
+        if node.op_type == "Size":
+            return np.asarray(kind.elements, dtype=np.int64)
+        ends = {a.name: a.i for a in node.attribute}
+        return np.asarray(kind.shape[ends.get("start", 0) : ends.get("end")], dtype=np.int64)
+
     def _evaluate(self, node: NodeProto) -> None:
-        feeds: dict[str, np.ndarray] = {}
-        for name in node.input:
-            if name and node.op_type in _OF_TYPE:
-                kind = self.tensor(name)
-                assert kind is not None
-                feeds[name] = np.broadcast_to(np.float32(0), kind.shape)
-            elif name:
-                feeds[name] = self.known[name]
+        if node.op_type in _OF_TYPE:
+            self.add_constant(node.output[0], self._of_type(node))
+            return
+        feeds = {name: self.known[name] for name in node.input if name}
         alone = NodeProto()
         alone.CopyFrom(node)
         graph = onnx.helper.make_graph(

@@ -12,6 +12,7 @@ from workbench.costs.store import machine
 from workbench.deployment import Given, default_cost, source_of, trial_of
 from workbench.frontends import to_onnx
 from workbench.graph import Graph
+from workbench.summary import running_operators
 
 
 class Fake:
@@ -170,3 +171,32 @@ def test_senseless_seconds_are_refused(path):
         workbench.optimize(path, time_seconds=0.0)
     kinds = {"measure": 0, "measure_on": "onnxruntime", "measure_seconds": 1.0}
     assert trial_of(path, "measured: elsewhere", **kinds, time=None, time_seconds=1.0) is None
+
+
+def mixed():
+    """Return a graph with a rewrite that gains much and one that gains three percent."""
+    b = workbench.GraphBuilder("mixed")
+    x, y = b.input("x", (4, 8)), b.input("y", (2048, 2048))
+    much = b.op("add", b.op("matmul", x, b.weight((8, 16))), b.op("matmul", x, b.weight((8, 16))))
+    little = b.op("relu", b.op("matmul", y, b.weight((2048, 2048))))
+    return b.graph({"much": much, "little": little})
+
+
+def test_a_cautious_result_leaves_out_what_gains_little(fake, monkeypatch):
+    monkeypatch.setattr(Fake, "loaded", [], raising=False)
+    load = Fake.timers
+
+    def timers(self, models, seed):
+        Fake.loaded = models
+        return load(self, models, seed)
+
+    monkeypatch.setattr(Fake, "timers", timers)
+    result = workbench.optimize(mixed(), cost=Here(), time=True, certify=False)
+    best, cautious = (c.cost for c in result.measured.candidates)
+    assert best < cautious < result.cost_before
+    assert [running_operators(m).get("relu", 0) for m in Fake.loaded] == [1, 0, 1, 1]
+    assert [running_operators(m).get("add", 0) for m in Fake.loaded] == [1, 0, 0, 1]
+
+
+def test_one_result_is_timed_where_the_cautious_one_is_the_same(fake, path):
+    assert len(workbench.optimize(path).measured.candidates) == 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs.described import is_this_machine
+from workbench.exploration import HURRY
 from workbench.graph import Graph
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ GRAPH_COST: Final = "analytic"
 
 #: Weights of more bytes are in memory once for each model that is timed: then only the best result is.
 LARGE: Final = 1 << 28
+
+
+#: By how much less than measured the original's operators cost where a cautious result is extracted, and
+#: the most e-nodes for which that is done.
+CAUTION: Final = 0.1
+MOST_E_NODES: Final = 20_000
 
 
 def default_cost(model: Any) -> str:
@@ -155,10 +162,37 @@ class Trial:
             return candidates(source.graph, egraph, found.costs, solution, self.count, seconds=seconds)
         if not solution.cost < found.before * (1 - 1e-9):
             return []
-        term = rebuild(source.searched, found.egraph, solution.choice)
-        dynamic = source.record(term, ())
-        saved = dynamic.model() if dynamic is not None and dynamic.kept else None
-        return [Candidate(source.at_prices(term), solution, saved)]
+        entrants: dict[str, Candidate] = {}
+        for option in (solution, *self._cautious(source, found)):
+            term = rebuild(source.searched, found.egraph, option.choice)
+            dynamic = source.record(term, ())
+            saved = dynamic.model() if dynamic is not None and dynamic.kept else None
+            entrants.setdefault(term.structural_hash(), Candidate(source.at_prices(term), option, saved))
+        return list(entrants.values())
+
+    def _cautious(self, source: OpenModel, found: Extracted) -> list[Solution]:
+        """Return what is extracted where the original's operators cost :data:`CAUTION` less than measured.
+
+        The runtime fuses some of them, which no price of a single operator knows: a rewrite has to gain more
+        than that. Nothing is returned where only the original is left, or models are large.
+        """
+        from workbench.extraction.extract import extract
+        from workbench.extraction.problem import dag_cost
+
+        if not self.decides or weight_of(source.graph) > LARGE or len(found.egraph) > MOST_E_NODES:
+            return []
+        costs = found.costs.copy()
+        costs[found.egraph.original[found.egraph.original >= 0]] *= 1 - CAUTION
+        other = extract(found.egraph, costs, seconds=HURRY)
+        cost = dag_cost(other.choice, found.costs)
+        if not cost < found.before * (1 - 1e-9):
+            return []
+        return [replace(other, cost=cost, bound=min(cost, found.solution.bound))]
+
+
+def weight_of(graph: Graph) -> int:
+    """Return how many bytes the stored weights of a graph take."""
+    return sum(int(node.tensor.nbytes) for node in graph.nodes if node.op == "weight")
 
 
 def trial_of(

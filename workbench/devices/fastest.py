@@ -144,9 +144,10 @@ class Ranking:
         """Say what cleaning alone gives, empty where there was nothing to clean."""
         if self.given is None or self.cleaning is None:
             return ""
+        figures = f"{times(self.cleaning)} ({span(self.given.median, self.given.median / self.cleaning)})"
         return (
-            f"initialisers taken out of the inputs, which alone gives {times(self.cleaning)} "
-            f"({span(self.given.median, self.original.median)}); what follows is over the cleaned model"
+            f"initialisers taken out of the inputs, which alone gives {figures}; "
+            "what follows is over the cleaned model"
         )
 
     def __str__(self) -> str:
@@ -255,7 +256,9 @@ def rank(
     with target.timers(models, seed) as timers:
         if uncleaned is not None:
             # A few rounds say what cleaning gives: nothing is decided by it.
-            cleaned, as_it_came = rounds([timers[0], timers.pop()], seconds=seconds / 4, least=3, most=_LEAST)
+            cleaned, as_it_came = rounds(
+                [timers[0], timers.pop()], seconds=seconds / 4, least=_FEWEST, most=_LEAST
+            )
             as_given = _entrant(original_cost, as_it_came, cleaned)
         taken = rounds(
             timers,

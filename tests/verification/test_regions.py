@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
+import workbench
 from workbench.graph import GraphBuilder, evaluate
 from workbench.verification.regions import Correspondence, Merged
 
@@ -122,3 +124,14 @@ def test_weights_of_one_name_are_told_apart_by_their_data(same):
 
     merged = Merged(graph(1.0), graph(1.0 if same else 2.0))
     assert bool(merged.tasks()) != same
+
+
+def test_an_opaque_operator_that_reads_one_value_for_two_is_computed_on_both_sides():
+    kinds = [helper.make_tensor_value_info(n, k, [4, 2]) for n, k in (("x", 1), ("y", 9))]
+    nodes = [helper.make_node("Expand", ["x", "s"], ["e"]), helper.make_node("Greater", ["x", "e"], ["y"])]
+    shape = numpy_helper.from_array(np.int64([4, 2]), "s")
+    graph = helper.make_graph(nodes, "g", kinds[:1], kinds[1:], [shape])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = workbench.optimize(model)
+    assert result.graph.operators() == {"opaque": 1}
+    assert result.certificate.passed, result.certificate.reason

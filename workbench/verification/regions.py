@@ -177,12 +177,12 @@ class Merged:
         """Return the values that an obligation reads."""
         frontier = set(self._cone([obligation.new], set(range(self.first_new)), None))
         if not frontier:
-            return self._cone([obligation.original], set(), None)
+            return self._cone([obligation.original], set(), None, opened=True)
         if obligation.original in frontier:  # the law says that a step changes nothing: look below it
             frontier.remove(obligation.original)
             frontier.update(j for j in self._operands(obligation.original) if not self.constant[j])
         inside = self._depends_on(frontier, obligation.original)
-        found = set(self._cone([obligation.original], frontier, inside)) | frontier
+        found = set(self._cone([obligation.original], frontier, inside, opened=True)) | frontier
         return tuple(sorted(found))
 
     def _depends_on(self, leaves: Iterable[int], last: int) -> set[int]:
@@ -193,16 +193,22 @@ class Merged:
                 inside.add(i)
         return inside
 
-    def _cone(self, roots: Iterable[int], stops: set[int], inside: set[int] | None) -> tuple[int, ...]:
+    def _cone(
+        self, roots: Iterable[int], stops: set[int], inside: set[int] | None, *, opened: bool = False
+    ) -> tuple[int, ...]:
         """Return where a walk down from ``roots`` ends, in order.
 
         It ends at ``stops``, at what is given, and at values outside of ``inside`` (None: everything is
-        inside); the first step is always taken. What depends on weights alone is walked through.
+        inside); the first step is always taken, if ``opened`` from an opaque operator too. What depends on
+        weights alone is walked through.
         """
         ends: set[int] = set()
-        stack = [
-            j for i in roots for j in (self._operands(i) if i not in stops and self._computed(i) else [i])
-        ]
+        stack: list[int] = []
+        for root in roots:
+            if root in stops or not (opened or self._computed(root)):
+                stack.append(root)
+            else:
+                stack += self._below(root) if opened else self._operands(root)
         seen: set[int] = set()
         while stack:
             i = stack.pop()
@@ -214,6 +220,11 @@ class Merged:
             else:
                 stack += self._operands(i)
         return tuple(sorted(ends))
+
+    def _below(self, i: int) -> tuple[int, ...]:
+        """Return what an operator reads; of one result among several, what their operator reads."""
+        node = self.builder.nodes[i]
+        return self._below(node.inputs[0]) if node.op == "project" else node.inputs
 
     def _computed(self, i: int) -> bool:
         # A new opaque operator is computed: there is nothing of the original that stands for it.

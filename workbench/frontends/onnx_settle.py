@@ -51,6 +51,8 @@ _MOVING: Final = ("cast", "concat", "expand", "gather", "identity", "reshape", "
 #: Operators whose result may be infinite where their operands are not; larger ones are not looked at.
 _GROWING: Final = frozenset({"add", "sub", "mul", "div", "pow", "exp", "reciprocal"})
 _LOOKED_AT: Final = 1 << 22
+#: Larger constants are not made at import at all.
+_LARGEST: Final = 1 << 27
 
 
 def settled(graph: Graph) -> Graph:
@@ -64,14 +66,18 @@ def settled(graph: Graph) -> Graph:
     if not inexact:
         return graph
     rounded = _rounded(graph)
-    values = _computed(graph, [i for i in inexact if rounded[i]])
-    rest = [i for i in inexact if i not in values and graph.nodes[i].op in _GROWING and _small(graph, i)]
+    sizes = _sizes(graph, constant)
+    values = _computed(graph, [i for i in inexact if rounded[i] and sizes[i] <= _LARGEST])
+    looked = [i for i in inexact if graph.nodes[i].op in _GROWING and sizes[i] <= _LOOKED_AT]
+    rest = [i for i in looked if i not in values]
     plain = _computed(graph, rest, runtime=False)
     strange = {i: v for i, v in plain.items() if not np.isfinite(v.astype(np.float64)).all()}
     # What follows an infinity or no number depends on how a runtime orders and rounds those.
     after = set(strange) | {i for i, node in enumerate(graph.nodes) if node.op == "weight" and _odd(graph, i)}
     for i, node in enumerate(graph.nodes):
-        if constant[i] and not after.isdisjoint(node.inputs) and _is_float(node.type) and _small(graph, i):
+        if not constant[i] or after.isdisjoint(node.inputs):
+            continue
+        if _is_float(node.type) and sizes[i] <= _LOOKED_AT:
             after.add(i)
     later = [i for i in sorted(after) if i not in values and graph.nodes[i].op not in ("weight", *_MOVING)]
     values |= strange | _computed(graph, later)
@@ -90,6 +96,15 @@ def _discrete(graph: Graph, i: int) -> bool:
 def _wider(graph: Graph, i: int) -> bool:
     node = graph.nodes[i]
     return node.tensor.numpy_dtype().itemsize > graph.nodes[node.inputs[0]].tensor.numpy_dtype().itemsize
+
+
+def _sizes(graph: Graph, constant: list[bool]) -> list[int]:
+    """Return for every constant how many elements the largest value has that is made on the way to it."""
+    sizes: list[int] = []
+    for i, node in enumerate(graph.nodes):
+        own = node.tensor.elements if constant[i] and node.op != "weight" else 0
+        sizes.append(max([own, *(sizes[j] for j in node.inputs)]) if constant[i] else 0)
+    return sizes
 
 
 def _odd(graph: Graph, i: int) -> bool:

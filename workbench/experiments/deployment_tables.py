@@ -123,11 +123,16 @@ def _ratio_known(row: dict[str, Any] | None) -> bool:
 
 
 def _summary(rows: pd.DataFrame, records: Sequence[Record]) -> str:
-    runs = [forms for forms in _by_run(rows).values() if _ratio_known(forms.get(OURS))]
+    stays = {
+        (r["row"]["network"], r["row"]["method"], r["row"]["repeat"]): r["row"].get("kept") for r in records
+    }
+    by_run = {key: forms for key, forms in _by_run(rows).items() if _ratio_known(forms.get(OURS))}
+    runs = list(by_run.values())
     if not runs:
         return "Nothing is timed yet."
     ours = [forms[OURS] for forms in runs]
-    faster = sum(row["speedup_low"] > 1 for row in ours)
+    # What is written as it came is as fast as it was, whatever noise says.
+    faster = sum(f[OURS]["speedup_low"] > 1 and not stays[key] for key, f in by_run.items())
     slower = [row["network"] for row in ours if row["speedup_high"] < WORTH]
     kept = sum(bool(r["row"].get("kept")) for r in records)
     mean = geometric_mean([row["speedup"] for row in ours])
@@ -160,7 +165,7 @@ def _speed(rows: pd.DataFrame, records: Sequence[Record]) -> str:
                 f"{original['median'] / 1000:.3g} ms "
                 f"({original['low'] / 1000:.3g}–{original['high'] / 1000:.3g})",
                 _ratio(forms.get(AGAIN)),
-                _ratio(forms.get(OURS)),
+                _ratio(forms.get(OURS)).replace("**", "" if row.get("kept") else "**"),
                 "kept" if row.get("kept") else "",
                 *(_ratio(forms.get(name)) for name in rivals),
             ]

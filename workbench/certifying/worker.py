@@ -5,6 +5,7 @@ Run as ``python -m workbench.certifying.worker MEMORY_BYTES``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -69,6 +70,8 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 with np.errstate(all="ignore"):
                     answer = _run(sessions[key], feeds, names)
             send(answers, ("ok", answer))
+        except BrokenPipeError:
+            raise
         except MemoryError:
             send(answers, ("memory", "out of memory"))
         except Exception as error:
@@ -83,7 +86,8 @@ def main() -> None:
     limit_memory(int(sys.argv[1]) if len(sys.argv) > 1 else None)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for the answer any more
+        serve(sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

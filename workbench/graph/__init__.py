@@ -1,7 +1,7 @@
 """The tensor graph: types, nodes, builder, text form."""
 
 from workbench.graph.builder import GraphBuilder
-from workbench.graph.evaluate import evaluate, fold_constants
+from workbench.graph.evaluate import evaluate, fold_constants, fold_moves
 from workbench.graph.graph import Graph, GraphError, Node, Opaque, topological
 from workbench.graph.info import Label, ModelInfo
 from workbench.graph.weights import Weight
@@ -17,5 +17,6 @@ __all__ = [
     "Weight",
     "evaluate",
     "fold_constants",
+    "fold_moves",
     "topological",
 ]

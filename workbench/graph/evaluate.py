@@ -19,11 +19,14 @@ from workbench.ops.types import FLOAT_DTYPES
 OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 #: Values of terms over weights, by term and by whether they are computed in their declared dtypes (None:
-#: the value for further arithmetic in float64).
-Memo = dict[tuple[Any, bool | None], np.ndarray]
+#: the value for further arithmetic in float64; "stored": as it is saved).
+Memo = dict[tuple[Any, bool | str | None], np.ndarray]
 
 #: Computed values of at least so many bytes are forgotten once they are folded.
 _LARGE: Final = 1 << 20
+
+#: Rows and columns of a matrix that are copied at a time.
+_BLOCK: Final = 256
 
 #: Folded graphs, as long as the graphs live that they were made of.
 _FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
@@ -160,7 +163,21 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
             raise OverflowError(f"a folded weight of type {kind} overflows its dtype")
         exact = rounded
     # One element repeated (strides of 0) is a generated weight and stays as small as it is.
-    return exact if not any(exact.strides) else np.ascontiguousarray(exact)
+    return exact if not any(exact.strides) else _contiguous(exact)
+
+
+def _contiguous(array: np.ndarray) -> np.ndarray:
+    """Return an array in order of its axes; a large transposed matrix is copied block by block.
+
+    Numpy's copy reads such a matrix column by column and misses the cache at every element.
+    """
+    if array.ndim != 2 or array.flags.c_contiguous or array.nbytes < _LARGE:
+        return np.ascontiguousarray(array)
+    out = np.empty(array.shape, array.dtype)
+    for i in range(0, array.shape[0], _BLOCK):
+        for j in range(0, array.shape[1], _BLOCK):
+            out[i : i + _BLOCK, j : j + _BLOCK] = array[i : i + _BLOCK, j : j + _BLOCK]
+    return out
 
 
 class Constants:
@@ -206,9 +223,27 @@ class Constants:
             self._memo[at] = found
         return found
 
+    def laid_out(self, root: int) -> np.ndarray:
+        """Return the value of a node as it is stored: in its own dtype and in order of its axes.
+
+        A shared memo keeps one that weights were only moved for, as long as that is the same everywhere.
+        """
+        at = self._key(root), "stored"
+        if at in self._memo:
+            return self._memo[at]
+        value = self.value(root)
+        stored = _rounded(value, self._graph.nodes[root].tensor)
+        if self._shared and self._graph.nodes[root].op == "transpose":
+            self._memo[at] = stored
+        return stored
+
     def forget_large(self) -> None:
         """Forget large values that were computed: in float64 they take twice the memory of the weights."""
-        large = [k for k, v in self._memo.items() if not isinstance(k[0], int) and v.nbytes >= _LARGE]
+        large = [
+            k
+            for k, v in self._memo.items()
+            if not isinstance(k[0], int) and k[1] != "stored" and v.nbytes >= _LARGE
+        ]
         for key in large:
             del self._memo[key]
 
@@ -255,12 +290,21 @@ def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | No
     """
     known = _FOLDED.setdefault(graph, {})
     if keep_overflow not in known:
-        known[keep_overflow] = _folded(graph, keep_overflow, memo)
+        known[keep_overflow] = _folded(graph, graph.constant(), keep_overflow, memo)
     return known[keep_overflow]
 
 
-def _folded(graph: Graph, keep_overflow: bool, memo: Memo | None) -> Graph:
-    constant, live = graph.constant(), graph.reachable()
+def fold_moves(graph: Graph, *, memo: Memo | None = None) -> Graph:
+    """Return the graph with weights laid out as they are read: what only moves elements is done once."""
+    moved: list[bool] = []
+    for node in graph.nodes:
+        moves = node.op == "weight" or (node.op in _EXACT and node.op != "cast" and bool(node.inputs))
+        moved.append(moves and all(moved[j] for j in node.inputs))
+    return _folded(graph, moved, False, memo)
+
+
+def _folded(graph: Graph, constant: Sequence[bool], keep_overflow: bool, memo: Memo | None) -> Graph:
+    live = graph.reachable()
     needed = {
         j
         for i, node in enumerate(graph.nodes)
@@ -275,7 +319,7 @@ def _folded(graph: Graph, keep_overflow: bool, memo: Memo | None) -> Graph:
         if i not in needed or node.op == "weight":
             continue
         try:
-            folded[i] = _rounded(constants.value(i), node.tensor)
+            folded[i] = constants.laid_out(i)
             constants.forget_large()
         except (OverflowError, IndexError):
             if not keep_overflow:

@@ -180,20 +180,28 @@ def certify(
     ``opaque`` runs those that stand inside a region. Then both models run as a whole in ONNX Runtime,
     unless ``whole=False``; ``given`` is the model that the original was imported from.
     """
-    return _Certifier(original, optimised, draws, seed, opaque).run(known, given, whole)
+    return _Certifier(original, optimised, draws, seed, opaque, whole).run(known, given, whole)
 
 
 class _Certifier:
     """Collects what the steps of a certification find."""
 
     def __init__(
-        self, original: Graph, optimised: Graph, draws: int, seed: int, opaque: OpaqueRunner | None
+        self,
+        original: Graph,
+        optimised: Graph,
+        draws: int,
+        seed: int,
+        opaque: OpaqueRunner | None,
+        whole: bool,
     ) -> None:
         self.began = time.perf_counter()
         self.original, self.optimised = original, optimised
         self.draws, self.seed = draws, seed
         self.opaque = _Replayed(opaque) if opaque is not None else None
         self.memo: Memo = {}
+        # Generated weights are made once, as long as somebody holds them.
+        self.generated = [w.value() for w in original.weights.values() if whole and w.data is None]
         self.ranges: dict[int, Range] = {}
         self.probe: Probe | None = None
         self.error = 0.0
@@ -260,9 +268,8 @@ class _Certifier:
         tasks = merged.tasks()
         if whole and tasks:
             node = {m: i for i, m in reversed(list(enumerate(merged.place)))}
-            self.probe = probe(
-                self.original, [node[i] for t in _distinct(tasks) for i in t.leaves], seed=self.seed
-            )
+            shown = [node[i] for t in _distinct(tasks) for i in t.leaves]
+            self.probe = probe(self.original, shown, seed=self.seed, memo=self.memo)
             self.ranges = {merged.place[i]: seen for i, seen in self.probe.ranges.items()}
         why, evidence = self._compare_tasks(merged, tasks)
         if why and guessed and known is not None:

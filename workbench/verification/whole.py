@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.graph import Graph, fold_constants
+from workbench.graph import Graph, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
 from workbench.verification.inputs import Range, gentle_inputs, random_inputs
 from workbench.verification.region_check import difference
@@ -67,7 +67,7 @@ class Probe:
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
 
-def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0) -> Probe:
+def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | None = None) -> Probe:
     """Run a graph once as it would be exported and see which ranges the values of some nodes have."""
     from workbench.frontends.onnx_file import ModelError
     from workbench.frontends.runtime import RuntimeFailure
@@ -76,7 +76,7 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0) -> Probe:
     names = {f"probe {i}": i for i in sorted(set(nodes) - given)}
     shown = replace(original, outputs=(*original.outputs, *names.items()))
     try:
-        loaded = _session(shown)
+        loaded = _session(fold_moves(shown, memo=memo))
     except (RuntimeFailure, ModelError):
         return Probe()
     inputs, outputs, _ = _first_run(loaded, original, seed)
@@ -115,7 +115,9 @@ def run_whole(
         given = None  # what follows the graph is the same in both, and no graph has its inputs and outputs
 
     def load() -> InferenceSession:
-        return _session(original) if given is None else shared_session(given, optimise=False, arena=False)
+        if given is None:
+            return _session(fold_moves(original, memo=memo))
+        return shared_session(given, optimise=False, arena=False)
 
     first: InferenceSession | None = None
     inputs: Mapping[str, np.ndarray] = {}

@@ -6,6 +6,7 @@ from onnx import helper, numpy_helper
 
 import workbench
 from workbench.graph import GraphBuilder, evaluate
+from workbench.verification import certify
 from workbench.verification.regions import Correspondence, Merged
 
 
@@ -135,3 +136,17 @@ def test_an_opaque_operator_that_reads_one_value_for_two_is_computed_on_both_sid
     result = workbench.optimize(model)
     assert result.graph.operators() == {"opaque": 1}
     assert result.certificate.passed, result.certificate.reason
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_rewrite_may_lead_back_to_an_input(same):
+    b = GraphBuilder()
+    before = b.graph({"y": b.input("x", (4, 4))})
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    turned = b.op("transpose", x, perm=(1, 0))
+    after = b.graph({"y": b.op("transpose", turned, perm=(1, 0)) if same else turned})
+    merged = Merged(before, after)
+    (task,) = merged.tasks()
+    assert [merged.builder.nodes[i].op for i in task.leaves] == ["input"]
+    assert certify(before, after).passed == same

@@ -178,9 +178,11 @@ class Merged:
         frontier = set(self._cone([obligation.new], set(range(self.first_new)), None))
         if not frontier:
             return self._cone([obligation.original], set(), None, opened=True)
-        if obligation.original in frontier:  # the law says that a step changes nothing: look below it
+        below = self._below(obligation.original)
+        if obligation.original in frontier and below:
+            # The law says that a step changes nothing: look below it.
             frontier.remove(obligation.original)
-            frontier.update(j for j in self._operands(obligation.original) if not self.constant[j])
+            frontier.update(j for j in below if not self.constant[j])
         inside = self._depends_on(frontier, obligation.original)
         found = set(self._cone([obligation.original], frontier, inside, opened=True)) | frontier
         return tuple(sorted(found))
@@ -208,7 +210,8 @@ class Merged:
             if root in stops or not (opened or self._computed(root)):
                 stack.append(root)
             else:
-                stack += self._below(root) if opened else self._operands(root)
+                # An input has nothing below it: it is where the walk ends.
+                stack += (self._below(root) if opened else self._operands(root)) or (root,)
         seen: set[int] = set()
         while stack:
             i = stack.pop()

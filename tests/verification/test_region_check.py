@@ -77,3 +77,37 @@ def test_values_are_drawn_from_the_range_that_was_seen():
 )
 def test_what_is_not_finite_must_agree(expected, found, error):
     assert difference(np.array(expected), np.array(found))[0] == error
+
+
+def heads(features, *, wrong=False):
+    sides = []
+    for joined in (False, True):
+        b = GraphBuilder()
+        x = b.input("v0", (64, features))
+        w = [b.weight((features, features), name=f"w{k}") for k in range(3)]
+        if joined:
+            wide = b.op("matmul", x, b.op("concat", *w, axis=-1))
+            starts = [features * k for k in ((0, 2, 1) if wrong else (0, 1, 2))]
+            parts = [b.op("slice", wide, axis=-1, start=s, stop=s + features) for s in starts]
+        else:
+            parts = [b.op("matmul", x, v) for v in w]
+        sides.append(b.graph({f"r{k}": p for k, p in enumerate(parts)}))
+    return Region(sides[0], sides[1], (0,), ("a", "b", "c"))
+
+
+def test_many_features_become_few_in_values_weights_and_slices():
+    small = smaller(heads(1024))
+    assert small.before.input_types["v0"].shape == (64, 64)
+    assert {w.type.shape for w in small.after.weights.values()} == {(64, 64)}
+    stops = [n.attr("stop") for n in small.after.nodes if n.op == "slice"]
+    assert stops == [64, 128, 192]
+    assert compare(heads(1024), draws=2, seed=0, tolerance=1e-9).difference is None
+    wrong = compare(heads(1024, wrong=True), draws=2, seed=0, tolerance=1e-9)
+    assert wrong.difference.output == 1
+
+
+def test_a_memo_is_not_asked_about_weights_that_are_gone():
+    memo = {}
+    for _ in range(3):
+        assert compare(heads(1024), draws=1, seed=0, tolerance=1e-9, memo=memo).difference is None
+    assert memo == {}

@@ -34,7 +34,7 @@ _FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
 
 def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
     if precise and str(array.dtype) in FLOAT_DTYPES:
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
     return array
 
 
@@ -159,7 +159,8 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
     if exact.dtype != kind.numpy_dtype():
         with np.errstate(over="ignore"):
             rounded = exact.astype(kind.numpy_dtype())
-        if np.isfinite(exact.astype(np.float64)).all() != np.isfinite(rounded.astype(np.float64)).all():
+        wide = rounded if rounded.dtype == np.float32 else rounded.astype(np.float64)
+        if np.isfinite(exact.astype(np.float64, copy=False)).all() != np.isfinite(wide).all():
             raise OverflowError(f"a folded weight of type {kind} overflows its dtype")
         exact = rounded
     # One element repeated (strides of 0) is a generated weight and stays as small as it is.
@@ -208,9 +209,7 @@ class Constants:
                 continue
             stack.pop()
             if at not in self._memo:
-                self._memo[at] = self._computed(
-                    node, plain, [self._memo[self._key(j), inner] for j in node.inputs]
-                )
+                self._memo[at] = self._computed(node, plain, inner)
         return self._memo[self._key(root), declared]
 
     def precise(self, root: int) -> np.ndarray:
@@ -247,14 +246,18 @@ class Constants:
         for key in large:
             del self._memo[key]
 
-    def _computed(self, node: Node, plain: bool, operands: list[np.ndarray]) -> np.ndarray:
+    def _computed(self, node: Node, plain: bool, inner: bool) -> np.ndarray:
+        """Compute a node whose operands are known, these in their declared dtypes if ``inner``."""
         if node.op == "weight":
             return self._graph.weights[node.attr("name")].value()
         run = spec_of(node.op).evaluate
         assert run is not None
         exact = plain or node.op in _EXACT
-        if not exact:
-            operands = [_compute_dtype(v, True) for v in operands]
+        if exact or inner:
+            operands = [self._memo[self._key(j), inner] for j in node.inputs]
+            operands = operands if exact else [_compute_dtype(v, True) for v in operands]
+        else:
+            operands = [self.precise(j) for j in node.inputs]
         with np.errstate(all="ignore"):
             result = run(operands, _attrs(node, not exact))
             if plain and result.dtype != node.tensor.numpy_dtype():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder, evaluate
+from workbench.graph import Graph, GraphBuilder, Node, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
+from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.types import FLOAT_DTYPES
 from workbench.verification.inputs import Range, random_inputs
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
 
 #: A region of more work than this is compared on images of smaller height and width, if its attributes allow.
 LARGE: Final = 2e7
-#: What height and width are divided by, the most first; they stay at least this large.
+#: What height, width and features are divided by, the most first; images stay at least this large.
 _SHRINK: Final = (16, 8, 4, 2)
 _LEAST: Final = 8
+#: Extents from here on count as features, and are divided by the same.
+_MANY: Final = 256
 #: What values seen are multiplied by to find overflow and loss in 16-bit floats.
 _MAGNITUDES: Final = (1.0, 150.0, 1.0 / 150.0)
 
@@ -61,8 +65,9 @@ def compare(
 
     ``memo`` holds what weights alone make of it, for other regions with the same weights.
     """
-    memo = {} if memo is None else memo
-    region = smaller(region) or region
+    small = smaller(region)
+    # A memo knows weights by their identity, and the weights of a smaller region live no longer than it.
+    region, memo = (region, {} if memo is None else memo) if small is None else (small, {})
     worst = 0.0
     for draw in range(draws):
         inputs = random_inputs(region.before, seed, draw, ranges)
@@ -139,33 +144,80 @@ def work(graph: Graph) -> float:
 
 
 def smaller(region: Region) -> Region | None:
-    """Return a region of much work on images of smaller height and width, None if it stays as it is.
+    """Return a region of much work at smaller extents, None if it stays as it is.
 
-    The operators and their attributes are the same, and both graphs are typed anew, so that it is another
-    instance of the same rewrite. The whole models are compared at their own sizes besides.
+    Height and width of images become smaller, then the many channels or features that its values and its
+    weights have. The operators are the same, slices take the same parts, and both graphs are
+    typed anew, so that it is another instance of the same rewrite. The whole models are compared at
+    their own sizes besides.
     """
     if work(region.before) + work(region.after) <= LARGE:
         return None
-    for factor in _SHRINK:
-        try:
-            before, after = (_shrunk(graph, factor) for graph in (region.before, region.after))
-        except TypeMismatch:
-            continue
-        if before.output_types == after.output_types:
-            return replace(region, before=before, after=after)
-    return None
+    found = None
+    for shrink in (_images, _features):
+        for factor in _SHRINK:
+            smaller = _retyped(found or region, partial(shrink, factor=factor))
+            if smaller is not None:
+                found = smaller
+                break
+    return found
 
 
-def _shrunk(graph: Graph, factor: int) -> Graph:
+def _images(kind: TensorType, stored: bool, factor: int) -> tuple[int, ...]:
+    """Return the shape of a value with height and width divided, if it is an image and no weight."""
+    shape = kind.shape
+    if stored or len(shape) != 4:
+        return shape
+    return (*shape[:2], *(max(min(d, _LEAST), -(-d // factor)) for d in shape[2:]))
+
+
+def _features(kind: TensorType, stored: bool, factor: int) -> tuple[int, ...]:
+    """Return a shape with all large extents divided, alike for values and weights."""
+    return tuple(d // factor if d >= _MANY and d % factor == 0 else d for d in kind.shape)
+
+
+def _retyped(region: Region, shape: Callable[[TensorType, bool], tuple[int, ...]]) -> Region | None:
+    try:
+        before, after = (_resized(graph, shape) for graph in (region.before, region.after))
+    except TypeMismatch:
+        return None
+    same = before.output_types == after.output_types and before.input_types == after.input_types
+    less = work(before) + work(after) < work(region.before) + work(region.after)
+    return replace(region, before=before, after=after) if same and less else None
+
+
+def _resized(graph: Graph, shape: Callable[[TensorType, bool], tuple[int, ...]]) -> Graph:
+    """Return a graph with inputs and weights of other shapes; of a weight its first entries are kept."""
     builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)
+    builder.opaques = dict(graph.opaques)
     place: list[int] = []
     for node in graph.nodes:
         if node.op == "input":
-            shape = node.tensor.shape
-            if len(shape) == 4:
-                shape = (*shape[:2], *(max(min(d, _LEAST), -(-d // factor)) for d in shape[2:]))
-            place.append(builder.input(node.attr("name"), shape, node.tensor.dtype))
+            kind = node.tensor
+            place.append(builder.input(node.attr("name"), shape(kind, False), kind.dtype))
+        elif node.op == "weight":
+            name = node.attr("name")
+            weight = graph.weights[name]
+            kept = shape(weight.type, True)
+            if kept != weight.type.shape:
+                weight = Weight.of(weight.value()[tuple(slice(d) for d in kept)])
+            builder.weights[name] = weight
+            place.append(builder.apply("weight", (), (name,)))
         else:
-            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
+            attrs = node.attrs
+            if node.op == "slice":
+                attrs = _part(node, graph.nodes[node.inputs[0]].tensor, builder.type(place[node.inputs[0]]))
+            place.append(builder.apply(node.op, [place[j] for j in node.inputs], attrs))
     return builder.graph([(name, place[i]) for name, i in graph.outputs])
+
+
+def _part(node: Node, was: TensorType, is_: TensorType) -> tuple[Any, ...]:
+    """Return the attributes of a slice that takes the same part of an axis whose extent has changed."""
+    attrs = node.named_attrs()
+    old, new = (kind.shape[attrs["axis"]] for kind in (was, is_))
+    if old != new:
+        for bound in ("start", "stop"):
+            attrs[bound], rest = divmod(attrs[bound] * new, old)
+            if rest:
+                raise TypeMismatch(f"the part {bound} does not divide as its axis does")
+    return spec_of("slice").pack(attrs)

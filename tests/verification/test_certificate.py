@@ -200,3 +200,24 @@ def test_a_wrong_promise_about_a_value_inside_is_not_believed():
     before, after = layers(), layers(fused=True)
     wrong = tuple(n + 1 if 0 <= n < 3 else n for n in after[1])  # every layer claims to be the next one
     assert not certify(before[0], after[0], known=Correspondence(before[1], wrong)).passed
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_rewritten_region_with_an_operator_that_is_not_modelled(dtype, runs):
+    record = Opaque("Shrink", "", (TensorType(dtype, (4,)),), payload=b"one")
+
+    def graph(*, fused):
+        b = GraphBuilder()
+        x = b.input("x", (4,), dtype)
+        (y,) = b.opaque(record, [b.op("relu", x) if fused else b.op("relu", b.op("relu", x))])
+        return b.graph({"y": b.op("neg", y)})
+
+    def runner(record, operands):
+        if not runs:
+            raise RuntimeError("no kernel")
+        return [operands[0] * 2]
+
+    certificate = certify(graph(fused=False), graph(fused=True), opaque=runner, whole=False)
+    assert certificate.passed == runs
+    assert runs or "does not run: no kernel" in certificate.reason

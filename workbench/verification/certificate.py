@@ -286,18 +286,23 @@ class _Certifier:
         self.distinct = len(distinct)
         for task in distinct:
             found: tuple[Region, Difference] | None = None
+            refusal, worst = "", 0.0
             for attempt in (task, *merged.wider(task)):
                 region = merged.region(attempt)
                 ranges = {f"v{k}": self.ranges[i] for k, i in enumerate(region.leaves) if i in self.ranges}
-                outcome = compare(
-                    region,
-                    draws=self.draws,
-                    seed=self.seed,
-                    tolerance=EXACT,
-                    opaque=self.opaque,
-                    ranges=ranges,
-                    memo=self.memo,
-                )
+                try:
+                    outcome = compare(
+                        region,
+                        draws=self.draws,
+                        seed=self.seed,
+                        tolerance=EXACT,
+                        opaque=self.opaque,
+                        ranges=ranges,
+                        memo=self.memo,
+                    )
+                except (RuntimeError, ValueError) as error:  # an operator that is not modelled does not run
+                    refusal = " ".join(str(error).split())[:200]
+                    continue
                 for key in [k for k in self.memo if k[1] is None]:
                     del self.memo[key]  # float64 copies of weights: other regions have weights of their own
                 if outcome.difference is None:
@@ -309,7 +314,8 @@ class _Certifier:
                 found = (region, outcome.difference)
                 worst = outcome.error
             else:
-                assert found is not None
+                if found is None:
+                    return f"a rewritten region does not run: {refusal}", None
                 self.error = worst
                 evidence = _evidence(*found)
                 return str(evidence), evidence

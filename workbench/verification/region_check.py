@@ -96,6 +96,8 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
 
     if short_dtype(region.before) is None and short_dtype(region.after) is None:
         return None
+    if region.before.opaques or region.after.opaques:
+        return None  # nothing says how an operator that is not modelled rounds
     region = smaller(region) or region
     boundary = []
     for factor in _MAGNITUDES:

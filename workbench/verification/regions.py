@@ -153,21 +153,24 @@ class Merged:
     def wider(self, task: Task) -> list[Task]:
         """Return the same obligations with leaves that depend on one another computed, then from inputs.
 
+        At last what operators that are not modelled give is computed, too.
+
         A law may use how the values that it reads depend on one another; then it holds of what the
         network computes and not of values drawn one by one.
         """
-        if not any(self.builder.nodes[i].op not in _GIVEN for i in task.leaves):
+        if all(self.builder.nodes[i].op == "input" for i in task.leaves):
             return []
         last = max(*(o.original for o in task.obligations), *task.leaves)
         depends = self._depends_on(task.leaves, last)
         roots = [o.original for o in task.obligations] + list(task.leaves)
         found: list[tuple[int, ...]] = []
         least = {i for i in task.leaves if not any(j in depends for j in self._operands(i))}
-        for stops in (least, set[int]()):
-            inside = self._depends_on(stops, last) if stops else None
-            leaves = self._cone(roots, stops, inside)
-            if leaves != task.leaves and leaves not in found:
-                found.append(leaves)
+        for through in (False, True):
+            for stops in (least, set[int]()):
+                inside = self._depends_on(stops, last) if stops else None
+                leaves = self._cone(roots, stops, inside, opened=through, through=through)
+                if leaves != task.leaves and leaves not in found:
+                    found.append(leaves)
         return [self._task(task.obligations, leaves) for leaves in found]
 
     def _operands(self, i: int) -> tuple[int, ...]:
@@ -196,13 +199,19 @@ class Merged:
         return inside
 
     def _cone(
-        self, roots: Iterable[int], stops: set[int], inside: set[int] | None, *, opened: bool = False
+        self,
+        roots: Iterable[int],
+        stops: set[int],
+        inside: set[int] | None,
+        *,
+        opened: bool = False,
+        through: bool = False,
     ) -> tuple[int, ...]:
         """Return where a walk down from ``roots`` ends, in order.
 
         It ends at ``stops``, at what is given, and at values outside of ``inside`` (None: everything is
-        inside); the first step is always taken, if ``opened`` from an opaque operator too. What depends on
-        weights alone is walked through.
+        inside); the first step is always taken, if ``opened`` from an opaque operator too, and if
+        ``through`` all steps are. What depends on weights alone is walked through.
         """
         ends: set[int] = set()
         stack: list[int] = []
@@ -218,7 +227,8 @@ class Merged:
             if i in seen or self.constant[i]:
                 continue
             seen.add(i)
-            if i in stops or not self._computed(i) or (inside is not None and i not in inside):
+            given = not self._computed(i) and not (through and self._operands(i))
+            if i in stops or given or (inside is not None and i not in inside):
                 ends.add(i)
             else:
                 stack += self._operands(i)

@@ -28,9 +28,9 @@ def matched(
     for graph in (original, optimised):
         found = [-1] * len(graph)
         for i, value in values(graph, inputs, precise=True, opaque=opaque):
-            print_ = _fingerprint(value)
-            if print_ is not None:
-                found[i] = numbers.setdefault((graph.nodes[i].type, print_), len(numbers))
+            sums = _fingerprint(value)
+            if sums is not None:
+                found[i] = numbers.setdefault((graph.nodes[i].type, sums), len(numbers))
         sides.append(tuple(found))
     return Correspondence(sides[0], sides[1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,7 +108,7 @@ def run_whole(
 
     from workbench.frontends.onnx_file import ModelError
     from workbench.frontends.onnx_shared import shared_session
-    from workbench.frontends.runtime import RuntimeFailure, run_session
+    from workbench.frontends.runtime import RuntimeFailure
 
     version = f"ONNX Runtime {ort.__version__}"
     if original.info is not None and original.info.tail:
@@ -131,45 +131,47 @@ def run_whole(
             inputs, expected, failure = _first_run(first, original, seed)
         except (RuntimeFailure, ModelError) as refusal:
             return WholeRun(f"not run: {_short(refusal)}")
+    if failure and optimised is original and given is None:
+        return WholeRun(f"not run: {failure}")
     if optimised is original and first is not None and given is None:
-        found = expected
-    else:
-        try:
-            second = _session(fold_constants(optimised, keep_overflow=True, memo=memo))
-        except (RuntimeFailure, ModelError) as refusal:
-            return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
-        if failure:
-            return WholeRun(f"not run: {failure}")
-        try:
-            found = run_session(second, inputs, seconds=_seconds(original))
-        except RuntimeFailure as refusal:
-            why = f"the result fails on inputs that the original takes: {_short(refusal)}"
-            return WholeRun(version, why=why, error=math.inf)
+        return _compared(version, inputs, expected, expected, tolerance_of(original))
+    try:
+        second = _session(fold_constants(optimised, keep_overflow=True, memo=memo))
+    except (RuntimeFailure, ModelError) as refusal:
+        return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
     if failure:
         return WholeRun(f"not run: {failure}")
-    outcome = _compared(version, inputs, expected, found, tolerance_of(original))
-    if outcome.why and _unsteady(first or load(), inputs, expected, outcome.error):
-        note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
-        return _compared(note, inputs, expected, found, math.inf)
-    return outcome
+    return _judged(second, original, inputs, expected, version, lambda: first or load())
 
 
 def run_both(
     first: InferenceSession, second: InferenceSession, original: Graph, seed: int, version: str
 ) -> WholeRun:
     """Run two loaded models on inputs drawn for a graph and compare their outputs."""
-    from workbench.frontends.runtime import RuntimeFailure, run_session
-
     inputs, expected, failure = _first_run(first, original, seed)
     if failure:
         return WholeRun(f"not run: {failure}")
+    return _judged(second, original, inputs, expected, version, lambda: first)
+
+
+def _judged(
+    second: InferenceSession,
+    original: Graph,
+    inputs: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    version: str,
+    loaded: Callable[[], InferenceSession],
+) -> WholeRun:
+    """Run a result on inputs that the original takes; ``loaded`` gives the original if it must run again."""
+    from workbench.frontends.runtime import RuntimeFailure, run_session
+
     try:
         found = run_session(second, inputs, seconds=_seconds(original))
     except RuntimeFailure as refusal:
         why = f"the result fails on inputs that the original takes: {_short(refusal)}"
         return WholeRun(version, why=why, error=math.inf)
     outcome = _compared(version, inputs, expected, found, tolerance_of(original))
-    if outcome.why and _unsteady(first, inputs, expected, outcome.error):
+    if outcome.why and _unsteady(loaded(), inputs, expected, outcome.error):
         note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
         return _compared(note, inputs, expected, found, math.inf)
     return outcome

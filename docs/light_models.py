@@ -2,9 +2,9 @@
 
 import workbench
 from workbench.benchmarks.light import light_model, light_names
-from workbench.frontends.onnx_clean import clean
-from workbench.frontends.onnx_stream import joined
-from workbench.timing import compare
+from workbench.devices.timing import compare
+from workbench.frontends.onnx.clean import clean
+from workbench.frontends.onnx.stream import joined
 
 
 def main() -> None:

@@ -33,10 +33,12 @@ if what == "pass":
     read = status()
     save_onnx(graph, target)
 else:
-    result = workbench.optimize(source, cost="analytic")
+    settings = {"optimise": {"cost": "analytic"}, "time": {"cost": "analytic", "time": True}}
+    result = workbench.optimize(source, **settings.get(what, {}))
     read = status()
     assert result.certificate.passed, result.certificate
-    assert "merge-matmuls" in result.rules, result.rules
+    assert what == "default" or "merge-matmuls" in result.rules, result.rules
+    assert what == "optimise" or result.measured is not None
     result.save(target)
 print(json.dumps({"read": read, "end": status()}))
 """
@@ -84,7 +86,16 @@ def test_weights_that_are_passed_on_are_not_in_memory(tmp_path, external):
     assert {t.name: t.raw_data for t in written.graph.initializer} == expected
 
 
-def test_a_large_model_is_optimised_in_twice_the_memory_of_its_weights(tmp_path):
+@pytest.mark.parametrize("what", ["optimise", "default"])
+def test_a_large_model_is_optimised_in_twice_the_memory_of_its_weights(tmp_path, monkeypatch, what):
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))  # operators are measured anew
     write(tmp_path / "m.onnx")
-    found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", "optimise")
+    found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", what)
     assert found["end"]["VmHWM"] < 2 * WEIGHTS + CONSTANT
+
+
+def test_timing_holds_what_kernels_made_of_both_models_and_the_weights_that_were_merged(tmp_path):
+    write(tmp_path / "m.onnx")
+    found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", "time")
+    merged = WEIGHTS / 2
+    assert found["end"]["VmHWM"] < 2 * WEIGHTS + merged + CONSTANT

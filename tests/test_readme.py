@@ -15,6 +15,8 @@ from workbench.devices.measure import command_line
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text()
 
 
 def blocks(language):
@@ -22,7 +24,7 @@ def blocks(language):
 
 
 def test_the_two_commands_are_scripts_that_can_run():
-    (commands,) = blocks("sh")
+    commands = blocks("sh")[0]
     names = [line.split()[0] for line in commands.splitlines()]
     assert names == ["bin/demo", "bin/test"]
     for name in names:
@@ -43,11 +45,14 @@ def test_the_example_is_short_and_runs_as_shown(tmp_path):
     assert operators == ["Conv", "Relu"]
 
 
-def test_links_and_pictures_lead_to_files():
-    targets = [t for t in re.findall(r"\]\(([^)]+)\)", README) if "://" not in t]
-    assert targets
-    for target in targets:
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        assert "://" in target or (page.parent / target).exists(), target
+
+
+def test_pictures_are_small_files():
+    assert len(re.findall(r"\]\((?!http)[^)]+\)", README)) > 10
     for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
         kind = b"<svg" if picture.endswith(".svg") else b"\x89PNG"
         assert (ROOT / picture).read_bytes().startswith(kind)
@@ -56,16 +61,17 @@ def test_links_and_pictures_lead_to_files():
 
 def test_every_command_is_described_and_every_option_named_exists():
     commands = get_command(cli.app).commands
-    table = re.findall(r"^\| `workbench (\w+)", README, re.MULTILINE)
+    table = re.findall(r"^\| `workbench (\w+)", COMMAND_LINE, re.MULTILINE)
     assert set(table) == set(commands)
     known = {o for c in commands.values() for p in c.params for o in p.opts}
     known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
-    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--saved-model", "--output"}
-    assert shown <= known
+    for page in PAGES:
+        shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
+        assert shown <= known | {"--saved-model", "--output", "--all"}, page.name
 
 
 @pytest.mark.parametrize("code", ["0", "1", "2", "3", "130"])
 def test_exit_codes_are_those_of_the_command_line(code):
-    listed = README[README.index("Exit codes:") :].partition("\n\n")[0]
+    listed = COMMAND_LINE[COMMAND_LINE.index("Exit codes:") :].partition("\n\n")[0]
     assert re.search(rf"\b{code}\b", listed)
     assert re.search(rf"\b{code}\b", cli.__doc__)

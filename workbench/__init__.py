@@ -7,13 +7,14 @@
 Everything named here is imported when it is first used: ``import workbench`` itself loads nothing heavy.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from workbench._version import __version__ as __version__
+from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from workbench.activity import contributions, rule_table
+    from workbench.analysis.ablation import Ablation, ablation
+    from workbench.analysis.rule_activity import contributions, rule_table
     from workbench.benchmarks import benchmark
     from workbench.certifying import certify
     from workbench.costs.choose import cost_model
@@ -28,51 +29,14 @@ if TYPE_CHECKING:
         to_onnx,
     )
     from workbench.graph import Graph, GraphBuilder, evaluate
-    from workbench.pipeline import Optimized, optimize
+    from workbench.optimizer.pipeline import Optimized, optimize
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
+    from workbench.run.trace import StopReason, Trace
     from workbench.saturation import Limits, Saturation
     from workbench.search import BacktrackingSearch
     from workbench.search.optimize import Searched, search_optimize
-    from workbench.trace import StopReason, Trace
     from workbench.verification import Verification, sound_rules
-    from workbench.without import Ablation, ablation
 
-_HOMES = {
-    "Ablation": "workbench.without",
-    "BacktrackingSearch": "workbench.search",
-    "Extraction": "workbench.extraction.extract",
-    "Graph": "workbench.graph",
-    "GraphBuilder": "workbench.graph",
-    "Limits": "workbench.saturation",
-    "Optimized": "workbench.pipeline",
-    "RuleSet": "workbench.rules",
-    "Saturation": "workbench.saturation",
-    "Searched": "workbench.search.optimize",
-    "StopReason": "workbench.trace",
-    "Trace": "workbench.trace",
-    "Verification": "workbench.verification",
-    "ablation": "workbench.without",
-    "benchmark": "workbench.benchmarks",
-    "certify": "workbench.certifying",
-    "contributions": "workbench.activity",
-    "cost_model": "workbench.costs.choose",
-    "evaluate": "workbench.graph",
-    "extract": "workbench.extraction.extract",
-    "import_onnx": "workbench.frontends",
-    "load_model": "workbench.frontends",
-    "load_onnx": "workbench.frontends",
-    "load_torch": "workbench.frontends",
-    "optimize": "workbench.pipeline",
-    "parse_rule": "workbench.rules",
-    "parse_rules": "workbench.rules",
-    "rule_set": "workbench.rules",
-    "rule_table": "workbench.activity",
-    "save_model": "workbench.frontends",
-    "save_onnx": "workbench.frontends",
-    "search_optimize": "workbench.search.optimize",
-    "sound_rules": "workbench.verification",
-    "to_onnx": "workbench.frontends",
-}
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
@@ -84,15 +48,44 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "search_optimize", "Searched", "BacktrackingSearch", "to_onnx", "save_onnx", "save_model",
 ]  # fmt: skip
 
+_HOMES = {
+    "Ablation": "workbench.analysis.ablation",
+    "BacktrackingSearch": "workbench.search",
+    "Extraction": "workbench.extraction.extract",
+    "Graph": "workbench.graph",
+    "GraphBuilder": "workbench.graph",
+    "Limits": "workbench.saturation",
+    "Optimized": "workbench.optimizer.pipeline",
+    "RuleSet": "workbench.rules",
+    "Saturation": "workbench.saturation",
+    "Searched": "workbench.search.optimize",
+    "StopReason": "workbench.run.trace",
+    "Trace": "workbench.run.trace",
+    "Verification": "workbench.verification",
+    "ablation": "workbench.analysis.ablation",
+    "benchmark": "workbench.benchmarks",
+    "certify": "workbench.certifying",
+    "contributions": "workbench.analysis.rule_activity",
+    "cost_model": "workbench.costs.choose",
+    "evaluate": "workbench.graph",
+    "extract": "workbench.extraction.extract",
+    "import_onnx": "workbench.frontends",
+    "load_model": "workbench.frontends",
+    "load_onnx": "workbench.frontends",
+    "load_torch": "workbench.frontends",
+    "optimize": "workbench.optimizer.pipeline",
+    "parse_rule": "workbench.rules",
+    "parse_rules": "workbench.rules",
+    "rule_set": "workbench.rules",
+    "rule_table": "workbench.analysis.rule_activity",
+    "save_model": "workbench.frontends",
+    "save_onnx": "workbench.frontends",
+    "search_optimize": "workbench.search.optimize",
+    "sound_rules": "workbench.verification",
+    "to_onnx": "workbench.frontends",
+}
 
-def __getattr__(name: str) -> Any:
-    if name == "results":
-        return import_module("workbench.results")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOMES, modules=("results", "taso"))
 
 
 def __dir__() -> list[str]:

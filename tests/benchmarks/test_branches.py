@@ -7,9 +7,9 @@ import pytest
 
 import workbench
 from workbench.benchmarks.branches import UnknownFamily, branched, families, hand_merged, parameters
+from workbench.certifying.inputs import random_inputs
 from workbench.frontends import import_onnx, to_onnx
 from workbench.graph import GraphBuilder, evaluate
-from workbench.verification import random_inputs
 
 SMALL = {
     "lora": {"hidden": 16, "sequence": 6, "heads": 2, "rank": 2},

@@ -166,7 +166,7 @@ def test_a_static_export_has_the_usual_sizes_or_those_given(tmp_path):
         model = onnx.load(export(a, tmp_path / "m.onnx", sizes=sizes))
         dims = model.graph.input[0].type.tensor_type.shape.dim
         assert [d.dim_value for d in dims] == shape
-    with pytest.raises(ValueError, match="no exporter is called 'other'"):
+    with pytest.raises(ValueError, match="exporter must be one of torchscript, dynamo, got 'other'"):
         export(a, tmp_path / "m.onnx", exporter="other")
 
 

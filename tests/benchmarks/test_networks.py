@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from workbench.benchmarks import PUBLISHED, benchmark, benchmarks, tensat_size
+from workbench.certifying.inputs import random_inputs
 from workbench.graph import evaluate
-from workbench.verification import random_inputs
 
 TENSAT = {
     "bert": 192, "nasrnn": 403, "resnet50": 193, "resnext50": 198, "nasneta": 806,

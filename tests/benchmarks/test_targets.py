@@ -9,10 +9,10 @@ import pytest
 from workbench.benchmarks import benchmark
 from workbench.costs import graph_cost, price_egraph
 from workbench.costs.analytic import AnalyticCost, Device
+from workbench.egraph.egraph import EGraph
 from workbench.extraction import extract
-from workbench.extraction.egraph import EGraph
 from workbench.rules import rule_set
-from workbench.rules.tensat_file import tensat_rules
+from workbench.rules.foreign.tensat_file import tensat_rules
 from workbench.saturation import Limits, Saturation
 
 #: A roofline of 60 TFLOP/s and 4.8 TB/s, 3 µs a launch.
@@ -34,7 +34,7 @@ STORED = Path(__file__).parents[2] / "results" / "extraction" / "table.csv"
 
 
 def saturated(name, rules):
-    limits = Limits(e_nodes=60_000, seconds=120, iterations=15, k_multi=1, match_limit=10**9)
+    limits = Limits(e_nodes=60_000, seconds=120, iterations=15, k_multi=1, settle=0, match_limit=10**9)
     with Saturation(benchmark(name), rules, limits, keep=0) as run:
         run.run()
         return run.egraph()

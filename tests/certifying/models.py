@@ -1,4 +1,4 @@
-"""Small ONNX models that the tests of the comparison break and rewrite."""
+"""Small ONNX models that the tests of certification alter and rewrite."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper

@@ -75,7 +75,7 @@ def test_a_long_name_is_cut_in_the_message(run, tmp_path):
     assert code == 2
     assert len(err) < 1200
     assert "[…]" in err
-    assert "which no node, input or initializer gives" in err
+    assert "which no node, input or initializer defines" in err
 
 
 def test_ctrl_c_while_the_commands_are_imported_is_130_and_one_line():

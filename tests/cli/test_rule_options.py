@@ -27,7 +27,7 @@ def test_several_are_used_together(mine):
 def test_one_name_for_two_laws_is_refused(tmp_path, mine):
     other = tmp_path / "other.rules"
     other.write_text("my-own: mul(x, y) => mul(y, x)\n")
-    with pytest.raises(ValueError, match=r"'my-own' of .*other.rules is another law"):
+    with pytest.raises(ValueError, match=r"'my-own' must be the same law .*other.rules and a set before"):
         chosen_rules([mine, str(other)])
 
 

@@ -62,7 +62,7 @@ def test_verify_goes_on_after_what_is_no_rule_and_names_the_line(run, laws):
             b"relu(x) =",
             2,
             "{}, line 1: expected 'name: lhs => rhs', found 'relu(x) ='",
-            "workbench: {}: none of its 1 laws is a rule\n",
+            "workbench: {}: none of its 1 laws can be read as a rule\n",
         ),
     ],
 )
@@ -86,4 +86,4 @@ def test_a_file_without_a_single_rule_is_2(run, tmp_path):
     code, out, err = run("verify", path, "-q")
     assert code == 2
     assert "2 rejected" in out
-    assert "none of its 2 laws is a rule" in err
+    assert "none of its 2 laws can be read as a rule" in err

@@ -1,4 +1,4 @@
-"""Small graphs and instances that several tests of costs price."""
+"""Small graphs and instances priced by several tests of costs."""
 
 from workbench.costs import OpInstance
 from workbench.graph import GraphBuilder

@@ -14,6 +14,22 @@ def test_every_name_is_a_cost_model(name, tmp_path, monkeypatch):
     assert model.source.startswith("measured" if name == "cpu" else "analytic")
 
 
+def test_a_model_is_itself():
+    model = cost_model("analytic")
+    assert cost_model(model) is model
+    with pytest.raises(LookupError, match="analytic"):
+        cost_model("analytical")
+
+
+def test_what_is_no_model_is_refused_with_the_class_to_use():
+    class Mine:
+        def price(self, instances):
+            return [1.0 for _ in instances]
+
+    with pytest.raises(TypeError, match=r"class Mine\(workbench.costs.CostModel\)"):
+        cost_model(Mine())
+
+
 def test_devices():
     assert cost_model("analytic").source == "analytic roofline, t4"
     assert cost_model("analytic:h200").source == "analytic roofline, h200"

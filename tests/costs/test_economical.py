@@ -1,4 +1,4 @@
-"""Measuring only what can change a decision, by a measured model whose runs are scripted."""
+"""Measuring only instances that can change a decision, with a measured model of scripted runs."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from workbench.costs.pricing import deciding_instances
 
 @pytest.fixture
 def scripted(monkeypatch, tmp_path):
-    """Return a model of which a measurement takes one second of a clock that stands still otherwise."""
+    """Return a model whose measurements take one second each of a clock that otherwise does not move."""
     now = [0.0]
 
     def timed(self, run):

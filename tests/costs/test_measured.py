@@ -43,7 +43,7 @@ def test_thread_counts_do_not_share_figures(tmp_path):
 
 
 class Clocks:
-    """Time by the clock and of the processor, in seconds, which move only when a run says so."""
+    """A clock and a processor time, in seconds, that move only during a run, by the amount it sets."""
 
     def __init__(self, monkeypatch):
         self.wall = self.own = 0.0
@@ -53,7 +53,7 @@ class Clocks:
         monkeypatch.setattr(module.time, "thread_time_ns", lambda: round(self.own * 1e9))
 
     def run(self, *walls, own):
-        """Return a run that takes each of these times by the clock in turn, and always the same own."""
+        """Return a run that takes each of these clock times in turn, and always the same processor time."""
         left = itertools.cycle(walls)
 
         def run():
@@ -72,7 +72,7 @@ def test_medians_are_microseconds_and_leave_out_what_other_processes_took(tmp_pa
     assert undisturbed.runs == 8, "they agree: two milliseconds are enough"
     scattered = two._timed(clocks.run(200e-6, 250e-6, 300e-6, own=0.0))
     assert scattered.runs == 100
-    # Two runs in three were interrupted for 4 ms; several threads have no time of their own to tell by.
+    # Two of three runs were interrupted for 4 ms; with several threads only the clock can be used.
     walls = (4250e-6, 4250e-6, 250e-6)
     assert one._timed(clocks.run(*walls, own=260e-6)).median == pytest.approx(260.0)
     assert two._timed(clocks.run(*walls, own=260e-6)).median == pytest.approx(4250.0)
@@ -83,7 +83,7 @@ def test_long_operators_are_run_twice_or_three_times_and_scattered_ones_again(tm
     model = MeasuredCost(tmp_path, threads=2, milliseconds=15)
     assert model._timed(clocks.run(1.0, own=0.0)).runs == 2
     assert model._timed(clocks.run(0.02, own=0.0)).runs == 3
-    scattered = [1e-3, 5e-3] * 4  # one to warm up, six in 15 ms
+    scattered = [1e-3, 5e-3] * 4  # one warm-up run, six runs in 15 ms
     quiet = model._timed(clocks.run(1e-3, *scattered[:6], *[2e-3] * 100, own=0.0))
     assert quiet.median == pytest.approx(2000.0)
     assert quiet.spread == pytest.approx(0.0)
@@ -182,7 +182,7 @@ def test_what_cannot_be_run_is_estimated_with_the_reason(tmp_path):
     assert model.source.endswith("0 instances measured, 3 estimated (3 of them could not be run)")
     reasons = " ".join(model.failures.values())
     assert "bytes" in reasons
-    assert "not bound" in reasons
+    assert "must belong to the bound model" in reasons
     assert model.table() == {}
 
 
@@ -200,7 +200,7 @@ def test_opaque_operators_are_measured_too(tmp_path):
     prices = node_costs(graph, cost)
     assert cost.failures == {}
     assert all(p > 0 for n, p in zip(graph.nodes, prices, strict=True) if n.op in ("opaque", "relu"))
-    # The figure is kept by content: a table knows it without the model's names.
+    # The figure is stored by content, so a table finds it without the model's names.
     cost.save(tmp_path / "table.parquet")
     table = RecordedCost.load(tmp_path / "table.parquet")
     table.bind(graph)
@@ -256,13 +256,13 @@ def test_two_processes_measure_once_between_them(tmp_path):
     ]
     answers = [w.communicate(timeout=120)[0] for w in workers]
     assert [w.returncode for w in workers] == [0, 0]
-    # Two that had both measured would differ: medians are not equal to the last digit.
+    # Two processes that both measured would differ: their medians never agree to the last digit.
     assert answers[0] == answers[1] != ""
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"milliseconds": 0.0}, {"budget": float("nan")}])
 def test_senseless_options_are_refused(tmp_path, wrong):
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match="threads must be at least 1, milliseconds positive"):
         MeasuredCost(tmp_path, **wrong)
 
 
@@ -276,3 +276,27 @@ def test_other_element_types_are_measured_or_said_to_be_estimated(tmp_path, dtyp
         warnings.simplefilter("error")
         assert graph_cost(graph, model) > 0
     assert len(model.failures) + len(model.table()) == 2
+
+
+def test_a_weight_too_large_for_a_second_copy_is_handed_over_as_it_is(tmp_path, monkeypatch):
+    from workbench.frontends.onnx import shared
+
+    handed = []
+    load = shared.shared_session
+
+    def spy(model, arrays, **settings):
+        handed.append((sum(a.nbytes for a in arrays.values()), settings))
+        return load(model, arrays, **settings)
+
+    monkeypatch.setattr(shared, "shared_session", spy)
+    b = GraphBuilder()
+    product = b.op("matmul", b.input("x", (4, 512)), b.weight((512, 1024)))
+    instances = instances_of(b.graph({"y": product}))
+    small = MeasuredCost(tmp_path / "small", milliseconds=1.0)
+    assert small.price(instances)[0] > 0
+    assert handed == []
+    monkeypatch.setattr(module, "_CACHES", 1 << 20)
+    large = MeasuredCost(tmp_path / "large", milliseconds=1.0)
+    assert large.price(instances)[0] > 0
+    assert not large.failures
+    assert handed == [(512 * 1024 * 4, {"threads": 1, "prepack": True})]

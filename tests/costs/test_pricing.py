@@ -11,12 +11,12 @@ from workbench.costs import (
     price_egraph,
 )
 from workbench.costs.analytic import AnalyticCost
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 from workbench.graph import GraphBuilder
 
 
-class Counting:
-    """Price everything alike and keep what was asked for."""
+class Counting(CostModel):
+    """A cost model with one price for all instances, which records the instances it was asked for."""
 
     source = "counting"
 
@@ -81,7 +81,7 @@ def test_each_instance_is_priced_once():
 
 
 def constants():
-    """Return products with constants that are made, and one with a constant that is computed from them."""
+    """Return products with generated constants, and one with a constant computed from them."""
     b = GraphBuilder()
     x, eye = b.input("x", (4, 4)), b.op("eye", size=4)
     y = b.op("matmul", b.op("matmul", x, eye), b.op("mul", eye, b.op("ones", shape=(4,))))

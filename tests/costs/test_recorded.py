@@ -65,7 +65,7 @@ def test_a_table_with_senseless_content_is_refused(tmp_path, columns):
     spoilt(path)
     assert RecordedCost.load(path).price([RELU]).tolist() == [7.5]
     spoilt(path, **columns)
-    with pytest.raises(CostTableError, match="no recorded cost table"):
+    with pytest.raises(CostTableError, match="not a recorded cost table"):
         RecordedCost.load(path)
 
 
@@ -73,7 +73,7 @@ def test_a_table_with_senseless_content_is_refused(tmp_path, columns):
 def test_a_file_that_is_no_table_is_refused(tmp_path, content):
     path = tmp_path / "table.parquet"
     path.write_bytes(content)
-    with pytest.raises(CostTableError, match="no recorded cost table"):
+    with pytest.raises(CostTableError, match="not a recorded cost table"):
         RecordedCost.load(path)
 
 

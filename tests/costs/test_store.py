@@ -19,7 +19,7 @@ def test_measurements_are_kept_by_device(tmp_path):
 
 @pytest.mark.parametrize("figures", [(-1.0, 0.0, 3), (float("nan"), 0.0, 3), ("1", 0.0, 3), (1.0, None, 3)])
 def test_a_measurement_is_numbers(figures):
-    with pytest.raises(ValueError, match="non-negative"):
+    with pytest.raises(ValueError, match="must be finite and non-negative, got"):
         Measurement(*figures)
 
 

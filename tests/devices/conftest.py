@@ -15,25 +15,25 @@ def opened(name):
 
 @pytest.fixture
 def cpu():
-    """Return the CPU, one thread, or skip where torch is not installed."""
+    """Return the CPU, one thread, or skip if torch is not installed."""
     return opened("cpu")
 
 
 @pytest.fixture
 def gpu():
-    """Return the first GPU, or skip."""
+    """Return the first GPU, or skip if there is none."""
     return opened("cuda")
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request):
-    """Return the CPU, and the first GPU where there is one."""
+    """Return the CPU, and the first GPU if there is one."""
     return opened(request.param)
 
 
 @pytest.fixture
 def pretended(cpu):
-    """Return a device that takes the ways of a GPU and computes on the CPU; a recorded graph runs again."""
+    """Return a device with a GPU's interface that computes on the CPU; replays run the calls again."""
     from workbench.devices.device import Device
 
     class Pretended(Device):

@@ -44,7 +44,7 @@ def test_what_has_no_torch_form_is_counted_not_listed():
 
 def test_ctrl_c_leaves_no_half_list(monkeypatch):
     def interrupt(self, progress=None):
-        from workbench.trace import StopReason
+        from workbench.run.trace import StopReason
 
         return StopReason.INTERRUPTED
 

@@ -32,10 +32,10 @@ def test_every_kernel_that_is_offered_computes_what_the_form_does(device, act, b
             try:
                 found = candidate(*operands)
             except (RuntimeError, AttributeError, NotImplementedError):
-                continue  # not in this version: kernel() falls back too
+                continue  # not in this version, so kernel() falls back as well
             np.testing.assert_allclose(found.cpu(), expected.cpu(), atol=1e-4)
             computed += 1
-        # That none of them runs is what a broken installation would look like.
+        # If none of them ran, the installation would be broken.
         assert computed or not offered
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 4, 10, 10)).astype(np.float32)}
     np.testing.assert_allclose(run_graph(graph, feeds, device)["y"], evaluate(graph, feeds)["y"], atol=1e-4)

@@ -1,4 +1,4 @@
-"""The measuring program, as a machine runs it that has torch and numpy and nothing else."""
+"""The measuring program runs on a machine that has only torch and numpy."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def spec(tmp_path, cpu):
 
 
 def bare_python(*arguments):
-    """Run Python where no package but torch, numpy and what torch itself needs can be imported."""
+    """Run Python with only torch, its dependencies and numpy importable."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {line.partition("[")[0].partition(">")[0].partition("=")[0] for line in project["dependencies"]}
     names |= {"google", "yaml", "ml_dtypes"}
@@ -98,8 +98,8 @@ def test_results_of_another_protocol_are_not_mixed(spec, tmp_path, capsys):
         (("spec.json", "no/folder/r.json"), 3, "does not exist"),
         (("spec.json", "r.json", "--device", "tpu"), 2, "cpu, cuda"),
         (("spec.json", "r.json", "--milliseconds", "0"), 2, "positive"),
-        (("broken.json", "r.json"), 2, "no spec file"),
-        (("spec.json", "broken.json"), 2, "no results file"),
+        (("broken.json", "r.json"), 2, "is not a spec file"),
+        (("spec.json", "broken.json"), 2, "is not a results file"),
     ],
 )
 def test_bad_input_is_a_message_and_an_exit_code(
@@ -117,7 +117,7 @@ def test_modes_that_do_not_exist_and_graphs_that_cannot_run_leave_a_reason(tmp_p
     write_spec(path, Spec((RELU,), (GraphEntry("g", "a", products()), GraphEntry("g", "b", image()))))
     assert main([str(path), str(out), *QUICK, "--quiet"]) == 0
     results = read_results(out)
-    assert all("b has other inputs" in r["skipped"] for r in results.latency)
+    assert all("b must have the inputs and outputs of" in r["skipped"] for r in results.latency)
     assert len(results.measured) == 1
 
 
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_was_measured(spec, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(measure, "measure_instances", interrupted)
     out = tmp_path / "r.json"
     assert main([str(spec), str(out), *QUICK, "--quiet"]) == 130
-    assert "keeps what was measured" in capsys.readouterr().err
+    assert "keeps the measurements" in capsys.readouterr().err
     assert len(read_results(out).latency) == 2
 
 

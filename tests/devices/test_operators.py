@@ -131,7 +131,7 @@ def test_runs_are_recorded_and_views_are_free_where_launching_would_count(preten
     assert not results.failures
     assert [results.methods[instance_key(i)] for i in (MATMUL, RELU, view)] == ["graph", "graph", "view"]
     assert results.measured[instance_key(view)] == operators.Measurement(0.0, 0.0, 1)
-    # With emptied caches what empties them is recorded by itself too, and its time taken off.
+    # With emptied caches the flushes are also recorded alone, and their time is subtracted.
     assert pretended.recorded == (4 if caches == "cold" else 2)
 
 

@@ -43,7 +43,7 @@ def test_more_graphs_are_timed_in_torch_compile_than_one_function_may_be_recompi
     compiling = target("torch+compile", threads=1)
     assert compiling.title.endswith("1 thread, torch.compile")
     graphs = []
-    for size in range(4, 14):  # of other shapes: nothing is compiled once for two of them
+    for size in range(4, 14):  # different shapes, so no compilation serves two of them
         b = GraphBuilder()
         graphs.append(b.graph({"y": b.op("relu", b.op("tanh", b.input("x", (size,))))}))
     with contextlib.ExitStack() as held:

@@ -13,7 +13,7 @@ import pytest
 from tests.experiments.studies import figures, write_optimisation, write_study
 from workbench.experiments.cluster import ClusterMissing, cluster_pool
 from workbench.experiments.config import read_study
-from workbench.experiments.plan import make_plan
+from workbench.experiments.kinds import make_plan
 from workbench.experiments.process import Job
 from workbench.experiments.sweep import sweep
 

@@ -80,20 +80,20 @@ def test_network_and_k_multi_are_in_the_name(write, name, network, k):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "this is no JSON"),
-        ("[" * 100_000, "this is no JSON"),
-        ('{"original": ' + "1" * 5000 + "}", "this is no JSON"),
-        ("[1, 2]", "a JSON object is expected, not list"),
+        ("{", "a line must be JSON, got '{'"),
+        ("[" * 100_000, "a line must be JSON, got '[[[["),
+        ('{"original": ' + "1" * 5000 + "}", "a line must be JSON, got"),
+        ("[1, 2]", "a line must be a JSON object, got list"),
         ("{}", "original, optimized, saturation, extraction, nodes, classes, programs, iter missing"),
         (json.dumps({k: v for k, v in BERT.items() if k != "iter"}), "line 3: iter missing"),
-        (json.dumps(BERT | {"nodes": "many"}), "nodes is a whole number, 0 or more, not 'many'"),
-        (json.dumps(BERT | {"nodes": 1.5}), "nodes is a whole number"),
-        (json.dumps(BERT | {"nodes": 10**30}), "nodes is a whole number"),
-        (json.dumps(BERT | {"iter": True}), "iter is a whole number"),
-        (json.dumps(BERT | {"original": float("nan")}), "original is a number, 0 or more, not nan"),
-        (json.dumps(BERT | {"saturation": -1}), "saturation is a number, 0 or more, not -1"),
-        (json.dumps(BERT | {"programs": float("inf")}), "programs is a number"),
-        (json.dumps(BERT | {"extraction": None}), "extraction is a number, 0 or more, not None"),
+        (json.dumps(BERT | {"nodes": "many"}), "nodes must be a whole number from 0 to 1e+18, got 'many'"),
+        (json.dumps(BERT | {"nodes": 1.5}), "nodes must be a whole number"),
+        (json.dumps(BERT | {"nodes": 10**30}), "nodes must be a whole number from 0 to 1e+18"),
+        (json.dumps(BERT | {"iter": True}), "iter must be a whole number"),
+        (json.dumps(BERT | {"original": float("nan")}), "original must be a number from 0 to 1e+18, got nan"),
+        (json.dumps(BERT | {"saturation": -1}), "saturation must be a number from 0 to 1e+18, got -1"),
+        (json.dumps(BERT | {"programs": float("inf")}), "programs must be a number"),
+        (json.dumps(BERT | {"extraction": None}), "extraction must be a number from 0 to 1e+18, got None"),
     ],
 )
 def test_a_broken_line_of_tensats_is_named(write, line, message):
@@ -201,5 +201,5 @@ def test_what_is_no_file_and_what_is_empty_is_named(read, write, tmp_path):
         read(tmp_path)
     with pytest.raises(ValueError, match=r"bert_1_stats\.txt: "):
         read(write("\n\n"))
-    with pytest.raises(ValueError, match="line 2: this is no text in UTF-8"):
+    with pytest.raises(ValueError, match="line 2: a line must be UTF-8 text"):
         read(write(b"\n\xff\xfe"))

@@ -95,7 +95,7 @@ def test_failures_and_deaths_are_outcomes(function, status, note):
 def test_a_hang_is_killed_and_takes_its_own_processes_along(tmp_path):
     began = time.perf_counter()
     found = outcome(hang_with_child, tmp_path / "pid", seconds=2.0)
-    assert (found.status, found.note) == ("killed", "not over after 2 s")
+    assert (found.status, found.note) == ("killed", "not finished after 2 s")
     assert time.perf_counter() - began < 20
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

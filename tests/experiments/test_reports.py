@@ -8,7 +8,7 @@ import pytest
 
 from workbench.experiments import reports
 from workbench.experiments.config import read_study
-from workbench.experiments.plan import make_plan
+from workbench.experiments.kinds import make_plan
 from workbench.experiments.reports import ReportError, RunReport, StudyReport, render_run, render_study
 from workbench.experiments.sweep import sweep
 from workbench.experiments.tables import write_tables
@@ -80,21 +80,30 @@ def test_without_a_trace_the_report_says_so(plan, tmp_path):
     (tmp_path / "run.json").write_text((plan.place(plan.runs[0]) / "run.json").read_text())
     report = RunReport.load(tmp_path)
     assert report.trace is None
-    assert "trace is not here" in report.draw()
+    assert "trace is missing" in report.draw()
 
 
 def test_other_kinds_show_what_they_found(tmp_path, plan):
     record = json.loads((plan.place(plan.runs[0]) / "run.json").read_text())
+
+    def details(study, **more):
+        changed = record | {"config": record["config"] | {"study": study}} | more
+        return RunReport(tmp_path, changed, None).details
+
     rules = {"verdicts": {"b": "refuted", "a": "proved"}}
-    assert RunReport(tmp_path, record | {"result": rules}, None).details["rule"].tolist() == ["a", "b"]
+    assert details("verification", result=rules)["rule"].tolist() == ["a", "b"]
     rows = {"without": [{"rule": "a", "loss": 1.5}]}
-    assert RunReport(tmp_path, record | {"result": rows}, None).details["loss"].tolist() == [1.5]
+    assert details("ablation", result=rows)["loss"].tolist() == [1.5]
+    grown = details("extraction", result={}, e_graph={"iterations": 7})
+    assert grown.loc["iterations"].tolist() == ["7"]
+    # A run that failed has found nothing, whatever its kind.
+    assert details("verification", result={}, failed=True).empty
 
 
 def test_nothing_stored_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no run is stored there"):
         RunReport.load(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no study has its tables there"):
+    with pytest.raises(FileNotFoundError, match="there are no tables of a study"):
         StudyReport.load(tmp_path)
 
 

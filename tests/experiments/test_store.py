@@ -6,8 +6,8 @@ import os
 import pytest
 
 from workbench.experiments.store import commit, digest, load_record, provenance, save_record
-from workbench.files import UnwritableOutput
-from workbench.trace import Step, Trace
+from workbench.run.trace import Step, StepKind, Trace
+from workbench.support.files import UnwritableOutput
 
 
 def test_a_digest_is_of_the_settings_and_not_of_their_order():
@@ -19,7 +19,11 @@ def test_a_digest_is_of_the_settings_and_not_of_their_order():
 def test_what_is_saved_is_read_back_and_nothing_else_stays(tmp_path):
     folder = tmp_path / "runs" / "one"
     assert load_record(folder) is None
-    save_record(folder, {"name": "µ", "row": {"cost": None}}, Trace(steps=[Step(0, 0.1, 3, 2, cost=1.0)]))
+    save_record(
+        folder,
+        {"name": "µ", "row": {"cost": None}},
+        Trace(steps=[Step(0, StepKind.START, 0.1, 3, 2, cost=1.0)]),
+    )
     assert load_record(folder) == {"name": "µ", "row": {"cost": None}}
     assert sorted(p.name for p in folder.iterdir()) == ["run.json", "trace.parquet"]
     assert Trace.load(folder / "trace.parquet").steps[0].cost == 1.0
@@ -58,7 +62,7 @@ def test_a_figure_that_is_no_number_is_refused_before_anything_is_written(tmp_pa
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\x00"])
 def test_a_broken_record_is_named(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ValueError, match=r"run\.json is no record of a run.*delete it"):
+    with pytest.raises(ValueError, match=r"run\.json must be the record of a run.*delete it"):
         load_record(tmp_path)
 
 
@@ -74,5 +78,5 @@ def test_outside_of_git_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert commit() is None
     monkeypatch.undo()
-    monkeypatch.setattr("workbench.__file__", str(tmp_path / "workbench" / "__init__.py"))
+    monkeypatch.setattr("workbench.experiments.store.PACKAGE", tmp_path)
     assert commit() is None

@@ -6,8 +6,9 @@ import random
 
 import numpy as np
 
-from workbench.extraction import EGraph, solving
-from workbench.extraction.loops import unfounded
+from workbench.egraph import EGraph
+from workbench.extraction.exact import solving
+from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.problem import make_problem, tree_costs
 
 

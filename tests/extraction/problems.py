@@ -4,9 +4,8 @@ import random
 
 import numpy as np
 
+from tests.extraction.egraphs import egraph_of
 from workbench.extraction.problem import complete, dag_cost, is_acyclic, make_problem, tree_costs
-
-from .egraphs import egraph_of
 
 
 def problem_of(egraph, costs):

@@ -4,11 +4,10 @@ import math
 import numpy as np
 import pytest
 
+from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
 from workbench.extraction import Status, extract
 from workbench.extraction.alternatives import alternatives, k_best
 from workbench.extraction.problem import is_acyclic
-
-from .egraphs import brute_force, egraph_of, random_egraph, selection_cost
 
 
 def every(egraph, costs):

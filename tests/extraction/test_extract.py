@@ -1,14 +1,16 @@
+import os
+import signal
 import sys
 
 import numpy as np
 import pytest
 
-from workbench.extraction import Extraction, NoExtraction, Status, extract, load_json
+from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
+from workbench.egraph import load_json
+from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
+from workbench.extraction.exact.race import Race
 from workbench.extraction.problem import is_acyclic
-from workbench.extraction.race import Race
-from workbench.trace import StopReason
-
-from .egraphs import brute_force, egraph_of, random_egraph, selection_cost
+from workbench.run.trace import StepKind, StopReason
 
 
 def shared():
@@ -112,6 +114,7 @@ def test_a_time_limit_of_a_second_gives_the_greedy_answer_or_better_and_says_so(
     assert solution.cost <= greedy.cost
     assert solution.status is not Status.OPTIMAL
     assert solution.notes == ("time limit",)
+    assert solution.limits == {Limit.TIME}
     assert 0 < solution.bound <= solution.cost
     assert run.stop_reason is StopReason.FEASIBLE
 
@@ -121,12 +124,14 @@ def test_killing_the_solvers_gives_the_greedy_answer_or_better_and_says_so(monke
 
     def kill(self):
         for runner in self.runners:
-            runner.process.kill()
+            if runner.child.running:
+                os.kill(runner.child.number, signal.SIGKILL)
 
     monkeypatch.setattr(Race, "_listen", lambda self, seconds: (kill(self), listen(self, seconds)))
     solution = extract(egraph, costs, seconds=60.0)
     assert solution.status is Status.GREEDY
     assert solution.notes == ("highs was killed", "cp-sat:2 was killed")
+    assert solution.limits == {Limit.KILLED}
     assert solution.cost <= extract(egraph, costs, "dag").cost
 
 
@@ -137,7 +142,8 @@ def test_the_memory_limit_reaches_the_solvers():
     egraph, costs = shuffled()
     solution = extract(egraph, costs, seconds=60.0, memory=150 << 20)
     assert solution.status is Status.GREEDY
-    assert len(solution.notes) == 2
+    assert [ending.solver for ending in solution.endings] == ["highs", "cp-sat:2"]
+    assert solution.limits <= {Limit.MEMORY, Limit.FAILED, Limit.KILLED}
     assert all(note.startswith(("highs ", "cp-sat:2 ")) for note in solution.notes)
     assert solution.cost <= extract(egraph, costs, "dag").cost
 
@@ -152,7 +158,9 @@ def test_an_interrupt_keeps_the_best_and_the_bound(monkeypatch):
     run = Extraction(egraph, costs)
     solution = run.run()
     assert run.stop_reason is StopReason.INTERRUPTED
-    assert "interrupted" in solution.notes
+    assert solution.limits == {Limit.INTERRUPTED}
+    assert solution.notes == ("interrupted",)
+    assert run.interrupt().notes == ("interrupted",)
     assert is_acyclic(egraph, solution.choice)
     assert solution.bound > 0
 
@@ -162,11 +170,11 @@ def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
     run = Extraction(egraph, costs, "filtered")
 
     def interrupt(step):
-        if step.note == "exact":
+        if step.kind is StepKind.INCUMBENT:
             raise KeyboardInterrupt
 
     solution = run.run(interrupt)
-    assert "interrupted" in solution.notes
+    assert Limit.INTERRUPTED in solution.limits
     assert solution.scope == "cycle-free part"
 
 
@@ -175,6 +183,7 @@ def test_auto_stops_when_nothing_moves(monkeypatch):
     egraph, costs = shuffled()
     solution = extract(egraph, costs, "auto", seconds=60.0)
     assert solution.notes == ("no progress worth waiting for",)
+    assert solution.limits == {Limit.PATIENCE}
     assert solution.seconds < 50
 
 
@@ -182,8 +191,10 @@ def test_presolve_is_a_step_with_its_effects():
     egraph, costs = shuffled(400)
     run = Extraction(egraph, costs, seconds=2.0)
     for step in run:
-        if step.note.startswith("presolve"):
+        if step.kind is StepKind.PRESOLVE:
             break
+    assert 0 < step.counts["after"] < step.counts["before"] <= len(egraph)
+    assert step.note == f"presolve: {step.counts['before']} → {step.counts['after']} candidates"
     assert {r.rule for r in step.rules} >= {"drop_dominated", "pull_up", "drop_expensive"}
     assert sum(r.matches for r in step.rules) > 0
     run.run()
@@ -193,7 +204,7 @@ def test_the_start_graph_bounds_the_result():
     egraph, costs = shared()
     object.__setattr__(egraph, "original", np.array([5, 3, 4, 0]))
     steps = list(Extraction(egraph, costs, "dag"))
-    assert steps[0].note == "original"
+    assert [step.kind for step in steps] == [StepKind.ORIGINAL, StepKind.TREE, StepKind.DAG]
     assert steps[0].cost == 11
     assert steps[-1].cost == 11
 
@@ -213,10 +224,10 @@ def test_steps_tell_incumbents_and_bounds():
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ([1.0, -1], "costs are 0 or more"),
-        ([1.0, float("nan")], "costs are 0 or more"),
-        ([1.0], "as many costs"),
-        ([1.0, float("inf")], "no finite term"),
+        ([1.0, -1], r"the cost of e-node 1 \(op1\) must be 0 or more, got -1"),
+        ([1.0, float("nan")], "must be 0 or more, got nan"),
+        ([1.0], r"costs must be an array of 2, one per e-node, got shape \(1,\)"),
+        ([1.0, float("inf")], "must have a finite term of finite cost, got none"),
     ],
 )
 def test_costs_are_checked(costs, message):
@@ -235,9 +246,9 @@ def test_unknown_method_and_limit():
     egraph, costs = shared()
     with pytest.raises(ValueError, match="tree"):
         extract(egraph, costs, "magic")
-    with pytest.raises(ValueError, match="time limit is positive"):
+    with pytest.raises(ValueError, match="time limit must be positive, got 0"):
         extract(egraph, costs, seconds=0)
-    with pytest.raises(ValueError, match="memory limit is a positive number of bytes, not 0"):
+    with pytest.raises(ValueError, match="memory limit must be a positive number of bytes, got 0"):
         extract(egraph, costs, memory=0)
 
 

@@ -7,7 +7,7 @@ from tests.extraction.egraphs import egraph_of, random_egraph
 from workbench.extraction.extract import extract
 from workbench.extraction.history import add_costs, born_by, cost_by_step
 from workbench.extraction.problem import NoExtraction
-from workbench.trace import Step, Trace
+from workbench.run.trace import Step, StepKind, Trace
 
 
 def growing():
@@ -24,7 +24,7 @@ def test_the_cost_falls_when_a_better_form_is_born():
 
 
 def test_a_trace_gets_the_costs_and_their_source():
-    trace = Trace({}, [Step(k, 0.0, 5, 2) for k in range(4)])
+    trace = Trace({}, [Step(k, StepKind.ITERATION, 0.0, 5, 2) for k in range(4)])
     add_costs(trace, growing(), COSTS, "made up")
     assert [step.cost for step in trace] == [10.0, 7.0, 7.0, 1.0]
     assert trace.meta == {"cost_source": "made up", "cost_before": 10.0, "cost_after": 1.0}

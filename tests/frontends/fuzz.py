@@ -1,7 +1,7 @@
-"""A seeded generator of small valid ONNX models, for the test that import and export keep what they compute.
+"""A seeded generator of small valid ONNX models, to test that import and export preserve their values.
 
 Every model is built from values of known type and shape; the shapes of weights, slices and reshapes are
-drawn to fit. Numbers are small multiples of 1/8, so that roundings and comparisons have ties to get wrong.
+drawn to fit. Numbers are small multiples of 1/8, so that roundings and comparisons meet ties.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ OPSETS = (9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
 
 
 class Maker:
-    """Draw a model; ``values`` are the names made so far with dtype and shape."""
+    """A model being drawn; ``values`` maps the names made so far to dtype and shape."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng([20, seed])
@@ -64,7 +64,7 @@ class Maker:
         return name
 
     def ints(self, data):
-        """Return integers as an initializer, a Constant, or computed from something."""
+        """Return integers as an initializer, a Constant, or the result of a computation."""
         name = self.weight("int64", np.shape(data), data)
         if self.chance(0.15):
             return self.node("Identity", [name], "int64", np.shape(data))
@@ -98,7 +98,7 @@ class Maker:
         return self.weight(dtypes[0], tuple(int(e) for e in self.rng.integers(1, 5, count)))
 
     def like(self, shape):
-        """Return a shape that broadcasts with another one to it."""
+        """Return a shape that broadcasts to the given one."""
         kept = shape[int(self.rng.integers(0, len(shape) + 1)) :] if self.chance(0.5) else shape
         return tuple(e if self.chance(0.8) else 1 for e in kept)
 
@@ -130,7 +130,7 @@ class Maker:
         return self.node(op, [y, x], *self.values[x])
 
     def constants(self):
-        """Arithmetic on weights alone, perhaps many of them, which somebody may round."""
+        """Add arithmetic on weights alone, whose result may be rounded later."""
         extent = int(self.pick([1, 3, 70_000])) if self.chance(0.2) else int(self.rng.integers(1, 6))
         x = self.weight(self.float, (extent,))
         for _ in range(int(self.rng.integers(1, 4))):
@@ -272,7 +272,7 @@ class Maker:
         return self.node("Reshape", [x, self.ints(asked)], dtype, out)
 
     def shaped(self):
-        """Reshape by arithmetic on the shape of something."""
+        """Add a reshape whose shape is computed from the shape of a value."""
         x = self.of(self.float, least=1)
         dtype, shape = self.values[x]
         found = self.node("Shape", [x], "int64", (len(shape),))
@@ -398,7 +398,7 @@ class Maker:
         return self.node("LayerNormalization", [x, *scale], dtype, shape, axis=-1)
 
     def branch(self):
-        """Take one of two branches that read outer values."""
+        """Add an If with two branches that read outer values."""
         x = self.of(self.float)
         dtype, shape = self.values[x]
         flag = self.weight("bool", ()) if self.chance(0.4) else self.flag()
@@ -465,7 +465,7 @@ class Maker:
         return helper.make_tensor_value_info(name, CODES[dtype], shape)
 
     def feeds(self, number):
-        """Return inputs: small multiples of 1/8, or anything."""
+        """Return inputs: small multiples of 1/8, or normal numbers."""
         rng = np.random.default_rng([number, self.count])
         found = {}
         for name in self.inputs:

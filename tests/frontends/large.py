@@ -1,16 +1,16 @@
-"""Models whose files count as large in a test, because the limits are lowered."""
+"""Models whose files count as large in a test with lowered limits."""
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from workbench.frontends import onnx_mapped
+from workbench.frontends.onnx import mapped as onnx_mapped
 
 N = 96
 
 
 def product(layers=3, dtype=np.float32):
-    """Return a chain of products with weights of 36 KiB each, and a sum that is small."""
+    """Return a chain of products with weights of 36 KiB each, and a sum with a small weight."""
     random = np.random.default_rng(0)
     weights = [(random.standard_normal((N, N)) / N**0.5).astype(dtype) for _ in range(layers)]
     code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -33,11 +33,11 @@ def product(layers=3, dtype=np.float32):
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    """Lower the limits from which files are mapped."""
+    """Lower the limits above which files are mapped."""
     monkeypatch.setattr(onnx_mapped, "MAP_BEYOND", 1 << 12)
     monkeypatch.setattr(onnx_mapped, "MAPPED_TENSOR", 1 << 12)
 
 
 def places(model):
-    """Return what an initializer says of where its data are."""
+    """Return the external-data entries of an initializer."""
     return {t.name: t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer}

@@ -1,4 +1,4 @@
-"""Small ONNX models for the tests, and the check that importing and exporting keeps what they compute."""
+"""Small ONNX models for the tests, and the check that import and export preserve their values."""
 
 import numpy as np
 import onnx
@@ -72,5 +72,5 @@ def check(original, *, dims=None, opset=None, rtol=1e-4, atol=1e-5, seed=0, agai
 
 
 def ops(graph):
-    """Return the operators of a graph in order, leaves left out."""
+    """Return the operators of a graph in order, without leaves."""
     return [n.op for n in graph.nodes if n.op not in ("input", "weight")]

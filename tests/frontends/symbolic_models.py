@@ -1,4 +1,4 @@
-"""Small ONNX models with symbolic dimensions, and the check that they keep them."""
+"""Small ONNX models with symbolic dimensions, and the check that these are kept."""
 
 import numpy as np
 import onnx
@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 
 from tests.frontends.models import INT64, model, node, normal, value, weight
 from workbench.frontends import run_model, to_onnx
-from workbench.frontends.onnx_symbols import open_onnx
+from workbench.frontends.onnx.symbols import open_onnx
 
 
 def ints(name, *numbers):
@@ -14,7 +14,7 @@ def ints(name, *numbers):
 
 
 def linear(shape=("batch", "sequence", 4), **more):
-    """x · w + b, relu."""
+    """Return relu(x · w + b)."""
     return model(
         [node("MatMul", "x w", "m"), node("Add", "m b", "a"), node("Relu", "a", "y")],
         [value("x", shape)],
@@ -25,7 +25,7 @@ def linear(shape=("batch", "sequence", 4), **more):
 
 
 def heads():
-    """Attention heads split off by a computed shape, as exporters write it."""
+    """Return attention heads separated by a computed shape, as exporters write it."""
     return model(
         [
             node("Shape", "x", "shape"),
@@ -57,7 +57,7 @@ def heads():
 
 
 def positions(extent=64):
-    """Positions cut from a stored table to the length of the input, and a range as long."""
+    """Return positions cut from a stored table to the length of the input, and a range of that length."""
     return model(
         [
             node("Shape", "x", "shape"),
@@ -85,7 +85,7 @@ def positions(extent=64):
 
 
 def class_token():
-    """A stored token repeated for the batch and put before the rest."""
+    """Return a model that repeats a stored token for the batch and puts it before the input."""
     return model(
         [
             node("Shape", "x", "shape"),
@@ -101,7 +101,7 @@ def class_token():
 
 
 def skip():
-    """Halved and doubled again, and joined with what it was: height and width must be even."""
+    """Return an input halved, doubled and joined with itself: height and width must be even."""
     return model(
         [
             node("MaxPool", "x", "p", kernel_shape=[2, 2], strides=[2, 2]),

@@ -9,12 +9,12 @@ from tests.frontends.fuzz import draw
 from workbench.frontends import ModelError, RuntimeFailure, load_onnx, to_onnx
 from workbench.frontends.runtime import run_session, session
 
-#: How far outputs may be apart, relative to the largest finite entry of each.
+#: The largest allowed difference of outputs, relative to the largest finite entry of each.
 TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 5e-2}
 
 
 def differs(expected, found, tolerance):
-    """Say how two arrays differ by more than a tolerance, or nothing."""
+    """Return how two arrays differ by more than a tolerance, or an empty text."""
     if expected.dtype != found.dtype or expected.shape != found.shape:
         return f"{found.dtype}{found.shape} in place of {expected.dtype}{expected.shape}"
     if expected.dtype.kind != "f":
@@ -31,7 +31,7 @@ def differs(expected, found, tolerance):
 
 
 def judge(seed, counts, transform=lambda graph: graph):
-    """Import, transform and export a model; return what is wrong with the outcome, or nothing."""
+    """Import, transform and export a model; return the fault of the outcome, or an empty text."""
     model, feeds = draw(seed)
     try:
         original = session(model, threads=1, optimise=False)

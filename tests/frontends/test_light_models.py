@@ -1,4 +1,4 @@
-"""The nine real architectures inside the installed onnx: in, out, and the same values as before."""
+"""The nine real architectures inside the installed onnx are imported and exported with equal values."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from workbench.benchmarks.light import light_model, light_names, light_path
 from workbench.frontends import import_onnx, opaque_runner, run_model, to_onnx
 from workbench.graph import evaluate
 
-#: Everything is modelled but local response normalisation.
+#: All operators except local response normalisation are modelled.
 OPAQUE = {"bvlc_alexnet": {"LRN": 2}, "inception_v1": {"LRN": 2}, "zfnet512": {"LRN": 2}}
-#: Weights of random numbers would take hundreds of MiB, several times over.
+#: Random weights would take hundreds of MiB, in several copies.
 LARGE = {"bvlc_alexnet", "vgg19", "zfnet512"}
 
 
@@ -56,7 +56,7 @@ def test_with_random_weights_the_values_are_those_of_the_original(name):
     ((source, kind),) = imported.graph.input_types.items()
     feeds = {source: np.random.default_rng(1).standard_normal(kind.shape).astype(np.float32)}
     expected = first(run_model(original, feeds))
-    assert expected.std() > 0  # a network of equal weights would show nothing
+    assert expected.std() > 0  # otherwise the comparison would show nothing
     found = first(run_model(to_onnx(imported.graph), feeds))
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-5 * np.abs(expected).max())
 
@@ -71,7 +71,7 @@ def test_the_reference_semantics_agree_too():
 
 
 def test_generated_weights_stay_small(tmp_path):
-    """548 MiB of repeated weights come and go as a few kilobytes."""
+    """Read and write 548 MiB of repeated weights as a few kilobytes."""
     graph = import_onnx(light_path("vgg19")).graph
     assert sum(w.type.nbytes for w in graph.weights.values()) > 5e8
     assert to_onnx(graph).ByteSize() < 1e6

@@ -1,4 +1,4 @@
-"""A file's extension says whether it is TASO's text or ONNX, wherever a model is taken or written."""
+"""A file's extension decides between TASO text and ONNX, for reading and for writing."""
 
 from pathlib import Path
 
@@ -39,13 +39,13 @@ def test_a_text_has_a_coverage_report_and_no_dimension_to_bind(graph, tmp_path):
     found = import_model(tmp_path / "net.model")
     assert found.coverage.modelled == {"matmul": 2, "add": 1}
     assert any("no data of weights" in note for note in found.coverage.notes)
-    with pytest.raises(ModelError, match=r"net\.model has no symbolic dimensions; leave out batch"):
+    with pytest.raises(ModelError, match=r"net\.model has no symbolic dimensions \(try without batch\)"):
         load_model(tmp_path / "net.model", dims={"batch": 1})
 
 
 def test_the_way_through_takes_and_writes_both(graph, tmp_path):
     save_model(graph, tmp_path / "in.model")
-    result = workbench.optimize(tmp_path / "in.model")
+    result = workbench.optimize(tmp_path / "in.model", cost="analytic", time=False)
     assert result.certificate.passed
     assert result.coverage.modelled == {"matmul": 2, "add": 1}
     for name in ("out.model", "out.onnx"):

@@ -1,6 +1,6 @@
-"""Hostile models: thousands of small corruptions, each of which must end in a graph or in a clear error.
+"""Corrupted models: each of thousands of small corruptions must give a graph or a clear error.
 
-The seeds make every run the same; raise ROUNDS to search longer.
+The seeds make all runs equal; raise ROUNDS to search longer.
 """
 
 import random
@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from tests.frontends.models import INT64, model, node, normal, value, weight
-from tests.frontends.test_onnx_opaque import branches
+from tests.frontends.onnx.test_opaque import branches
 from workbench.frontends import ModelError, import_onnx, to_onnx
 
 ROUNDS = 400
@@ -98,7 +98,7 @@ def mutate(m, r):
 
 
 def attempt(source):
-    """Return what becomes of a model; anything but a graph or a clear error propagates."""
+    """Return the outcome of importing a model; all errors except clear ones propagate."""
     try:
         graph = import_onnx(source).graph
     except (ModelError, FileNotFoundError):  # the latter for external data

@@ -1,6 +1,6 @@
-"""onnx's own backend tests, wholesale: each model is imported, evaluated, exported and run.
+"""All of onnx's own backend tests: each model is imported, evaluated, exported and run.
 
-Some 2 000 models of one or a few nodes with stored outputs; they take a few seconds in all.
+There are about 2 000 models of one or a few nodes with stored outputs; all take a few seconds.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from onnx.reference import ReferenceEvaluator
 from workbench.frontends import ModelError, RuntimeFailure, import_onnx, opaque_runner, run_model, to_onnx
 from workbench.graph import evaluate
 
-#: Why a model cannot become a graph of tensors of static shape; nothing else may be refused.
+#: The only accepted reasons why a model cannot become a graph of tensors of static shape.
 REFUSALS = (
-    "is the oldest that can be read",
-    "is a positive integer, not 0",
-    "Input to 'Range' op should be scalars",  # one model hands over a vector of one element
+    "must use an operator set from",
+    "must be a positive integer, got 0",
+    "Input to 'Range' op should be scalars",  # one model passes a vector of one element
 )
 
 
@@ -63,7 +63,7 @@ def loaded(case):
 
 
 def close(found, expected, case):
-    """Say whether two values are one, type and shape included; lists are sequences."""
+    """Return whether two values are equal, including type and shape; lists are sequences."""
     if expected is None or isinstance(expected, list):
         return type(found) is type(expected) and (
             expected is None
@@ -90,7 +90,7 @@ def same(found, expected, case):
 
 
 def others(m, feeds):
-    """Yield what others compute for the original, where they can: runtimes deviate from each other."""
+    """Yield the results of the runtimes that support the original: runtimes differ from each other."""
     names = [o.name for o in m.graph.output]
     with contextlib.suppress(RuntimeFailure):
         yield run_model(m, feeds)
@@ -101,13 +101,13 @@ def others(m, feeds):
 
 
 def is_open(m, name):
-    """Say whether an input has a dimension that is not stated."""
+    """Return whether an input has an unstated dimension."""
     (declared,) = (v for v in m.graph.input if v.name == name)
     return any(d.dim_param for d in declared.type.tensor_type.shape.dim)
 
 
 def try_case(case, counts):
-    """Return what goes wrong with a case, or nothing."""
+    """Return the fault found with a case, or an empty text."""
     m, sets = loaded(case)
     try:
         first = sets[0][0] if sets else {}
@@ -129,7 +129,7 @@ def try_case(case, counts):
         try:
             found["run"] = run_model(written, feeds)
         except RuntimeFailure as failure:
-            # ONNX Runtime lacks some kernels, then also for the original.
+            # ONNX Runtime lacks some kernels, for the original as well.
             with pytest.raises(RuntimeFailure):
                 run_model(m, feeds)
             counts["not run"] += 1
@@ -139,7 +139,7 @@ def try_case(case, counts):
             counts[label] += 1
             known = {n: v for n, v in expected.items() if label == "run" or n in graph.output_types}
             if deterministic and not same(values, known, case):
-                # An operator that is modelled computes what is stored; an opaque one, what runtimes compute.
+                # A modelled operator must give the stored outputs, an opaque one those of the runtimes.
                 modelled = not graph.opaques and not graph.info.tail
                 if modelled or not any(same(values, other, case) for other in others(m, feeds)):
                     return f"{label} otherwise than stored"

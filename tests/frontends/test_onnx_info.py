@@ -1,4 +1,4 @@
-"""What a model file says beside its computation is there again in what is saved."""
+"""The content of a model file other than its computation is kept in the saved file."""
 
 import pickle
 
@@ -16,7 +16,7 @@ DOUBLE = TensorProto.DOUBLE
 
 
 def documented():
-    """Two products of one operand, which rules merge, then an Exp; everything has documentation."""
+    """Return two products of one operand, which rules merge, then an Exp; all with documentation."""
     nodes = [
         node("MatMul", "x w", "p"),
         node("MatMul", "x v", "q"),
@@ -43,7 +43,7 @@ def documented():
 
 
 def said(m):
-    """Return everything that a model says beside its nodes and weights."""
+    """Return the content of a model except its nodes and weights."""
     fields = ("ir_version", "doc_string", "domain", "model_version", "producer_name", "producer_version")
     found = {field: getattr(m, field) for field in fields}
     found["props"] = {p.key: p.value for p in m.metadata_props}
@@ -119,7 +119,7 @@ def test_the_operator_set_is_that_of_the_file(opset):
 
 
 def test_an_operator_set_is_raised_only_to_one_that_loads():
-    # Before 10 there is no slice with a step, and from then to 17 the runtime has no Softsign of doubles.
+    # Before 10 slices have no step, and from 10 to 17 the runtime lacks Softsign of doubles.
     graph = load_onnx(
         model([node("Softsign", "x", "y")], [value("x", [6], DOUBLE)], [value("y", [6], DOUBLE)], opset=9)
     )

@@ -4,7 +4,7 @@ from onnx import TensorProto, helper
 
 from tests.frontends.models import FLOAT, model, node, normal, value
 from workbench.frontends import RuntimeFailure, load_onnx, opaque_runner, run_graph, run_model
-from workbench.frontends.onnx_values import static_type
+from workbench.frontends.onnx.values import static_type
 from workbench.frontends.runtime import inferred_types, may_not_end, run_session, session
 from workbench.graph import GraphError, evaluate
 from workbench.ops import TensorType
@@ -55,7 +55,7 @@ def test_opaque_operators_run_inside_evaluate():
     m = model([node("Elu", "x", "h"), node("Relu", "h", "y")], [value("x", [3])], [value("y", [3])])
     graph = load_onnx(m)
     x = np.array([-1, 0, 2], np.float32)
-    with pytest.raises(GraphError, match="Elu is opaque: a runner for it is needed"):
+    with pytest.raises(GraphError, match="Elu is opaque: it must have a runner, got none"):
         evaluate(graph, {"x": x})
     for runner in (opaque_runner(), opaque_runner(graph)):
         for precise in (False, True):
@@ -65,7 +65,7 @@ def test_opaque_operators_run_inside_evaluate():
 
 
 def test_operators_without_a_kernel_run_in_the_reference():
-    """Elements smaller than a byte cannot be handed to ONNX Runtime; int64 Relu has no kernel there."""
+    """ONNX Runtime does not accept elements smaller than a byte and has no kernel for int64 Relu."""
     import ml_dtypes
 
     m = model(

@@ -67,7 +67,7 @@ def test_a_block_is_modelled_whole_and_computes_what_torch_does(block, torch, ca
     torch.manual_seed(0)
     module, x = block(torch)
     imported = import_torch(module, x)
-    assert module.training  # the mode is given back
+    assert module.training  # the mode is restored
     assert imported.coverage.fraction == 1.0
     assert imported.graph.name == type(module).__name__
     with torch.no_grad():
@@ -94,7 +94,7 @@ def test_several_inputs_are_given_as_a_sequence(torch):
 
 @pytest.mark.torch
 def test_what_is_no_module_or_cannot_be_exported_is_refused(torch):
-    with pytest.raises(ModelError, match=r"torch\.nn\.Module is expected, not int"):
+    with pytest.raises(ModelError, match=r"module must be a torch\.nn\.Module, got int"):
         load_torch(3, torch.ones(2))
 
     class Stubborn(torch.nn.Module):

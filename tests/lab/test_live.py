@@ -35,7 +35,7 @@ def test_a_saturation_is_started_and_stepped(lab, folder, offline):
     with Page(offline, lab, "step.ipynb") as page:
         page.run_all()
         page.page.wait_for_selector(".wb-stepper")
-        page.page.get_by_label("start or go on").click()
+        page.page.get_by_label("start or continue").click()
         page.page.wait_for_function(
             "document.querySelector('.wb-live').style.display === 'none'", timeout=60_000
         )
@@ -60,12 +60,12 @@ def test_the_stop_button_stops_a_running_saturation(lab, folder, offline):
     write_notebook(folder / "stop.ipynb", ENDLESS, "endless.view()", "print('known', len(endless.trace))")
     with Page(offline, lab, "stop.ipynb") as page:
         page.run_all()
-        page.page.get_by_label("start or go on").click()
+        page.page.get_by_label("start or continue").click()
         page.page.wait_for_function(
             "/iteration [1-9]/.test(document.querySelector('.wb-stepper .wb-label').innerText)",
             timeout=60_000,
         )
-        page.page.get_by_label("stop and keep what there is").click()
+        page.page.get_by_label("stop and keep the results").click()
         page.page.wait_for_function(
             "document.querySelector('.wb-live').style.display === 'none'", timeout=60_000
         )

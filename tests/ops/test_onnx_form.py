@@ -135,7 +135,7 @@ def test_an_operator_computes_the_same_in_every_operator_set(case):
             model = to_onnx(graph, opset=opset)
         except ModelError as refusal:
             # Only what says from which operator set on it can be written may be refused.
-            oldest = int(re.search(r"write (\d+) or newer", str(refusal))[1])
+            oldest = int(re.search(r"must be (\d+) or newer", str(refusal))[1])
             if opset < oldest:
                 continue
             raise
@@ -194,7 +194,7 @@ def test_importers_are_listed_and_registered_once():
     assert names == sorted(names)
     assert {"Conv", "Gemm", "Softmax", "Split"} <= set(names)
     assert importer_of("LSTM") is None
-    with pytest.raises(ValueError, match="two importers for Conv"):
+    with pytest.raises(ValueError, match="Conv must have one importer"):
         imports("Conv")(lambda n: 0)
     for name in names:  # ONNX knows every operator that is read
         assert onnx.defs.has(name), name
@@ -213,7 +213,7 @@ def test_axes_count_from_the_end():
 
 def test_an_operator_that_an_operator_set_lacks_says_which_one_has_it():
     graph = instance("slice", {"axis": -1, "start": 0, "stop": 5, "step": 2}, [(2, 6)])
-    with pytest.raises(ValueError, match="operator set 9 has no slice with a step; write 10 or newer"):
+    with pytest.raises(ValueError, match="operator set must be 10 or newer for a slice with a step, got 9"):
         to_onnx(graph, opset=9)
     assert issubclass(OpsetTooOld, ValueError)
 

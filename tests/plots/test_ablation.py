@@ -2,9 +2,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import workbench
-from tests.test_activity import sums
+from tests.analysis.test_rule_activity import sums
+from workbench.analysis.ablation import Ablation
 from workbench.plots import ablation_data, plot_ablation
-from workbench.without import Ablation
 
 
 @pytest.fixture(scope="module")
@@ -31,5 +31,5 @@ def test_a_rule_that_is_not_needed_says_so(made):
 
 
 def test_what_has_not_begun_is_refused():
-    with pytest.raises(ValueError, match="not begun"):
+    with pytest.raises(ValueError, match="must have begun"):
         ablation_data(Ablation(sums()))

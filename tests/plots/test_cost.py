@@ -3,7 +3,7 @@ from matplotlib.figure import Figure
 
 from tests.plots.traces import small_trace
 from workbench.plots import cost_data, plot_cost_bars, plot_cost_curve
-from workbench.trace import Trace
+from workbench.run.trace import Trace
 
 
 def test_operators_come_dearest_first_with_both_costs():

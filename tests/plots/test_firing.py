@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from tests.plots.traces import small_trace
 from workbench.plots import firing_data, plot_firing
 from workbench.plots.firing import firing_size
-from workbench.trace import RuleStep, Step, Trace
+from workbench.run.trace import RuleStep, Step, StepKind, Trace
 
 
 def test_rules_are_ordered_by_what_they_made_and_idle_ones_left_out():
@@ -44,7 +44,7 @@ def test_no_firing_says_so_and_bad_arguments_are_refused():
 
 def test_size_grows_with_the_table():
     rules = tuple(RuleStep(f"rule-{i}", 1, 0.0, 1) for i in range(12))
-    wide = Trace(steps=[Step(i, 0.1, 10, 10, rules) for i in range(1, 12)])
+    wide = Trace(steps=[Step(i, StepKind.ITERATION, 0.1, 10, 10, rules) for i in range(1, 12)])
     (w, h), (wider, higher) = (firing_size(firing_data(t)) for t in (small_trace(), wide))
     assert wider > w
     assert higher > h

@@ -1,15 +1,25 @@
 import pytest
 
 from workbench.plots import gap_data, plot_gap
-from workbench.trace import RuleStep, Step, Trace
+from workbench.run.trace import RuleStep, Step, StepKind, Trace
 
 
 def trace():
     steps = [
-        Step(0, 0.1, 9, 5, cost=10.0, bound=2.0, note="tree"),
-        Step(1, 0.1, 9, 5, cost=8.0, bound=2.0, note="dag"),
-        Step(2, 1.0, 9, 5, cost=8.0, bound=5.0, note="exact", rules=(RuleStep("loop formulas", 7, 0.0),)),
-        Step(3, 2.0, 9, 5, cost=6.0, bound=6.0, note="optimal"),
+        Step(0, StepKind.TREE, 0.1, 9, 5, cost=10.0, bound=2.0, note="tree"),
+        Step(1, StepKind.DAG, 0.1, 9, 5, cost=8.0, bound=2.0, note="dag"),
+        Step(
+            2,
+            StepKind.INCUMBENT,
+            1.0,
+            9,
+            5,
+            cost=8.0,
+            bound=5.0,
+            note="exact",
+            rules=(RuleStep("loop formulas", 7, 0.0),),
+        ),
+        Step(3, StepKind.SETTLED, 2.0, 9, 5, cost=6.0, bound=6.0, note="optimal"),
     ]
     return Trace({"kind": "extraction"}, steps)
 

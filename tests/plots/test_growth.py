@@ -1,9 +1,12 @@
 import pytest
 from matplotlib.figure import Figure
 
+import workbench
 from tests.plots.traces import small_trace
 from workbench.plots import growth_data, plot_growth
-from workbench.trace import Trace
+from workbench.rules import rule_set
+from workbench.run.trace import StepKind, Trace
+from workbench.saturation import Limits, Saturation
 
 
 def axes():
@@ -16,7 +19,7 @@ def test_data_are_the_sizes_by_iteration_and_seconds_add_up():
     assert data.e_nodes == (10, 30, 100)
     assert data.e_classes == (8, 20, 70)
     assert data.seconds == pytest.approx((0.0, 0.5, 0.75))
-    assert data.notes == ((2, "cut"),)
+    assert data.cuts == ((2, "cut"),)
 
 
 def test_curves_and_limit_are_drawn_on_the_axes_given():
@@ -41,3 +44,26 @@ def test_a_far_limit_makes_the_axis_logarithmic_and_stays_in_the_picture():
 
 def test_an_empty_trace_says_so():
     assert [t.get_text() for t in plot_growth(Trace(), axes()).texts] == ["no steps recorded"]
+
+
+def test_a_round_of_further_merges_is_not_drawn_as_a_cut():
+    """Such a step carries a note too, and nothing of it was cut."""
+    trace = workbench.optimize(workbench.benchmark("bert", layers=2), certify=False).trace
+    (merge,) = [step for step in trace if step.kind is StepKind.MERGE]
+    assert merge.note == "merges among what was extracted"
+    assert growth_data(trace).cuts == ()
+    assert "iteration cut" not in {line.get_label() for line in plot_growth(trace, axes()).lines}
+
+
+def test_an_iteration_that_was_cut_is_drawn_as_one():
+    graph = workbench.benchmark("nasrnn", length=2)
+    with Saturation(graph, rule_set("default"), Limits(e_nodes=200)) as saturation:
+        saturation.run()
+    *_, last = saturation.trace
+    assert last.kind is StepKind.CUT
+    assert growth_data(saturation.trace).cuts == ((last.index, last.note),)
+    assert "would have made" in last.note or "held back" in last.note
+    (marks,) = [
+        line for line in plot_growth(saturation.trace, axes()).lines if line.get_label() == "iteration cut"
+    ]
+    assert list(marks.get_xdata()) == [last.index]

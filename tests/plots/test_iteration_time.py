@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from tests.plots.traces import small_trace
 from workbench.plots import iteration_time_data, plot_iteration_time
 from workbench.plots.iteration_time import REST
-from workbench.trace import RuleStep, Step, Trace
+from workbench.run.trace import RuleStep, Step, StepKind, Trace
 
 
 def test_rules_and_the_rest_add_up_to_the_iteration():
@@ -29,6 +29,12 @@ def test_bars_are_milliseconds_and_what_is_not_told_is_said():
     ax = plot_iteration_time(small_trace(), Figure().subplots())
     assert [b.get_height() for b in ax.containers[0]] == pytest.approx([200, 200])
     assert ax.get_xlabel() == "iteration"
-    coarse = Trace({}, [Step(0, 0.0, 1, 1), Step(1, 0.9, 2, 2, (RuleStep("r", 3, 0.0),))])
+    coarse = Trace(
+        {},
+        [
+            Step(0, StepKind.START, 0.0, 1, 1),
+            Step(1, StepKind.ITERATION, 0.9, 2, 2, (RuleStep("r", 3, 0.0),)),
+        ],
+    )
     assert "profile=True" in plot_iteration_time(coarse, Figure().subplots()).get_xlabel()
     assert plot_iteration_time(Trace(), Figure().subplots()).texts[0].get_text() == "no iterations recorded"

@@ -20,5 +20,5 @@ def test_the_axis_is_logarithmic():
 
 
 def test_records_without_programs_are_refused():
-    with pytest.raises(ValueError, match="neither 'programs' nor 'candidates'"):
+    with pytest.raises(ValueError, match="must have 'programs' or 'candidates', got neither"):
         programs_data([{"network": "n", "speedup": 3}])

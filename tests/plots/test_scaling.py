@@ -34,7 +34,7 @@ def test_methods_are_told_apart_and_one_size_has_no_slope():
 
 
 def test_records_without_blocks_are_refused():
-    with pytest.raises(ValueError, match="no 'blocks'"):
+    with pytest.raises(ValueError, match="must have 'blocks', got none"):
         scaling_data(growing().drop(columns="blocks"))
 
 

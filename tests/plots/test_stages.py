@@ -34,7 +34,7 @@ def test_bars_are_stacked_and_a_share_is_of_the_whole():
 
 
 def test_stages_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match="not 'cooking'"):
+    with pytest.raises(ValueError, match="got 'cooking'"):
         stages_data(runs(), ("cooking",))
-    with pytest.raises(ValueError, match="no seconds of a stage"):
+    with pytest.raises(ValueError, match="must have seconds of a stage"):
         stages_data([{"network": "n", "speedup": 1}])

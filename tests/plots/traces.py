@@ -1,6 +1,6 @@
 """A small trace written by hand, with a limit reached and every figure known."""
 
-from workbench.trace import RuleStep, Step, Trace
+from workbench.run.trace import RuleStep, Step, StepKind, Trace
 
 
 def small_trace() -> Trace:
@@ -19,10 +19,25 @@ def small_trace() -> Trace:
         },
     }
     steps = [
-        Step(0, 0.0, 10, 8, (), 50.0, note="start graph"),
-        Step(1, 0.5, 30, 20, (RuleStep("fuse", 4, 0.1, 3), RuleStep("merge", 9, 0.2, 17)), 30.0),
+        Step(0, StepKind.START, 0.0, 10, 8, (), 50.0, note="start graph"),
         Step(
-            2, 0.25, 100, 70, (RuleStep("merge", 90, 0.2, 70), RuleStep("idle", 5, 0.1, 0)), 20.0, note="cut"
+            1,
+            StepKind.ITERATION,
+            0.5,
+            30,
+            20,
+            (RuleStep("fuse", 4, 0.1, 3), RuleStep("merge", 9, 0.2, 17)),
+            30.0,
+        ),
+        Step(
+            2,
+            StepKind.CUT,
+            0.25,
+            100,
+            70,
+            (RuleStep("merge", 90, 0.2, 70), RuleStep("idle", 5, 0.1, 0)),
+            20.0,
+            note="cut",
         ),
     ]
     return Trace(meta, steps)

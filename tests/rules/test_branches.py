@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from workbench.rules import load_rules, parse_rule, parse_rules, rule_set
-from workbench.rules.language import RuleSyntaxError, format_rule
-from workbench.rules.ruleset import LEFT_OUT, library, statuses
-from workbench.verification.refute import search
+from workbench.rules.language import RuleSyntaxError
+from workbench.rules.library import LEFT_OUT
+from workbench.rules.pattern import format_rule
+from workbench.rules.status import library, statuses
+from workbench.verification.refuting.refute import search
 
 RULES = load_rules(library() / "branches.rules")
 WRONG = load_rules(Path(__file__).parent / "wrong_branches.rules")

@@ -1,8 +1,9 @@
 import pytest
 
 from workbench.rules import RuleSyntaxError, format_rule, parse_rule, parse_rules
+from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import App, AttrVar, DimOf, DtypeOf, Literal, Var, Vector
-from workbench.rules.ruleset import library, load_rules
+from workbench.rules.status import library
 
 LIBRARY = [rule for file in sorted(library().glob("*.rules")) for rule in load_rules(file)]
 
@@ -74,37 +75,40 @@ def test_comments_continuations_and_lines():
     [
         ("a: relu(x => x", "column 11: expected ','"),
         ("a: rleu(x) => x", "did you mean relu"),
-        ("a: relu(x) => y", "y stands on the right-hand side only"),
-        ("Big: relu(x) => x", "kebab-case"),
+        ("a: relu(x) => y", "y occurs only on the right-hand side"),
+        ("Big: relu(x) => x", "a rule's name must be in kebab-case, got 'Big'"),
         ("relu(x) => x", "expected 'name: lhs => rhs'"),
         ("a: conv2d[stride=(1, 1)](x, w) => x", "did you mean strides"),
-        ("a: conv2d[strides=(1, 1, 1)](x, w) => x", "takes 2 integers"),
+        ("a: conv2d[strides=(1, 1, 1)](x, w) => x", "must be 2 integers, got 3"),
         ("a: conv2d[c, d](x, w) => x", "second row variable"),
         ("a: conv2d[groups=1, groups=2](x, w) => x", "given twice"),
         ("a: relu(x) => x where q = 1", "q is not bound"),
         ("a: relu(x) => x where dim(y, -1) = 1", "y is not bound"),
-        ("a: relu(x) => x where dim(x, 1) = 1", "counts axes from the last"),
+        ("a: relu(x) => x where dim(x, 1) = 1", "dim must count axes from the last"),
         ("a: relu(x) => x where dim(x, -1)", "expected one of"),
         ("a: relu(x) => x where size(x) = 1", "unknown function"),
-        ("a: relu(x, y) => x", "takes 1 operand, not 2"),
+        ("a: relu(x, y) => x", "takes 1 operand, got 2"),
         ("a: relu(x) => $x", "unexpected character"),
         ("a: relu(x) => x extra", "expected the end"),
-        ("a: x => relu(x)", "not a bare variable"),
-        ("a: relu(x) ; tanh(x) => x", "2 sources but 1 targets"),
-        ("a: input(x) => x", "cannot stand in a rule"),
-        ("a: matmul(x, w*) => x", "go together"),
-        ("a: each matmul(x, w) => x", "go together"),
-        ("a: each matmul(x, w*) => matmul(x, concat[axis=-1](w*))", "slice"),
-        ("a: relu(x) => x\na: tanh(x) => x", "second rule is called a"),
+        ("a: x => relu(x)", "must be an operator's application, got a bare variable"),
+        ("a: relu(x) ; tanh(x) => x", "there must be 2 targets, one per source, got 1"),
+        ("a: input(x) => x", "cannot occur in a rule"),
+        ("a: matmul(x, w*) => x", "must be used together"),
+        ("a: each matmul(x, w) => x", "must be used together"),
+        (
+            "a: each matmul(x, w*) => matmul(x, concat[axis=-1](w*))",
+            "the target of an 'each' rule must be slice",
+        ),
+        ("a: relu(x) => x\na: tanh(x) => x", "rule names must be unique, got a second a"),
         ("a: eye[size=n](x) => x", "takes 0 operands"),
         ("a: relu(x) => matmul(x, eye[size=3, dtype=dtype(y)]())", "y is not bound"),
         ("a: relu(x) => matmul(x, eye[size=3, dtype=d]())", "d is not bound"),
         ("a: relu(x) => matmul(x, eye[size=3, dtype=dtype(x]())", "expected ')'"),
         ("a: relu(x) => matmul(x, eye[size=dtype(x)]())", "unknown function 'dtype'"),
         ("a: relu(x) => x where dtype(x) = 1", "unknown function 'dtype'"),
-        ("a: matmul(x, eye[size=n, dtype=dtype(x)]()) => x", "on the left-hand side an attribute is"),
-        ("a: conv2d[groups=g + 1](x, w) => x", "on the left-hand side an attribute is"),
-        ("a: conv2d[pads=(t, l, dim(x, -1), r)](x, w) => x", "on the left-hand side an attribute is"),
+        ("a: matmul(x, eye[size=n, dtype=dtype(x)]()) => x", "on the left-hand side an attribute must be"),
+        ("a: conv2d[groups=g + 1](x, w) => x", "on the left-hand side an attribute must be"),
+        ("a: conv2d[pads=(t, l, dim(x, -1), r)](x, w) => x", "on the left-hand side an attribute must be"),
     ],
 )
 def test_errors_say_where_and_what(text, message):
@@ -124,10 +128,12 @@ def test_errors_say_where_and_what(text, message):
     ids=["terms", "parentheses", "signs", "a long sum"],
 )
 def test_a_law_beyond_all_measure_is_refused(text):
-    with pytest.raises(RuleSyntaxError, match="at most 2000 words, nested at most 50 levels deep"):
+    with pytest.raises(
+        RuleSyntaxError, match="a law must have at most 2000 words, nested at most 50 levels deep"
+    ):
         parse_rules(f"r: {text}")
 
 
 def test_a_file_of_laws_beyond_all_measure_is_refused():
-    with pytest.raises(RuleSyntaxError, match="line 2001: a file has at most 2000 laws"):
+    with pytest.raises(RuleSyntaxError, match="line 2001: a file must have at most 2000 laws"):
         parse_rules("".join(f"r{i}: add(x, y) => add(y, x)\n" for i in range(20_000)))

@@ -9,7 +9,7 @@ from workbench.rules import (
     rule_set,
     rule_sets,
 )
-from workbench.rules.ruleset import recognise
+from workbench.rules.foreign.reading import recognise
 
 
 def test_the_librarys_sets():

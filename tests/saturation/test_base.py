@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from workbench.frames import environment
-from workbench.saturation.base import Base, EngineError
+from workbench.saturation.base import Base, EngineError, gives_two_types
+from workbench.support.processes import environment
 
 DECLARED = "(sort T) (constructor a () T) (constructor b () T) (constructor f (T) T)"
 RULES = {
@@ -68,3 +68,17 @@ def test_the_engine_alone_is_imported_and_leaves_the_package_as_it_was():
         "import egglog\nfrom egglog import bindings\nassert bindings is found\nprint(egglog.EGraph())"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(), capture_output=True)
+
+
+def test_two_types_of_one_class_are_told_from_other_errors():
+    base = Base(f"{DECLARED} (function type (T) i64 :no-merge)")
+    base.begin({})
+    base.run("(set (type (a)) 1) (set (type (b)) 2)")
+    with pytest.raises(EngineError) as clash:
+        base.run("(union (a) (b)) (run 1)")
+    assert gives_two_types(clash.value)
+    base.discard()
+    base.begin({})
+    with pytest.raises(EngineError) as other:
+        base.run("(nobody (a))")
+    assert not gives_two_types(other.value)

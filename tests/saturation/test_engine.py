@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from workbench.egraph.rebuild import rebuild
 from workbench.extraction import extract
-from workbench.extraction.rebuild import rebuild
 from workbench.graph import GraphBuilder, evaluate
 from workbench.ops import spec_of
 from workbench.saturation.compile import compile_rule

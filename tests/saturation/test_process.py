@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench import remembered
 from workbench.benchmarks import benchmark
-from workbench.frames import environment, receive, send
 from workbench.rules import rule_set
+from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation, process, worker
-from workbench.trace import StopReason
+from workbench.support import remembered
+from workbench.support.processes import environment, receive, send
 
 from . import laws
 from .test_engine import sum_of

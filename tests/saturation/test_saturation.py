@@ -7,8 +7,8 @@ import pytest
 
 from workbench.graph import GraphBuilder
 from workbench.rules import rule_set
+from workbench.run.trace import StepKind, StopReason, Trace
 from workbench.saturation import Limits, Saturation
-from workbench.trace import StopReason, Trace
 
 from . import laws
 from .test_engine import shared_matmuls, sum_of
@@ -63,6 +63,7 @@ def test_memory_limit_costs_the_iteration_not_the_process():
     with Saturation(sum_of(18), AC, limits) as run:
         assert run.run() is StopReason.MEMORY_LIMIT
         assert "GiB" in run.trace.steps[-1].note
+        assert run.trace.steps[-1].kind is StepKind.CUT
         assert len(run.egraph()) == run.e_nodes
 
 
@@ -170,7 +171,9 @@ def test_merges_among_some_e_classes_take_these_alone():
         more = {after.types[int(after.eclass[i])].shape for i, op in enumerate(after.ops) if op == "matmul"}
         assert (8, 4 * 16) in more - merged
         assert saturation.stop_reason is StopReason.SATURATED
-        assert "merges among what was extracted" in [step.note for step in saturation.trace]
+        merges = [step for step in saturation.trace if step.kind is StepKind.MERGE]
+        assert [step.note for step in merges] == ["merges among what was extracted"]
+        assert not [step for step in saturation.trace if step.kind is StepKind.CUT]
         assert [step.index for step in saturation.trace] == list(range(len(saturation.trace)))
         # A second time there is nothing new, and nothing is recorded.
         known = len(saturation.trace)

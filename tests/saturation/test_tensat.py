@@ -6,14 +6,14 @@ from itertools import combinations
 import pytest
 
 from workbench.benchmarks import benchmark
-from workbench.rules.tensat_file import tensat_rules
+from workbench.rules.foreign.tensat_file import tensat_rules
+from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
-from workbench.trace import StopReason
 
 
 def saturated(name, folder, k_multi=2, without=()):
     rules = [rule for rule in tensat_rules(folder / "tensat") if rule.name not in without]
-    limits = Limits(e_nodes=60_000, seconds=120, iterations=20, k_multi=k_multi, match_limit=10**9)
+    limits = Limits(e_nodes=60_000, seconds=120, iterations=20, k_multi=k_multi, match_limit=10**9, settle=0)
     with Saturation(benchmark(name), rules, limits, keep=0) as run:
         assert run.run() is StopReason.SATURATED
         return run.egraph()

@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from workbench.extraction.rebuild import rebuild
+from workbench.egraph.rebuild import rebuild
 from workbench.graph import GraphBuilder, evaluate
 from workbench.rules import parse_rules
+from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
-from workbench.trace import StopReason
 
 
 def grown(graph, text, **limits):

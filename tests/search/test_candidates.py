@@ -2,8 +2,8 @@ import random
 
 import pytest
 
+from tests.random_graphs import random_graph
 from workbench.benchmarks import benchmark
-from workbench.benchmarks.random_graphs import random_graph
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
 from workbench.rules import parse_rules, rule_set

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 
 from workbench.benchmarks import benchmark
+from workbench.certifying.certificate import certify
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
 from workbench.rules import load_rules
 from workbench.search import MODES, BacktrackingSearch
 from workbench.search.modes import guarded_merges, mode_of
-from workbench.verification import Verification, certify
+from workbench.verification import Verification
 
 
 def run(graph, rules, mode, **options):

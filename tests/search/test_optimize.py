@@ -7,10 +7,11 @@ import pytest
 import workbench
 from tests.search.test_modes import depthwise_pair, scaled_conv
 from workbench.benchmarks import benchmark
+from workbench.costs import CostModel
 from workbench.graph import GraphBuilder
 from workbench.rules import parse_rules
+from workbench.run.trace import StopReason
 from workbench.search.optimize import Searched, search_optimize
-from workbench.trace import StopReason
 
 
 def shared_products():
@@ -114,21 +115,21 @@ def test_what_costs_nothing_stays_as_it_is():
 
 
 def test_a_measured_model_measures_what_the_result_uses():
-    class Measured:
+    class Measured(CostModel):
         source = "counted"
 
         def __init__(self):
-            self.bound, self.measured = None, set()
+            self.bound, self.seen = None, set()
 
         def bind(self, graph):
             self.bound = graph
 
         def price(self, instances):
             # What was not measured is thought to be cheap, a product cheapest of all.
-            return np.array([2.0 if i in self.measured else 0.1 for i in instances])
+            return np.array([2.0 if i in self.seen else 0.1 for i in instances])
 
         def measure(self, instances):
-            self.measured.update(instances)
+            self.seen.update(instances)
             return len(instances)
 
     model, graph = Measured(), shared_products()

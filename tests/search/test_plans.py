@@ -1,11 +1,10 @@
-import pytest
-
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
 from workbench.rules import parse_rule, rule_set
+from workbench.rules.each import joined_axes
 from workbench.search.nodes import NodeTable
 from workbench.search.patterns import Source
-from workbench.search.plans import group_key, joined_axes, plan_merge, plan_rule
+from workbench.search.plans import group_key, plan_merge, plan_rule
 from workbench.search.program import Program
 
 
@@ -74,7 +73,6 @@ def test_a_group_of_any_size_is_merged_at_once():
     assert sorted(cuts) == [(0, 4), (4, 10), (10, 20)]
     keys = {group_key(rule, m, joined_axes(rule), program.table) for m in matches}
     assert len(keys) == 1
-    assert joined_axes(rule) == {"w": -1}
 
 
 def test_members_of_one_group_share_what_is_not_starred():
@@ -82,9 +80,3 @@ def test_members_of_one_group_share_what_is_not_starred():
     _, program, matches = merged(rule, products((4, 6)))
     # One operand, two weights: by rows it is the weight that is shared.
     assert len({group_key(rule, m, joined_axes(rule), program.table) for m in matches}) == 2
-
-
-@pytest.mark.parametrize("name", ["merge-convs", "merge-affine"])
-def test_every_starred_operand_is_joined_along_its_axis(name):
-    axes = joined_axes(rule_set("merge")[name])
-    assert axes == {"merge-convs": {"w": -4}, "merge-affine": {"w": -1, "b": -1}}[name]

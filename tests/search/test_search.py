@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import workbench
+from tests.random_graphs import random_graph
 from tests.search.brute import least_cost, reachable_graphs
 from workbench.benchmarks import benchmark
-from workbench.benchmarks.random_graphs import random_graph
+from workbench.certifying.certificate import certify
 from workbench.costs import graph_cost
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
 from workbench.rules import parse_rules, rule_set
+from workbench.run.trace import StepKind, StopReason, Trace
 from workbench.search import BacktrackingSearch
-from workbench.trace import StopReason, Trace
-from workbench.verification import certify
 
 DEFAULT = rule_set("default")
 SMALL = {
@@ -242,6 +242,7 @@ def test_time_that_is_up_cuts_a_step_short():
     run = search(benchmark("squeezenet", image=64), seconds=1e-9)
     assert run.run() is StopReason.TIME_LIMIT
     assert "cut short" in run.trace.steps[-1].note
+    assert [step.kind for step in run.trace] == [StepKind.START, StepKind.CUT]
     assert run.expanded == 0
     with pytest.raises(StopIteration, match="time limit"):
         run.step()
@@ -268,11 +269,11 @@ def test_a_budget_of_nothing_expands_the_start_graph():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 0.9}, "alpha is 1 or more"),
-        ({"alpha": float("nan")}, "alpha is 1 or more"),
-        ({"budget": -1}, "budget is 0 or more"),
-        ({"growth": 0.5}, "growth is 1 or more"),
-        ({"seconds": 0}, "time limit is positive"),
+        ({"alpha": 0.9}, "alpha must be 1 or more"),
+        ({"alpha": float("nan")}, "alpha must be 1 or more"),
+        ({"budget": -1}, "budget must be 0 or more"),
+        ({"growth": 0.5}, "growth must be 1 or more"),
+        ({"seconds": 0}, "time limit must be positive"),
         ({"mode": "taso_release"}, "did you mean taso-release"),
     ],
 )
@@ -282,9 +283,9 @@ def test_settings_that_make_no_sense_are_refused(options, message):
 
 
 def test_what_is_no_graph_and_no_number_is_refused():
-    with pytest.raises(TypeError, match="a Graph is searched, not str"):
+    with pytest.raises(TypeError, match="the model must be a Graph, got str"):
         search("model.onnx")
-    with pytest.raises(TypeError, match="a whole number of graphs"):
+    with pytest.raises(TypeError, match="must be a whole number of graphs"):
         search(products(), budget=2.5)
 
 
@@ -293,7 +294,7 @@ def test_prices_that_are_no_numbers_are_refused():
         def price(self, instances):
             return np.full(len(instances), np.nan)
 
-    with pytest.raises(ValueError, match="a finite number"):
+    with pytest.raises(ValueError, match="must be a finite number"):
         BacktrackingSearch(products(), DEFAULT, Wrong())
 
 
@@ -310,6 +311,8 @@ def test_the_trace_says_what_was_taken_found_and_queued(tmp_path):
     assert made["e_nodes"].sum() == run.found - 1
     assert {"merge-matmuls", "matmul-takes-relu"} <= set(made["rule"])
     assert all(s.note.startswith("took ") and "in the queue" in s.note for s in run.trace.steps[1:])
+    kinds = [step.kind for step in run.trace]
+    assert kinds == [StepKind.START, *[StepKind.EXPANSION] * run.expanded, StepKind.COMPARISON]
     run.trace.save(tmp_path / "trace.jsonl")
     assert Trace.load(tmp_path / "trace.jsonl").steps == run.trace.steps
 
@@ -323,7 +326,7 @@ def test_faces_and_plots_take_the_trace():
     run = search(benchmark("squeezenet", image=64), budget=70)
     run.run()
     assert growth_data(run.trace).names == ("graphs found", "graphs in the queue")
-    assert growth_data(run.trace).notes == ()
+    assert growth_data(run.trace).cuts == ()
     firing = firing_data(run.trace)
     assert firing.block == 3
     assert len(firing.iterations) == 24

@@ -9,8 +9,8 @@ import workbench
 pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
+from tests.optimizer.test_dynamic import same
 from tests.symbolic.torch_models import CASES, exported
-from tests.test_dynamic import same
 
 SIZES = [(1, 7, 16), (3, 16, 20), (8, 33, 24)]
 
@@ -41,6 +41,6 @@ def test_the_gain_is_that_of_the_model_with_its_dimensions_bound():
     original = onnx.load_from_string(exported("bert", dynamo=False))
     kept = workbench.optimize(original, sizes={"sequence": 16}, seconds=20, cost="analytic")
     bound = workbench.optimize(original, dims={"batch": 1, "sequence": 16}, seconds=20, cost="analytic")
-    # What is cut from a stored table runs where the length is open, and is stored where it is bound.
+    # A cut of a stored table is computed if the length is open, and stored if the length is bound.
     assert kept.cost_before - bound.cost_before == pytest.approx(kept.cost_after - bound.cost_after, abs=4.0)
     assert np.isclose(kept.cost_before, bound.cost_before, rtol=0.2)

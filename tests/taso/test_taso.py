@@ -5,7 +5,7 @@ import pytest
 from workbench import taso
 from workbench.costs import graph_cost
 from workbench.costs.analytic import AnalyticCost
-from workbench.taso.padding import explicit_pads
+from workbench.frontends.taso.padding import explicit_pads
 
 
 def three_convolutions(size=56):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workbench.rules import load_rules
-from workbench.verification.refute import search
+from workbench.verification.refuting.refute import search
 
 HERE = Path(__file__).parent
 

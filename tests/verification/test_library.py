@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from workbench.rules import parse_rule, rule_set
-from workbench.rules.ruleset import SETS, law_of, library, load_rules, statuses
-from workbench.trace import StopReason
+from workbench.rules.foreign.reading import load_rules
+from workbench.rules.library import SETS
+from workbench.rules.status import law_of, library, statuses
+from workbench.run.trace import StopReason
 from workbench.verification import library as judging
 from workbench.verification.library import (
     UNPROVED,
@@ -17,7 +19,7 @@ from workbench.verification.library import (
     table,
     write_status,
 )
-from workbench.verification.prove import axioms
+from workbench.verification.proving.prove import axioms
 from workbench.verification.verify import Verification
 
 LIBRARY = [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]

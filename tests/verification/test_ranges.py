@@ -5,9 +5,9 @@ import pytest
 
 import workbench
 from workbench.graph import GraphBuilder
+from workbench.optimizer.summary import summary_rows
 from workbench.rules import parse_rule, rule_set
-from workbench.rules.ruleset import statuses
-from workbench.summary import summary_rows
+from workbench.rules.status import statuses
 from workbench.verification.ranges import (
     UNITS,
     judge_range,

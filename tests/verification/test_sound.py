@@ -1,8 +1,8 @@
 import pytest
 
 from workbench.rules import parse_rules
-from workbench.rules.tensat_file import tensat_rules
-from workbench.verification.refute import search
+from workbench.rules.foreign.tensat_file import tensat_rules
+from workbench.verification.refuting.refute import search
 from workbench.verification.sound import sound_rules
 
 CONV = "conv2d[strides=(1, 1), pads=(p, q, p, q), dilations=(1, 1), groups=g, act=none]"

@@ -3,11 +3,11 @@ import json
 import pytest
 
 from workbench.rules import RuleSyntaxError, parse_rules, rule_set
-from workbench.rules.foreign import Rejected
-from workbench.rules.reading import read_rules
-from workbench.trace import StopReason
+from workbench.rules.foreign.reading import read_rules
+from workbench.rules.foreign.vocabulary import Rejected
+from workbench.run.trace import StepKind, StopReason
 from workbench.verification.evidence import Effort
-from workbench.verification.prove import axioms
+from workbench.verification.proving.prove import axioms
 from workbench.verification.verify import Verification
 
 RULES = """
@@ -64,7 +64,7 @@ def test_verdicts_are_plain_data(run):
     assert [r["rule"] for r in records] == list(range(7))
     assert all({"rule", "name", "verdict", "seconds", "evidence", "law"} <= set(r) for r in records)
     assert list(run.frame()["verdict"]) == [r["verdict"] for r in records]
-    with pytest.raises(KeyError, match="no rule of rules is called 'nothing'"):
+    with pytest.raises(KeyError, match="the name must be that of a rule of rules, got 'nothing'"):
         run["nothing"]
 
 
@@ -78,9 +78,21 @@ def test_faces(run):
 def test_steps_are_rounds_of_axioms():
     fusion = list(rule_set("fusion"))
     verification = Verification(fusion)
-    notes = [step.note for step in verification]
-    assert notes[0] == f"screened {len(fusion)} of {len(fusion)}: 0 counterexamples in this step"
-    assert any("cases proved" in note for note in notes)
+    steps = list(verification)
+    assert steps[0].note == f"screened {len(fusion)} of {len(fusion)}: 0 counterexamples in this step"
+    assert steps[0].counts == {"screened": len(fusion), "rules": len(fusion), "refuted": 0}
+    first, *others = [step for step in steps if step.kind in (StepKind.PASS, StepKind.ROUND)]
+    assert first.counts["pass"] == 1
+    assert sum(step.counts["proved"] for step in others) == first.counts["open"] > 0
+    left = first.counts["open"]
+    for step in others:
+        left -= step.counts["proved"]
+        assert step.counts["open"] == left
+        assert step.note == f"{step.counts['proved']} cases proved, {left} open"
+    assert [(step.kind, step.counts) for step in steps[-2:]] == [
+        (StepKind.UNPROVED, {"open": 0}),
+        (StepKind.DECISION, {"decided": len(fusion), "rules": len(fusion)}),
+    ]
     assert verification.stop_reason is StopReason.FINISHED
     assert verification.counts == {"proved": len(fusion)}
     rounds = [step for step in verification.trace if step.rules]
@@ -104,6 +116,7 @@ def test_one_by_one_gives_the_same_verdicts():
     batch.run()
     alone.run()
     assert [v.verdict for v in batch.verdicts] == [v.verdict for v in alone.verdicts]
+    assert [s.kind for s in alone.trace] == [StepKind.SCREENING, StepKind.SEPARATE, StepKind.DECISION]
 
 
 def test_several_processes_give_the_same(run):
@@ -118,7 +131,7 @@ def test_an_interrupt_keeps_what_is_decided():
     verification = Verification(list(rule_set("default"))[:40])
 
     def stop(step):
-        if "decided" in step.note:
+        if step.kind is StepKind.DECISION:
             raise KeyboardInterrupt
 
     assert verification.run(stop) is StopReason.INTERRUPTED

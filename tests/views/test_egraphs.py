@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.extraction import EGraph
-from workbench.units import thousands
+from workbench.egraph import EGraph
+from workbench.support.numbers import thousands
 from workbench.views.egraphs import Known, class_rows, egraph_data, egraph_html, egraph_scene
 
 
@@ -36,7 +36,7 @@ def test_the_limit_is_kept_and_stated(result, known, most):
     assert len(drawn) <= max(most, 8)
     if most < 100:
         assert f"of {len(result.egraph)} e-nodes" in scene.note
-        assert "from the roots on" in scene.note
+        assert "starting from the roots" in scene.note
 
 
 def test_every_box_is_in_its_class(known):
@@ -97,7 +97,7 @@ def test_faces_are_small_and_say_what_is_cut(result, known):
 
 
 def test_e_graphs_of_other_programs_have_a_face(shared_data):
-    from workbench.extraction import load_json
+    from workbench.egraph import load_json
 
     egraph, costs = load_json(shared_data / "extraction-gym" / "bert.json")
     data = egraph_data(Known.of(egraph, costs))

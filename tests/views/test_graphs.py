@@ -94,7 +94,7 @@ def test_a_marked_layer_is_told_from_its_like():
 def test_large_graphs_are_folded_or_cut_and_say_so():
     scene = readable_scene(network(40))
     assert len(scene.boxes) == 43
-    assert scene.note == "40 layers of 1 kind are one box each, 160 operators in all"
+    assert scene.note == "40 layers of 1 kind are one box each, 160 operators in total"
     b = workbench.GraphBuilder()
     x = b.input("x", (4,))
     for k in range(300):

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("anywidget")
 
 import workbench
-from tests.test_activity import sums
+from tests.analysis.test_rule_activity import sums
 from workbench.views.rule_browser import RuleBrowser
 
 

@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("pygraphviz")
 
 import workbench
+from tests.analysis.test_rule_activity import sums
 from tests.browser import STATIC, needs_browser, show
-from tests.test_activity import sums
 from workbench.rules import parse_rules
 from workbench.verification import Verification
 from workbench.views.rules import rules_data

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 import workbench
-from tests.test_activity import sums
+from tests.analysis.test_rule_activity import sums
 from workbench.rules import RuleSet, parse_rules
 from workbench.verification import Verification
 from workbench.views import static_html
@@ -37,7 +37,7 @@ def test_cards_are_of_the_rules_that_fired_and_every_other_rule_is_listed(table)
     html = rule_table_html(table)
     cards = re.findall(r"<details><summary>([^<·]+) · (\w+) · ", html)
     assert [name for name, _ in cards] == [r.rule.name for r in table.fired]
-    assert html.count("steps where it fired") == len(table.fired)
+    assert html.count("steps in which it fired") == len(table.fired)
     idle = len(table) - len(table.fired)
     assert f"rules that did not fire ({idle})" in html
 

@@ -10,8 +10,8 @@ import workbench
 from tests.extraction.egraphs import random_egraph
 from workbench.extraction import Extraction
 from workbench.rules import parse_rules
+from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits, Saturation
-from workbench.trace import Step, StopReason, Trace
 from workbench.verification import Verification
 from workbench.views.stepper import Stepper
 
@@ -24,7 +24,7 @@ def finished(stepper):
 
 
 def test_the_state_is_all_that_the_module_needs():
-    trace = Trace({"kind": "saturation"}, [Step(k, 0.1, k + 1, 1) for k in range(4)])
+    trace = Trace({"kind": "saturation"}, [Step(k, StepKind.ITERATION, 0.1, k + 1, 1) for k in range(4)])
     stepper = trace.view()
     state = stepper.get_state()
     assert len(state["data"]["steps"]) == 4
@@ -35,7 +35,7 @@ def test_the_state_is_all_that_the_module_needs():
 
 
 def test_where_no_widget_is_shown_the_static_face_stands():
-    data, _ = Trace({}, [Step(0, 0.1, 1, 1)]).view()._repr_mimebundle_()
+    data, _ = Trace({}, [Step(0, StepKind.START, 0.1, 1, 1)]).view()._repr_mimebundle_()
     assert "<img" in data["text/html"]
     assert "Stepper at step 0" in data["text/plain"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser import needs_browser, show
-from workbench.trace import RuleStep, Step, Trace
+from workbench.run.trace import RuleStep, Step, StepKind, Trace
 from workbench.views import stepper_data
 
 pytestmark = [pytest.mark.browser, needs_browser]
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, needs_browser]
 
 def state(live=False):
     steps = [
-        Step(k, 0.01 * (k + 1), 10 * 3**k, 6 * 2**k, cost=100.0 - 9 * k,
+        Step(k, StepKind.ITERATION, 0.01 * (k + 1), 10 * 3**k, 6 * 2**k, cost=100.0 - 9 * k,
              rules=(RuleStep("matmul-merges", 5 * k, 0.002, 4 * k), RuleStep("<b>relu</b>", 2, 0.001, k % 2)))
         for k in range(6)
     ]  # fmt: skip
@@ -91,15 +91,15 @@ def test_it_follows_the_model(shown):
 
 def test_start_pause_and_stop_are_sent(browser):
     page, problems = show(browser, "stepper", state(live=True))
-    page.get_by_label("start or go on").click()
+    page.get_by_label("start or continue").click()
     page.evaluate("window.model.change('running', true)")
     page.get_by_label("pause after this step").click()
     page.get_by_label("stop and keep").click()
     assert page.evaluate("window.model.sent.map((m) => m.command)") == ["start", "pause", "stop"]
-    assert page.get_by_label("start or go on").is_disabled()
+    assert page.get_by_label("start or continue").is_disabled()
     assert problems == []
     page.context.close()
 
 
 def test_without_a_run_there_is_nothing_to_start(shown):
-    assert not shown.get_by_label("start or go on").is_visible()
+    assert not shown.get_by_label("start or continue").is_visible()

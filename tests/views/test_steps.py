@@ -2,14 +2,16 @@ import json
 
 import pytest
 
-from workbench.trace import RuleStep, Step, Trace
+from workbench.run.trace import RuleStep, Step, StepKind, Trace
 from workbench.views import stepper_data
 
 
 def trace(kind="saturation", count=3, **meta):
     rules = (RuleStep("grow", 8, 0.002, 5), RuleStep("idle", 0, 0.0), RuleStep("seen", 3, 0.001))
     steps = [
-        Step(k, 0.01, 100 * (k + 1), 50, cost=9.0 - k, bound=3.0, rules=rules if k else ())
+        Step(
+            k, StepKind.ITERATION, 0.01, 100 * (k + 1), 50, cost=9.0 - k, bound=3.0, rules=rules if k else ()
+        )
         for k in range(count)
     ]
     return Trace({"kind": kind, "graph": "bert"} | meta, steps)
@@ -35,7 +37,10 @@ def test_charts_have_one_value_a_step():
 
 
 def test_matches_are_shown_where_births_are_not_known():
-    steps = [Step(0, 0.1, 1, 1), Step(1, 0.1, 2, 1, rules=(RuleStep("r", 4, 0.0),))]
+    steps = [
+        Step(0, StepKind.START, 0.1, 1, 1),
+        Step(1, StepKind.ITERATION, 0.1, 2, 1, rules=(RuleStep("r", 4, 0.0),)),
+    ]
     (_, firing) = stepper_data(Trace({}, steps))["charts"]
     assert (firing["unit"], firing["values"]) == ("matches", [[0, 4]])
 
@@ -48,10 +53,10 @@ def test_an_extraction_shows_cost_and_bound():
 
 def test_many_rules_are_counted():
     rules = tuple(RuleStep(f"r{k}", 1, 0.0, 1) for k in range(40))
-    data = stepper_data(Trace({}, [Step(0, 0.1, 1, 1, rules=rules)]))
+    data = stepper_data(Trace({}, [Step(0, StepKind.ITERATION, 0.1, 1, 1, rules=rules)]))
     assert len(data["steps"][0]["rows"]) == 16
     assert data["steps"][0]["more"] == 24
-    assert data["charts"][-1]["title"].endswith("24 rules more")
+    assert data["charts"][-1]["title"].endswith("24 more rules")
 
 
 @pytest.mark.parametrize("kind", ["saturation", "extraction", "verification"])
@@ -60,10 +65,10 @@ def test_an_empty_trace_has_data(kind):
 
 
 def test_an_extraction_is_drawn_with_the_original_and_with_what_greed_found():
-    notes = ("original", "tree", "dag", "exact", "optimal")
+    kinds = (StepKind.ORIGINAL, StepKind.TREE, StepKind.DAG, StepKind.INCUMBENT, StepKind.SETTLED)
     steps = [
-        Step(k, 0.1, 9, 5, cost=c, bound=2.0, note=n)
-        for k, (c, n) in enumerate(zip((10, 9, 8, 7, 6), notes, strict=True))
+        Step(k, kind, 0.1, 9, 5, cost=c, bound=2.0)
+        for k, (c, kind) in enumerate(zip((10, 9, 8, 7, 6), kinds, strict=True))
     ]
     (chart,) = stepper_data(Trace({"kind": "extraction"}, steps))["charts"]
     lines = {series["name"]: series["values"] for series in chart["series"]}

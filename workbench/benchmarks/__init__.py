@@ -1,8 +1,7 @@
-"""The published networks, rebuilt from code: weights are seeded generators, so building is instant."""
+"""The published networks, built from code; weights are seeded generators, so building is instant."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from workbench.benchmarks.squeezenet import squeezenet
 from workbench.benchmarks.tensat_size import tensat_size
 from workbench.benchmarks.vgg import vgg19
 from workbench.graph import Graph
+from workbench.support.names import unknown
 
 __all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "tensat_size"]
 
@@ -35,7 +35,7 @@ _NETWORKS: Final[dict[str, Callable[..., Graph]]] = {
 
 
 class UnknownBenchmark(LookupError):
-    """Say which networks there are, and which is nearest to the one asked for."""
+    """Raised when no network has the given name; the message names the nearest one and lists all."""
 
 
 def benchmarks() -> list[str]:
@@ -44,13 +44,11 @@ def benchmarks() -> list[str]:
 
 
 def benchmark(name: str, **parameters: Any) -> Graph:
-    """Return a published network; parameters make it smaller or larger.
+    """Return a published network; ``parameters`` change its size from the published one.
 
     >>> benchmark("bert", layers=1).operators()["matmul"]
     6
     """
     if name not in _NETWORKS:
-        near = difflib.get_close_matches(name, _NETWORKS, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UnknownBenchmark(f"no benchmark is called {name!r}{hint} There are: {', '.join(_NETWORKS)}")
+        raise UnknownBenchmark(unknown("benchmark", name, _NETWORKS))
     return _NETWORKS[name](**parameters)

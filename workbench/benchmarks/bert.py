@@ -1,4 +1,4 @@
-"""BERT as TASO and Tensat published it, and an honest transformer encoder beside it."""
+"""BERT as TASO and Tensat published it, and a complete transformer encoder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 1
     Its attention is dead code: the next layer reads ``x · W``, not the attention's result, and there is
     no softmax, scale, transposed key, feed-forward part or normalisation. The attention results are
     outputs, as in Tensat, whose root joins them.
+
+    Args:
+        layers: Number of layers.
+        sequence: Length of the sequence; it must equal ``hidden // heads``.
+        hidden: Width of the hidden states.
+        heads: Number of attention heads.
     """
     b = GraphBuilder("bert")
     depth = hidden // heads
@@ -26,7 +32,7 @@ def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 1
             b.op("transpose", b.op("reshape", p, shape=(sequence, heads, depth)), perm=(1, 0, 2))
             for p in products
         )
-        # q · k without a transpose has a type only where the sequence is as long as a head is deep.
+        # q · k without a transpose has a type only if the sequence is as long as a head is deep.
         scores = b.op("matmul", q, k)
         mixed = b.op("transpose", b.op("matmul", scores, v), perm=(1, 0, 2))
         outputs[f"attention{layer}"] = b.op("reshape", mixed, shape=(sequence, hidden))
@@ -37,7 +43,20 @@ def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 1
 def transformer(
     layers: int = 6, sequence: int = 64, hidden: int = 512, heads: int = 8, batch: int = 1
 ) -> Graph:
-    """Return an encoder as it is used: softmax attention, scaling, residuals, layernorm, feed-forward."""
+    """Return a transformer encoder as used in practice.
+
+    It has softmax attention with scaling, residuals, layer normalisation and feed-forward layers.
+
+    Args:
+        layers: Number of layers.
+        sequence: Length of the sequence.
+        hidden: Width of the hidden states.
+        heads: Number of attention heads.
+        batch: Number of sequences.
+
+    Returns:
+        A graph with the input ``x`` and the output ``y``, both [batch, sequence, hidden].
+    """
     b = GraphBuilder("transformer")
     depth = hidden // heads
     x = b.input("x", (batch, sequence, hidden))

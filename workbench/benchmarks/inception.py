@@ -1,6 +1,6 @@
 """Inception-v3 as Tensat reads its published file: batch 1, convolutions with relu, mostly binary concats.
 
-The file also gives a relu to the average pools of stride 1, which Tensat's reader leaves out.
+The published file also has a relu on the average pools of stride 1, which Tensat's reader ignores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The nine real architectures that come with the ``onnx`` package, with weights generated.
+"""The nine real architectures that come with the ``onnx`` package, with generated weights.
 
-Their files hold the constant 0.02 in place of every large weight. A network of equal weights computes
-next to nothing, and most mistakes in it cannot be seen; here each gets seeded random weights of the
-size its role calls for.
+Their files hold the constant 0.02 in place of every large weight. With equal weights the outputs are
+almost independent of the inputs, which hides most mistakes. Here every such weight is replaced by seeded
+random numbers, whose magnitude fits its role.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto, NodeProto, numpy_helper
 
 _PREFIX: Final = "light_"
-#: Inputs of BatchNormalization: name of the role by position.
+#: The role of each input of BatchNormalization, by position.
 _NORMALISATION: Final = {1: "scale", 2: "shift", 3: "shift", 4: "scale"}
 
 
@@ -25,16 +25,16 @@ def _folder() -> Path:
 
 
 def light_names() -> list[str]:
-    """Return the names of the real architectures that are there."""
+    """Return the names of the architectures in the installed ``onnx`` package."""
     return sorted(p.stem.removeprefix(_PREFIX) for p in _folder().glob(f"{_PREFIX}*.onnx"))
 
 
 def light_path(name: str) -> Path:
-    """Return the file of an architecture; raise ValueError with the nearest names where there is none."""
+    """Return the file of an architecture; raise ValueError with the nearest names for an unknown name."""
     names = light_names()
     if name not in names:
         if not names:
-            raise ValueError(f"the installed onnx {onnx.__version__} brings no light models")
+            raise ValueError(f"the installed onnx {onnx.__version__} does not contain the light models")
         near = difflib.get_close_matches(name, names, 3, 0.3) or names
         raise ValueError(f"no architecture is called {name!r}; did you mean {', '.join(near)}?")
     return _folder() / f"{_PREFIX}{name}.onnx"
@@ -44,8 +44,8 @@ def light_model(name: str, seed: int = 0) -> ModelProto:
     """Return an architecture with seeded random weights as initializers.
 
     Kernels and matrices are normal with variance 1 / fan-in, which keeps activations in range in most
-    of the networks; normalisation scales and variances lie in [0.5, 1.5], biases and means are normal
-    with deviation 0.1. Weights that the file holds itself stay.
+    of the networks. Normalisation scales and variances lie in [0.5, 1.5]; biases and means are normal
+    with standard deviation 0.1. Weights whose values are in the file are kept.
     """
     model = onnx.load(str(light_path(name)))
     graph = model.graph
@@ -74,7 +74,7 @@ def light_model(name: str, seed: int = 0) -> ModelProto:
         del field[:]
         field.extend(remaining)
     graph.name = name
-    model.ir_version = max(model.ir_version, 4)  # from 4 on an initializer need not be an input
+    model.ir_version = max(model.ir_version, 4)  # since version 4 an initializer need not be an input
     return model
 
 

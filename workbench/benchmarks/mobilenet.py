@@ -1,11 +1,11 @@
-"""MobileNet-v2 as in the published file: relu6 became relu."""
+"""MobileNet-v2 as in the published file, which has relu instead of relu6."""
 
 from __future__ import annotations
 
 from workbench.benchmarks.layers import conv, pool
 from workbench.graph import Graph, GraphBuilder
 
-#: Expansion, output channels, repeats, stride of the first: the 64-channel stage keeps its resolution.
+#: Expansion, output channels, repeats, stride of the first block; the 64-channel stage keeps its resolution.
 _STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -35,7 +35,7 @@ def _unit(
 ) -> int:
     y = conv(b, x, out, (kernel, kernel), stride, groups=groups)
     scale, bias, mean = (b.weight((out,)) for _ in range(3))
-    # A variance is positive: a squared weight.
+    # The variance is a squared weight, because it must be positive.
     deviation = b.weight((out,))
     y = b.op("batchnorm", y, scale, bias, mean, b.op("mul", deviation, deviation))
     return b.op("relu", y) if relu else y

@@ -7,7 +7,14 @@ from workbench.graph import Graph, GraphBuilder
 
 
 def nasneta(image: int = 224, channels: int = 128, stages: int = 3, cells: int = 5) -> Graph:
-    """Return stem, then ``stages`` times five normal cells and a reduction cell."""
+    """Return the network: a stem, then stages of normal cells and a reduction cell.
+
+    Args:
+        image: Height and width of the input.
+        channels: Channels of the first stage; every reduction doubles them.
+        stages: Number of stages.
+        cells: Number of normal cells per stage.
+    """
     b = GraphBuilder("nasneta")
     x = conv(b, b.input("x", (1, 3, image, image)), 64, (7, 7), 2, act="relu")
     x = pool(b, x, "maxpool", 3, 2)

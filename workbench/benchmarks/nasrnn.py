@@ -6,9 +6,9 @@ from workbench.graph import Graph, GraphBuilder
 
 
 def nasrnn(hidden: int = 512, length: int = 5) -> Graph:
-    """Return the cell unrolled over ``length`` inputs [1, hidden]; sixteen matrix products a step.
+    """Return the cell unrolled over ``length`` inputs [1, hidden], with sixteen matrix products per step.
 
-    As in TASO and Tensat, the first state is a weight and weights are not shared between the steps.
+    As in TASO and Tensat, the first state is a weight, and steps do not share weights.
     """
     b = GraphBuilder("nasrnn")
     inputs = [b.input(f"x{i}", (1, hidden)) for i in range(length)]

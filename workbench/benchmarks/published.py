@@ -1,4 +1,4 @@
-"""What the papers report, to stand beside what is measured here."""
+"""Figures of the papers on TASO and Tensat, for comparison with measurements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Hold the headline figures of a network: optimisation seconds and speed-up in percent."""
+    """The headline figures of a network: optimisation seconds and speed-up in percent."""
 
     taso_seconds: float
     tensat_seconds: float

@@ -7,14 +7,14 @@ from workbench.graph import Graph, GraphBuilder
 
 
 def resnet50(image: int = 56, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 64) -> Graph:
-    """Return the four stages from [1, 64, 56, 56] on, with relu on the shortcuts' convolutions too."""
+    """Return the four stages, whose input is [1, 64, 56, 56] by default; shortcut convolutions have relu."""
     b = GraphBuilder("resnet50")
     x = b.input("x", (1, width, image, image))
     return b.graph({"y": _stages(b, x, blocks, width, expansion=4, groups=1)})
 
 
 def resnext50(image: int = 224, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 128) -> Graph:
-    """Return stem and stages with convolutions in 32 groups."""
+    """Return the stem and the four stages, whose 3x3 convolutions have 32 groups."""
     b = GraphBuilder("resnext50")
     x = conv(b, b.input("x", (1, 3, image, image)), 64, (7, 7), 2, act="relu")
     x = pool(b, x, "maxpool", 3, 2)

@@ -1,4 +1,4 @@
-"""Run the published networks as the papers do, and put the figures beside theirs."""
+"""Runs of the published networks with the papers' limits, for comparison with the papers' figures."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from typing import Any
 from workbench.benchmarks import benchmark
 from workbench.benchmarks.published import PUBLISHED, Published
 from workbench.costs import CostModel, graph_cost, price_egraph
-from workbench.extraction.exact import load_solver
+from workbench.costs.choose import cost_model
+from workbench.extraction.exact.solve import load_solver
 from workbench.extraction.extract import extract
 from workbench.rules import rule_set
+from workbench.run.trace import Step
 from workbench.saturation import Limits, Saturation
-from workbench.trace import Step
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Hold one network's figures: seconds by stage, sizes, and costs in microseconds by method.
+    """The figures of one network: seconds by stage, sizes, and costs in microseconds by method.
 
-    ``engine`` (compiling the rules, starting the engine, loading the solver) and ``pricing`` are apart
-    from ``search``, which is what Tensat's published seconds cover: saturation, reading the e-graph,
-    exact extraction.
+    ``search`` covers the same stages as Tensat's published seconds: saturation, reading the e-graph and
+    exact extraction. It excludes ``engine`` (compiling the rules, starting the engine, loading the solver)
+    and ``pricing``.
     """
 
     network: str
@@ -56,7 +57,7 @@ class Run:
 
     @property
     def faster(self) -> float | None:
-        """Return how many times less seconds this took than Tensat's published run, if there is one."""
+        """Return Tensat's published seconds divided by this run's, or None if none are published."""
         return self.published.tensat_seconds / self.search if self.published else None
 
     def gain(self, method: str) -> float:
@@ -81,17 +82,22 @@ def run_benchmark(
     limits: Limits | None = None,
     progress: Callable[[str, Step | None], None] | None = None,
 ) -> Run:
-    """Run a network with Tensat's limits (50 000 e-nodes, 15 iterations, k_multi 1), or others.
+    """Run a published network and return its figures.
 
-    Raise LookupError with the nearest name where the network, the rule set or the cost model is unknown.
+    Args:
+        name: The name of the network.
+        rules: The name of the rule set.
+        cost: A cost model, its name, or the path of a recorded table.
+        limits: The limits; by default Tensat's (50 000 e-nodes, 15 iterations, k_multi 1).
+        progress: A function called with a stage's name, and with each step of the saturation.
+
+    Raises:
+        LookupError: The network, the rule set or the cost model is unknown; the message has the nearest name.
     """
     graph = benchmark(name)
     chosen = rule_set(rules)
     limits = limits or Limits()
-    if not isinstance(cost, CostModel):
-        from workbench.costs.choose import cost_model
-
-        cost = cost_model(cost)
+    model = cost_model(cost)
     tell = progress or (lambda stage, step: None)
     began = time.perf_counter()
     load_solver()
@@ -104,8 +110,8 @@ def run_benchmark(
         snapshot = time.perf_counter() - began
     tell("pricing", None)
     began = time.perf_counter()
-    costs = price_egraph(egraph, cost)
-    before = graph_cost(graph, cost)
+    costs = price_egraph(egraph, model)
+    before = graph_cost(graph, model)
     pricing = time.perf_counter() - began
     tell("extraction", None)
     tree, dag = (extract(egraph, costs, method).cost for method in ("tree", "dag"))
@@ -132,6 +138,6 @@ def run_benchmark(
         bound=exact.bound,
         status=exact.status.value,
         scope=exact.scope,
-        cost_source=cost.source,
+        cost_source=model.source,
         published=PUBLISHED.get(name),
     )

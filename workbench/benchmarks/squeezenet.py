@@ -1,4 +1,4 @@
-"""SqueezeNet 1.1, biases left out as in the published file."""
+"""SqueezeNet 1.1 without biases, as in the published file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from workbench.graph import Graph, GraphBuilder
 
 
 def squeezenet(image: int = 224) -> Graph:
-    """Return the network: eight fire modules, relu apart from the convolutions."""
+    """Return the network of eight fire modules; relus are separate operators."""
     b = GraphBuilder("squeezenet")
     x = b.op("relu", conv(b, b.input("x", (1, 3, image, image)), 64, (3, 3), 2, "VALID"))
     for squeeze, repeats, shrink in ((16, 2, True), (32, 2, True), (48, 2, True), (64, 2, False)):
-        # The last two pairs stand at one resolution.
+        # The last two pairs have the same resolution.
         if shrink:
             x = pool(b, x, "maxpool", 3, 2, "VALID")
         for _ in range(repeats):

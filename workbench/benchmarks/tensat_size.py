@@ -1,4 +1,4 @@
-"""Count a graph's e-nodes as Tensat does, to check that the start graphs are the published ones."""
+"""The size of a graph in Tensat's e-graph, to check that the start graphs are the published ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workbench.graph import Graph, Node
 def tensat_size(graph: Graph) -> int:
     """Return the number of e-nodes of the start graph in Tensat's e-graph.
 
-    Tensat's terms have numbers and names as leaves of their own, shared where they are equal: strides,
-    padding and activation of a convolution, the axis and rank of a concat, an input's name. Its text
-    says SAME or VALID; several outputs are chained by ``noop``. What differs here is left out of the
-    count: batch normalisation's positive variance is one weight there.
+    Tensat's terms have numbers and names as separate leaves, and equal leaves are shared: the strides,
+    padding and activation of a convolution, the axis and rank of a concat, the name of an input. Padding is
+    SAME or VALID, and several outputs are chained by ``noop``. A batch normalisation's variance, which is a
+    squared weight here, counts as one weight, as in Tensat's file.
     """
     numbers_of: dict[tuple[Any, ...], int] = {}  # the hash-cons
     children: list[list[int]] = []
@@ -50,7 +50,7 @@ def _term(graph: Graph, i: int, node: Node, operands: list[int], add: Callable[.
     if node.op in ("input", "weight"):
         return add(node.op, of=[add("var", node.op, node.attrs[0])])
     if _is_variance(graph, node):
-        # One stored vector in Tensat's file.
+        # Tensat's file stores the variance as one vector.
         return add("weight", of=[add("var", "variance", i)])
     named = node.named_attrs()
     if node.op == "conv2d":
@@ -83,10 +83,13 @@ def _act(act: str) -> int:
 
 
 def _padding(pads: tuple[int, ...], node: Node, graph: Graph) -> int:
-    """Return Tensat's number: 0 for SAME, 1 for VALID, told apart by the size of the result."""
+    """Return Tensat's number for a padding: 0 for SAME, 1 for VALID.
+
+    Explicit pads mean SAME. Without pads, only a 1x1 window that keeps the size (up to strides) is SAME.
+    """
     source = graph.nodes[node.inputs[0]].tensor.shape
     strides = node.attr("strides")
     same = all(node.tensor.shape[axis] == -(-source[axis] // strides[axis - 2]) for axis in (2, 3))
     kernel = graph.nodes[node.inputs[1]].tensor.shape[2:] if node.op == "conv2d" else node.attr("kernel")
-    # A 1x1 window is SAME in all the published graphs but where the builder says VALID (Inception).
+    # In the published graphs all 1x1 windows are SAME, except where Inception's builder has VALID.
     return 0 if any(pads) or (same and tuple(kernel) == (1, 1)) else 1

@@ -1,4 +1,4 @@
-"""VGG-19, biases left out as in the published file."""
+"""VGG-19 without biases, as in the published file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def vgg19(image: int = 224, width: float = 1.0) -> Graph:
             x = b.op("relu", conv(b, x, max(1, round(channels * width)), (3, 3)))
         x = pool(b, x, "maxpool", 2, 2, "VALID")
     for layer, out in enumerate((4096, 4096, 1000)):
-        # The published file flattens before each layer, also where nothing is left to flatten.
+        # The published file flattens before each layer, even if the value is flat already.
         x = b.op("reshape", x, shape=(1, b.type(x).elements))
         features = max(1, round(out * width)) if out != 1000 else out
         weight = b.op("transpose", b.weight((features, b.type(x).shape[1])), perm=(1, 0))

@@ -1,7 +1,7 @@
-"""The seconds of a whole call, certificate and all, in a process of its own.
+"""The seconds of a whole call of ``optimize``, including the certificate, in its own process.
 
-The process is ``python -m workbench.benchmarks.whole``: it reads what to do from its standard input as JSON
-and writes the seconds by stage to its standard output.
+The process is ``python -m workbench.benchmarks.whole``: it reads its task from standard input as JSON and
+writes the seconds by stage to standard output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.frames import command, environment
+from workbench.support.processes import command, environment
 
 if TYPE_CHECKING:
     from workbench.saturation import Limits
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WholeCall:
-    """The seconds of a whole call: ``seconds`` in all, ``stages`` by stage, and whether it was ``certified``.
+    """The seconds of a whole call in total and by stage, and whether the result was ``certified``.
 
-    ``seconds`` count from the first import to the certified result; the start of Python is not among them.
+    ``seconds`` is the time from the first import to the certified result; it excludes the start of Python.
     """
 
     seconds: float
@@ -36,7 +36,14 @@ class WholeCall:
 def whole_call(name: str, *, rules: str, cost: str, limits: Limits) -> WholeCall:
     """Optimise a published network in a fresh process and return its seconds.
 
-    Raise RuntimeError with the last line that the process wrote where it failed.
+    Args:
+        name: The name of the network.
+        rules: The name of the rule set, or a file.
+        cost: The name of the cost model, or a recorded table.
+        limits: The limits of the saturation.
+
+    Raises:
+        RuntimeError: The process failed; the message has the last line that it wrote.
     """
     task = {
         "name": name,
@@ -58,12 +65,12 @@ def whole_call(name: str, *, rules: str, cost: str, limits: Limits) -> WholeCall
     )
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise RuntimeError(f"{name} in a process of its own: {said[-1]}")
+        raise RuntimeError(f"{name} in its own process: {said[-1]}")
     return WholeCall(**json.loads(done.stdout))
 
 
 def main() -> None:
-    """Do what the standard input says, and write the seconds."""
+    """Read a task from standard input, do it, and write the seconds."""
     task: dict[str, Any] = json.load(sys.stdin)
     began = time.perf_counter()
     import workbench

@@ -4,18 +4,17 @@
 
 Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, two models
 differ, a run of a study failed, or another failure; 2 usage or bad input; 3 a result cannot be written;
-130 interrupted before there was a result. Ctrl-C during saturation or search keeps what is there and goes
-on with it, and during a study keeps the runs that are done.
+130 interrupted before there was a result. Ctrl-C during saturation or search ends that stage, and the
+command continues with the graphs found so far; during a study it keeps the finished runs.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import sys
-from types import FrameType
 from typing import Any
+
+from workbench.cli.interrupts import interrupted_at_start
 
 
 def main() -> None:
@@ -28,25 +27,13 @@ def main() -> None:
     try:
         app(prog_name="workbench")
     finally:
-        # All is said and written: a Ctrl-C that comes now changes neither, nor the exit code.
+        # All output is printed and written: a Ctrl-C from now on must not change it or the exit code.
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def interrupted_at_start(signum: int, frame: FrameType | None) -> None:
-    """End at once: no command has begun, and no code that is being imported expects an exception."""
-    print("workbench: interrupted; nothing was written", file=sys.stderr, flush=True)
-    os._exit(130)
-
-
-def begun() -> None:
-    """Let a Ctrl-C raise KeyboardInterrupt from here on: a command has begun."""
-    if signal.getsignal(signal.SIGINT) is interrupted_at_start:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def __getattr__(name: str) -> Any:
-    """Return the application, which is imported when it is asked for: the start is short without it."""
+    """Return the application, imported on first access so that importing this module stays fast."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from workbench.cli.commands import app

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from workbench.cli.console import Progress, reporting_errors, show_table
 from workbench.cli.optimize import run_optimize
-from workbench.cli.options import CostOption, OwnCostOption, QuietOption, to_json, writing
+from workbench.cli.options import CostOption, OwnCostOption, QuietOption, to_json, with_settings, writing
 from workbench.cli.rule_options import RulesOption
-from workbench.console import Progress, reporting_errors, show_table
-from workbench.files import UnwritableOutput, check_writable
-from workbench.units import times
+from workbench.saturation.limits import Limits
+from workbench.support.files import UnwritableOutput, check_writable
+from workbench.support.numbers import times
 
 
 @reporting_errors
+@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
     network: Annotated[
         list[str] | None, typer.Argument(metavar="[NETWORK]...", help="Published networks.")
@@ -24,31 +26,22 @@ def bench(
     all_: Annotated[bool, typer.Option("--all", help="All published networks.")] = False,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     cost: CostOption = "analytic",
-    e_nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on e-nodes.")] = 50_000,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on saturation.")] = 60.0,
-    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on iterations.")] = 15,
-    k_multi: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Iterations with multi-pattern rules.")
-    ] = 1,
-    settle: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Iterations before the multi-pattern ones.")
-    ] = 0,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     quiet: QuietOption = False,
+    **settings: Any,
 ) -> None:
-    """Run published networks and show the papers' figures beside ours."""
+    """Run published networks and show the measured figures next to those of the papers."""
     from workbench.benchmarks import benchmarks
     from workbench.benchmarks.run import run_benchmark
     from workbench.benchmarks.whole import whole_call
-    from workbench.saturation import Limits
 
     names = benchmarks() if all_ else network
     if not names:
-        raise ValueError(f"name a network, or --all; there are {', '.join(benchmarks())}")
+        raise ValueError(f"no network is given; name one, or use --all. There are: {', '.join(benchmarks())}")
     if len(rules) > 1:
-        raise ValueError(f"--rules is given once here, not as {', '.join(rules)}")
+        raise ValueError(f"--rules must be given at most once here, got {', '.join(rules)}")
     (chosen,) = rules
-    limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
+    limits = Limits(**settings)
     runs, calls = [], []
     for name in names:
         with Progress(name, quiet=quiet) as progress:
@@ -80,10 +73,10 @@ def bench(
     typer.echo(
         f"\nGains: original / optimised, {described(runs[0].cost_source)}; those of Tensat and TASO are "
         f"measured: {SOURCE}.\n"
-        "times: Tensat's seconds / ours of saturation and extraction. Not among them, engine start + pricing "
-        f"in seconds: {apart}.\n"
+        "times: Tensat's seconds / the workbench's seconds, saturation and extraction only. Excluded: engine "
+        f"start + pricing in seconds: {apart}.\n"
         f"whole: optimize() in a fresh process, imports and certificate included: "
-        f"{sum(c.seconds for c in calls):.1f} s in all, search {sum(r.search for r in runs):.1f} s."
+        f"{sum(c.seconds for c in calls):.1f} s in total, search {sum(r.search for r in runs):.1f} s."
     )
 
 
@@ -93,12 +86,12 @@ def demo(
         str,
         typer.Argument(metavar="[NAME]", help="repvgg, mobileone, squeezenet or another real architecture."),
     ] = "repvgg",
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("out"),
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the results.")] = Path("out"),
     cost: OwnCostOption = "cpu",
     time: Annotated[float, typer.Option(min=0.001, metavar="S", help="How long to time.")] = 10.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Optimise a real architecture end to end, weights generated: RepVGG-A0 as it is trained, or another."""
+    """Optimise a real architecture with generated weights end to end: RepVGG-A0 as trained, or another."""
     import onnx
 
     from workbench.benchmarks.demonstration import demonstration

@@ -1,4 +1,4 @@
-"""``workbench certify``: whether two model files compute the same, and where they come to differ."""
+"""``workbench certify``: check whether two model files compute the same, and locate a difference."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Annotated
 
 import typer
 
+from workbench.cli.console import FAILED, Progress, reporting_errors
 from workbench.cli.options import DimOption, QuietOption, check_input, dimensions, to_json, writing
-from workbench.console import FAILED, Progress, reporting_errors
-from workbench.files import check_writable, write_atomic
+from workbench.support.files import check_writable, write_atomic
 
 
 @reporting_errors
 def certify(
     a: Annotated[Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="What an optimiser made of it.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
     dim: DimOption = [],  # noqa: B006
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Inputs to draw.")] = 4,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the draws.")] = 0,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 600.0,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 600.0,
     run_seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on one run.")] = 120.0,
     memory: Annotated[
-        float | None, typer.Option(min=0.001, metavar="GIB", help="Limit on what runs the models.")
+        float | None, typer.Option(min=0.001, metavar="GIB", help="Limit on the runtime's memory.")
     ] = None,
     repro: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a small model that shows the difference.")
@@ -33,7 +33,7 @@ def certify(
     ] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Compare a model with its original; exit with 1 where they differ."""
+    """Compare a model with its original; exit with 1 if they differ."""
     for file in (a, b):
         check_input(file)
     if json is not None:

@@ -1,4 +1,4 @@
-"""The commands of the command line, and what they have in common."""
+"""The application of the command line and its list of commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
-from workbench.console import OK
+from workbench.cli.console import OK
 
 app = typer.Typer(
     name="workbench",
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from workbench import __version__
+        from workbench._version import __version__
 
         typer.echo(f"workbench {__version__}")
         raise typer.Exit(OK)

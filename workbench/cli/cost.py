@@ -1,4 +1,4 @@
-"""``workbench cost``: what a model costs, operator by operator."""
+"""``workbench cost``: the cost of a model, by operator and by node."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from workbench.cli.console import reporting_errors, show_table
 from workbench.cli.options import DimOption, ModelArgument, OwnCostOption, check_input, dimensions, to_json
-from workbench.console import reporting_errors, show_table
 
 
 @reporting_errors
@@ -15,7 +15,7 @@ def cost(
     model: ModelArgument,
     cost: OwnCostOption = "cpu",
     dim: DimOption = [],  # noqa: B006
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show this many of the dearest nodes.")] = 10,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show the N costliest nodes.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Price a model by operator and by node."""

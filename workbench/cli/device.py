@@ -1,4 +1,4 @@
-"""``workbench device``: what a device has to measure, measuring it, and the cost table that comes of it."""
+"""``workbench device``: list operators to measure, measure them on a device, record its cost table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from workbench.cli.options import CostOption, QuietOption, check_input
-from workbench.console import Progress, reporting_errors, show_table
-from workbench.files import check_writable
+from workbench.cli.console import Progress, reporting_errors, show_table
+from workbench.cli.options import CostOption, QuietOption, check_input, with_settings
+from workbench.optimizer.settings import Settings
+from workbench.saturation.limits import Limits
+from workbench.support.files import check_writable
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
 
 app = typer.Typer(
     name="device",
-    help="Measure operators and graphs on a device: a machine with torch and numpy is enough for it.",
+    help="Measure operators and graphs on a device; the device needs only torch and numpy.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -25,12 +27,13 @@ app = typer.Typer(
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write here.")]
 RulesOption = Annotated[str, typer.Option(metavar="NAME", help="Rule set, or a file.rules.")]
 ResultsArgument = Annotated[
-    list[Path], typer.Argument(metavar="RESULTS.json...", help="What measuring wrote.", show_default=False)
+    list[Path], typer.Argument(metavar="RESULTS.json...", help="Files of `measure`.", show_default=False)
 ]
 
 
 @app.command()
 @reporting_errors
+@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def instances(
     output: OutputOption,
     network: Annotated[
@@ -38,16 +41,8 @@ def instances(
         typer.Argument(metavar="[NETWORK]...", help="Networks or ONNX files (all networks)."),
     ] = None,
     rules: RulesOption = "default",
-    e_nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on e-nodes.")] = 50_000,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on saturation.")] = 60.0,
-    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Limit on iterations.")] = 15,
-    k_multi: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Iterations with multi-pattern rules.")
-    ] = 1,
-    settle: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Iterations before the multi-pattern ones.")
-    ] = 4,
     quiet: QuietOption = False,
+    **settings: Any,
 ) -> None:
     """List the distinct operator instances of saturated networks as a spec to measure."""
     check_writable(output)
@@ -55,10 +50,9 @@ def instances(
     from workbench.devices.exchange import Spec, write_spec
     from workbench.devices.instances import saturated_instances
     from workbench.rules import rule_set
-    from workbench.saturation import Limits
 
     names = network or benchmarks()
-    limits = Limits(e_nodes, seconds, iterations, k_multi, settle=settle)
+    limits = Limits(**settings)
     with Progress(quiet=quiet) as progress:
         found = saturated_instances(
             {name: _graph(name) for name in names},
@@ -66,11 +60,8 @@ def instances(
             limits=limits,
             progress=progress,
         )
-    about = {"networks": dict(found.counts), "rules": rules, "e_nodes": e_nodes, "seconds": seconds}
-    write_spec(
-        output,
-        Spec(found.instances, about=about | {"iterations": iterations, "k_multi": k_multi, "settle": settle}),
-    )
+    about = {"networks": dict(found.counts), "rules": rules, **settings}
+    write_spec(output, Spec(found.instances, about=about))
     show_table(("network", "instances"), list(found.counts.items()), right=[1])
     for op, count in sorted(found.unmeasured.items()):
         typer.echo(f"left out, no torch form: {count} of {op}")
@@ -79,6 +70,7 @@ def instances(
 
 @app.command()
 @reporting_errors
+@with_settings(Settings, "seconds", "k_multi")
 def graphs(
     output: OutputOption,
     network: Annotated[
@@ -89,19 +81,18 @@ def graphs(
     ] = [],  # noqa: B006  (read only)
     rules: RulesOption = "default",
     cost: CostOption = "analytic",
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on saturation.")] = 60.0,
-    k_multi: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Iterations with multi-pattern rules.")
-    ] = 1,
-    search: Annotated[bool, typer.Option("--search", help="Also what TASO's search finds.")] = False,
+    search: Annotated[bool, typer.Option("--search", help="Add the result of TASO's search.")] = False,
     quiet: QuietOption = False,
+    **settings: Any,
 ) -> None:
-    """Write networks, and what optimising makes of them, as a spec of graphs to time."""
+    """Write networks and their optimised graphs as a spec of graphs to time."""
     check_writable(output)
     if also and len(network) != 1:
-        raise ValueError("--also goes with one network: its graphs are timed against that one")
+        raise ValueError(
+            f"--also must come with exactly one network, got {len(network)} (its graphs are timed against it)"
+        )
     from workbench.devices.exchange import GraphEntry, Spec, write_spec
-    from workbench.pipeline import optimize
+    from workbench.optimizer.pipeline import optimize
     from workbench.search.optimize import search_optimize
 
     entries = []
@@ -109,16 +100,16 @@ def graphs(
         graph = _graph(name)
         entries.append(GraphEntry(name, "original", graph))
         with Progress(name, quiet=quiet) as progress:
-            result = optimize(
-                graph, rules=rules, cost=cost, seconds=seconds, k_multi=k_multi, progress=progress
-            )
+            result = optimize(graph, rules=rules, cost=cost, progress=progress, **settings)
         if result.graph is graph:
             typer.echo(f"{name}: nothing cheaper was found")
         else:
             entries.append(GraphEntry(name, "optimised", result.graph))
         if search:
             with Progress(name, quiet=quiet) as progress:
-                rival = search_optimize(graph, rules=rules, cost=cost, seconds=seconds, progress=progress)
+                rival = search_optimize(
+                    graph, rules=rules, cost=cost, seconds=settings["seconds"], progress=progress
+                )
             if rival.graph is graph:
                 typer.echo(f"{name}: TASO's search found nothing cheaper")
             else:
@@ -126,9 +117,12 @@ def graphs(
     for text in also:
         label, equals, file = text.partition("=")
         if not (label and equals and file):
-            raise ValueError(f"--also {text}: LABEL=FILE is expected")
+            raise ValueError(f"--also must be LABEL=FILE, got {text}")
         entries.append(GraphEntry(network[0], label, _graph(file)))
-    write_spec(output, Spec(graphs=tuple(entries), about={"rules": rules, "cost": cost, "k_multi": k_multi}))
+    write_spec(
+        output,
+        Spec(graphs=tuple(entries), about={"rules": rules, "cost": cost, "k_multi": settings["k_multi"]}),
+    )
     typer.echo(f"{len(entries)} graphs in {output}")
 
 
@@ -136,7 +130,7 @@ def graphs(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 )
 def measure(context: typer.Context) -> None:
-    """Measure a spec on this machine: SPEC.json RESULTS.json [--device cuda]; --help has the rest."""
+    """Measure a spec on this machine: SPEC.json RESULTS.json [--device cuda]; --help shows all options."""
     from workbench.devices.measure import main
 
     raise typer.Exit(main(context.args))
@@ -150,7 +144,7 @@ def record(
         Path | None, typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Default: results/costs/.")
     ] = None,
 ) -> None:
-    """Make the recorded cost table of a device from what was measured on it."""
+    """Make the recorded cost table of a device from its measurements."""
     for path in results:
         check_input(path)
     from workbench.devices.record import record_table
@@ -160,7 +154,7 @@ def record(
     for key, reason in list(merged.failures.items())[:10]:
         typer.echo(f"not measured: {key}: {reason}")
     if len(merged.failures) > 10:
-        typer.echo(f"… {len(merged.failures)} not measured in all")
+        typer.echo(f"… {len(merged.failures)} not measured in total")
 
 
 @app.command()
@@ -171,10 +165,10 @@ def show(
         Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the tables here, too.")
     ] = None,
 ) -> None:
-    """Show the latency of graphs that was measured, and the sum of their operators beside it."""
+    """Show the measured latency of graphs, next to the sum of their operators."""
     from workbench.devices.exchange import read_results
     from workbench.experiments.markdown import lines
-    from workbench.files import write_atomic
+    from workbench.support.files import write_atomic
 
     written = ["# Latency of graphs", "\n".join(_LATENCY_NOTES)]
     for path in results:
@@ -203,9 +197,9 @@ _LATENCY: Final = (
 
 _LATENCY_NOTES: Final = (
     "Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.",
-    "*Speed-up* is over the group's first graph in the same way of running: the median of the rounds'",
-    "ratios, and its 95 % interval. *Operators µs* is the sum of a graph's operators measured alone,",
-    "*ratio* what the graph takes over that sum.",
+    "*Speed-up* is relative to the group's first graph, run in the same way: the median of the rounds'",
+    "ratios, and its 95 % interval. *Operators µs* is the sum of a graph's operators, each measured alone;",
+    "*ratio* is the graph's median time divided by that sum.",
 )
 
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
 from workbench.cli.options import QuietOption, check_input, to_json, writing
-from workbench.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.files import check_writable, write_atomic
+from workbench.support.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
-    from workbench.extraction import EGraph, Extraction, Solution
+    from workbench.egraph import EGraph
+    from workbench.extraction import Extraction, Solution
 
 
 class Method(enum.StrEnum):
-    """Name the methods; :data:`workbench.extraction.METHODS` says what they do."""
+    """The extraction methods; :data:`workbench.extraction.METHODS` describes them."""
 
     tree = "tree"
     dag = "dag"
@@ -46,7 +47,7 @@ def extract(
             "tensat-filtered.",
         ),
     ] = Method.auto,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 60.0,
     memory: Annotated[
         float,
         typer.Option(min=0.1, max=65_536, metavar="GIB", help="GiB that each solver's process may use."),
@@ -61,7 +62,8 @@ def extract(
     check_input(file)
     if json is not None:
         check_writable(json)
-    from workbench.extraction import Extraction, load_json
+    from workbench.egraph import load_json
+    from workbench.extraction import Extraction, Limit
 
     began = time.perf_counter()
     egraph, costs = load_json(file)
@@ -95,8 +97,8 @@ def extract(
     )
     for note in solution.notes:
         typer.echo(f"note: {note}")
-    if "interrupted" in solution.notes:
-        stop(INTERRUPTED, "interrupted: the best so far is given")
+    if Limit.INTERRUPTED in solution.limits:
+        stop(INTERRUPTED, "interrupted: the result above is the best one found so far")
 
 
 def _figure(value: float | None, kind: str = "f") -> str:
@@ -104,7 +106,10 @@ def _figure(value: float | None, kind: str = "f") -> str:
 
 
 def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, Any]:
-    """Return what is written: the figures, and the chosen e-node of every e-class by the file's names."""
+    """Return the content of the JSON file: the figures, and the chosen e-node of every selected e-class.
+
+    E-classes and e-nodes carry the names of the file they were read from.
+    """
     return {
         "cost": solution.cost,
         "bound": solution.bound,
@@ -114,6 +119,7 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
         "method": run.method,
         "found_by": solution.method,
         "scope": solution.scope,
+        "limits": sorted(limit.name.lower() for limit in solution.limits),
         "notes": list(solution.notes),
         "e_nodes": len(egraph),
         "e_classes": egraph.n_classes,
@@ -124,7 +130,13 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
             if i >= 0
         },
         "trace": [
-            {"seconds": round(s.seconds, 6), "cost": s.cost, "bound": s.bound, "step": s.note}
+            {
+                "seconds": round(s.seconds, 6),
+                "cost": s.cost,
+                "bound": s.bound,
+                "kind": s.kind.value,
+                "step": s.note,
+            }
             for s in run.trace
         ],
     }

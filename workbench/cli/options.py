@@ -1,18 +1,26 @@
-"""What the commands share: options, checks of what is given, results as JSON."""
+"""Parts shared by the commands: options, checks of arguments, results as JSON."""
 
 from __future__ import annotations
 
 import enum
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from workbench.files import UnwritableOutput
+from workbench.run.settings import defaults_of, settings_of
+from workbench.support.files import UnwritableOutput
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The least seconds that an option takes.
+_LEAST: Final = 0.001
 
 
 class Extractor(enum.StrEnum):
-    """Name the ways to extract."""
+    """The extraction methods of ``workbench optimize``."""
 
     tree = "tree"
     dag = "dag"
@@ -20,7 +28,7 @@ class Extractor(enum.StrEnum):
 
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="ONNX file, or a file.model of TASO's.", show_default=False)
+    Path, typer.Argument(metavar="MODEL", help="ONNX file, or a TASO file.model.", show_default=False)
 ]
 CostOption = Annotated[
     str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
@@ -38,14 +46,43 @@ DimOption = Annotated[
 SizeOption = Annotated[
     list[str],
     typer.Option(
-        "--size", metavar="NAME=VALUE", help="Size of a symbolic dimension to price at; it stays symbolic."
+        "--size",
+        metavar="NAME=VALUE",
+        help="Size at which to price a symbolic dimension; it stays symbolic.",
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
+def with_settings(cls: Any, *names: str) -> Callable[[F], F]:
+    """Return a decorator that gives a command an option for each of the named settings of a class.
+
+    Bounds, help and defaults are those of the settings; the command takes the values as ``**settings``.
+    """
+
+    def decorate(command: F) -> F:
+        known, defaults = settings_of(cls), defaults_of(cls)
+        given = inspect.signature(command, eval_str=True)
+        own = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        more = []
+        for name in names:
+            facts, default = known[name], defaults[name]
+            kind = type(default) if default is not None else float | None
+            least = _LEAST if facts.above == 0 else facts.least
+            option = typer.Option(min=least, metavar=facts.metavar, help=facts.help)
+            more.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+                )
+            )
+        command.__signature__ = given.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
 def check_input(model: Path) -> None:
-    """Raise an OSError that says what is wrong where a path is no file."""
+    """Raise FileNotFoundError if a path is missing, and IsADirectoryError if it is a folder."""
     if not model.exists():
         raise FileNotFoundError(f"there is no file {model}")
     if model.is_dir():
@@ -53,18 +90,21 @@ def check_input(model: Path) -> None:
 
 
 def dimensions(texts: list[str], option: str = "--dim") -> dict[str, int] | None:
-    """Return ``NAME=VALUE`` texts as a mapping, None for none; raise ValueError for another form."""
+    """Return ``NAME=VALUE`` texts as a mapping, or None for an empty list.
+
+    Raise ValueError if a text has another form or its value is not a positive whole number.
+    """
     found: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value.isdecimal()) or int(value) < 1:
-            raise ValueError(f"{option} {text}: NAME=VALUE with a positive whole number is expected")
+            raise ValueError(f"{option} must be NAME=VALUE with a positive whole number, got {text}")
         found[name] = int(value)
     return found or None
 
 
 def to_json(data: Any) -> str:
-    """Return data as JSON text; what is not finite becomes null."""
+    """Return data as JSON text; numbers that are not finite become null."""
     import json
     import math
 
@@ -79,7 +119,7 @@ def to_json(data: Any) -> str:
 
 
 def writing(action: Any) -> None:
-    """Do what writes a file; an OSError becomes :class:`~workbench.files.UnwritableOutput`."""
+    """Run an action that writes a file; raise UnwritableOutput in place of its OSError."""
     try:
         action()
     except OSError as error:

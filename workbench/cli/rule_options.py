@@ -1,4 +1,4 @@
-"""Which rules the command line asks for: several sets and files together, checked before anything runs."""
+"""The option ``--rules``: several rule sets and files together, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ RulesOption = Annotated[
     typer.Option(
         "--rules",
         metavar="NAME",
-        help="Rule set, a file.rules, or a file of TASO's or Tensat's; repeatable, all are used.",
+        help="Rule set, a file.rules, or a TASO or Tensat file; repeatable, all are used.",
     ),
 ]
 
 
 def chosen_rules(texts: list[str], *, published: bool = False) -> str | RuleSet:
-    """Return the rules that the texts name, together; a single name stays a name.
+    """Return the union of the rule sets that the texts name; a single name is returned unchanged.
 
-    With ``published`` another system's rules are taken as they are, unsound ones too. Raise
-    FileNotFoundError where a file is missing, and ValueError where two sets call different laws the same.
+    With ``published`` all rules of another system are used, including unsound ones. Raise
+    FileNotFoundError if a file is missing, and ValueError if two sets give one name to different laws.
     """
     for text in texts:
         _check(text)
     if len(texts) == 1 and not published:
         return texts[0]
+    from workbench.optimizer.stages import rules_of
     from workbench.rules import load_rules, rule_set
-    from workbench.rules.ruleset import law_of
-    from workbench.stages import rules_of
+    from workbench.rules.status import law_of
 
     whole: RuleSet | None = None
     for text in texts:
@@ -44,14 +44,17 @@ def chosen_rules(texts: list[str], *, published: bool = False) -> str | RuleSet:
         for rule in found if whole is not None else ():
             known = {r.name: r for r in whole.rules} if whole is not None else {}
             if rule.name in known and law_of(known[rule.name]) != law_of(rule):
-                raise ValueError(f"--rules: {rule.name!r} of {text} is another law in the sets before it")
+                raise ValueError(
+                    f"--rules: {rule.name!r} must be the same law in all rule sets, "
+                    f"but {text} and a set before it differ"
+                )
         whole = found if whole is None else whole + found
     assert whole is not None
     return whole
 
 
 def _check(text: str) -> None:
-    """Raise FileNotFoundError where a text is the path of a file that is not there."""
+    """Raise FileNotFoundError if a text is the path of a missing file."""
     if Path(text).is_file() or not (text.endswith(".rules") or os.sep in text):
         return
     several = [part.strip() for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""``workbench rules``: what is in the rule library."""
+"""``workbench rules``: the contents of the rule library."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from workbench.cli.console import reporting_errors, show_table
 from workbench.cli.options import to_json
-from workbench.console import reporting_errors, show_table
 
 
 @reporting_errors

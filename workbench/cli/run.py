@@ -1,4 +1,4 @@
-"""``workbench run``: a study from a YAML file, run by run."""
+"""``workbench run``: do the runs of a study that a YAML file describes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.cli.console import FAILED, INTERRUPTED, complain, reporting_errors, show_table, stop
 from workbench.cli.options import QuietOption, check_input
-from workbench.console import FAILED, INTERRUPTED, complain, reporting_errors, show_table, stop
-from workbench.files import UnwritableOutput, check_writable
-from workbench.units import gain
+from workbench.support.files import UnwritableOutput, check_writable
 
 if TYPE_CHECKING:
     from workbench.experiments.plan import Plan, Run
@@ -24,32 +23,32 @@ if TYPE_CHECKING:
 
 @reporting_errors
 def run(
-    file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="What to run.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.", show_default=False)],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="PATTERN",
-            help="Runs that a pattern fits: NETWORK:METHOD, a network (or e-graph), a method.",
+            help="Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and do none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs without doing them.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at a time.")] = 1,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="tcp://HOST:PORT", help="Do the runs on a Dask cluster instead of here."),
     ] = None,
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records go.")] = Path("results"),
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the records.")] = Path("results"),
     force: Annotated[bool, typer.Option("--force", help="Also do runs that have a record.")] = False,
     reports: Annotated[
         bool,
-        typer.Option(help="Render a notebook of every run done now and one of the study."),
+        typer.Option(help="Render a notebook for each run done now and one for the study."),
     ] = True,
     quiet: QuietOption = False,
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     check_input(file)
     from workbench.experiments.config import read_study
-    from workbench.experiments.plan import make_plan
+    from workbench.experiments.kinds import make_plan, outcome_line
     from workbench.experiments.sweep import sweep
     from workbench.experiments.tables import write_tables
 
@@ -78,25 +77,31 @@ def run(
             for record in stack.enter_context(contextlib.closing(records)):
                 done += 1
                 kept.append(record["name"])
-                tell(_line(record))
+                tell(outcome_line(record))
     except KeyboardInterrupt:
         if done:
             write_tables(plan)
-        stop(INTERRUPTED, f"interrupted: {done} runs are kept, {todo - done} are left; run it again to go on")
+        stop(
+            INTERRUPTED,
+            f"interrupted: {done} runs are kept, {todo - done} are left; run the command again to continue",
+        )
     write_tables(plan)
     if reports and kept:
         _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
     failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
     what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
     skipped = sum(bool(r.absent) for r in plan.runs)
-    what += f", {skipped} are skipped for want of files" if skipped else ""
+    what += f", {skipped} are skipped because a file is missing" if skipped else ""
     typer.echo(f"{what}; {plan.folder / 'table.md'}")
     if failed:
         stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
 
 
 def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
-    """Render the reports of runs and of their study; where one cannot be, say why and go on."""
+    """Render the reports of runs and of their study.
+
+    A report that fails is reported on stderr with its reason; the others are still rendered.
+    """
     from workbench.experiments.reports import ReportError, render_run, render_study
 
     failures: dict[str, list[str]] = {}
@@ -135,7 +140,7 @@ def _pool(scheduler: str | None, jobs: int) -> Iterator[Pool]:
 
 
 def _command(file: Path, only: str | None, jobs: int, scheduler: str | None, force: bool) -> str:
-    """Return the command as another would give it: without this machine's folders and addresses."""
+    """Return the command for the report, without this machine's folders and addresses."""
     words = ["workbench", "run", file.name if file.is_absolute() else file.as_posix()]
     words += ["--only", only] if only is not None else []
     words += ["-j", str(jobs)] if scheduler is None else ["--scheduler", "tcp://…"]
@@ -155,27 +160,3 @@ def _list(plan: Plan, runs: list[Run], missing: set[str]) -> None:
         (r.name, f"{r.seconds:g}", "to do" if r.name in missing else "done", plan.place(r).name) for r in runs
     ]
     show_table(("run", "seconds", "state", "folder"), rows, right=[1])
-
-
-def _line(record: dict[str, Any]) -> str:
-    """Return what a run came to, in a line."""
-    row = record["row"]
-    if record["failed"]:
-        return f"{record['name']}: {row['status']}: {row['notes']}"
-    if "proved" in row:
-        return (
-            f"{record['name']}: {row['proved']} of {row['count']} proved, {row['refuted']} refuted, "
-            f"{row['e_graph_seconds']:.2f} s in the e-graph, {row['seconds']:.2f} s"
-        )
-    if "left_out" in row:
-        return (
-            f"{record['name']}: {row['optimized']:.6g} µs, {row['needed']} of {row['left_out']} rules needed"
-        )
-    if "optimized" in row:
-        wrong = "" if row["certified"] in (True, None) else ", its certificate failed: the original stays"
-        return (
-            f"{record['name']}: {gain(row['original'], row['optimized'])}, "
-            f"{record['stop_reason']}, {row['seconds']:.2f} s{wrong}"
-        )
-    cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))
-    return f"{record['name']}: cost {cost}, bound {bound}, {row['status']}, {row['seconds']:.2f} s"

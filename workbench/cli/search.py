@@ -1,4 +1,4 @@
-"""``workbench search``: TASO's search in place of the saturation, for comparison."""
+"""``workbench search``: optimise a model with TASO's search instead of saturation, for comparison."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.cli.console import FAILED, Progress, complain, reporting_errors, show_table, stop
 from workbench.cli.options import (
     DimOption,
     ModelArgument,
@@ -19,15 +20,15 @@ from workbench.cli.options import (
     writing,
 )
 from workbench.cli.rule_options import chosen_rules
-from workbench.console import FAILED, Progress, complain, reporting_errors, show_table, stop
-from workbench.files import check_writable, write_atomic
+from workbench.run.trace import StopReason
+from workbench.support.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from workbench.search.optimize import Searched
 
 
 class SearchMode(enum.StrEnum):
-    """Name the modes of the search."""
+    """The modes of the search."""
 
     sound = "sound"
     taso_release = "taso-release"
@@ -47,13 +48,14 @@ def search(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Rule set, or a file; TASO's graph_subst.pb in the other modes; repeatable, all are used.",
+            help="Rule set or file; modes other than sound need TASO's graph_subst.pb; repeatable, all are "
+            "used.",
         ),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(min=1.0, metavar="A", help="How much dearer than the best a graph may be.")
+        float, typer.Option(min=1.0, metavar="A", help="Drop graphs costing over A times the best.")
     ] = 1.05,
-    budget: Annotated[int, typer.Option(min=0, metavar="N", help="How many graphs to expand.")] = 100,
+    budget: Annotated[int, typer.Option(min=0, metavar="N", help="Number of graphs to expand.")] = 100,
     cost: OwnCostOption = "cpu",
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the search.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the certificate's inputs.")] = 0,
@@ -64,16 +66,16 @@ def search(
     ] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Optimise a model by TASO's backtracking search: the baseline."""
+    """Optimise a model with TASO's backtracking search, as a baseline."""
     check_input(model)
     places = [p for p in (output, json, report) if p is not None]
     if len({p.resolve() for p in places}) < len(places):
-        raise ValueError(f"two results would go to one file: {', '.join(map(str, places))}")
+        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
     for place in places:
         check_writable(place)
 
+    from workbench.optimizer.summary import summary_rows
     from workbench.search.optimize import search_optimize
-    from workbench.summary import search_rows
 
     with Progress(model.name, quiet=quiet) as progress:
         result = search_optimize(
@@ -88,22 +90,24 @@ def search(
             dims=dimensions(dim),
             progress=progress,
         )
-        written = _write(result, output, json, report)
-    rows = search_rows(result, written=written)
+        written = _write(result, model.name, output, json, report)
+    rows = summary_rows(result, written=written)
     show_table(
         ("stage", "seconds", "figures"),
         [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
         title=model.name,
         right=[1],
     )
-    if result.stop_reason.value == "interrupted":
-        complain("interrupted: the result above is the best that was found by then")
+    if result.stop_reason is StopReason.INTERRUPTED:
+        complain("interrupted: the result above is the best one found before the interrupt")
     if result.certificate is not None and not result.certificate.passed:
         kept = "; the original was written" if output is not None else ""
         stop(FAILED, f"the certificate failed ({', '.join(result.offending)}): the original stays{kept}")
 
 
-def _write(result: Searched, output: Path | None, json: Path | None, report: Path | None) -> list[str]:
+def _write(
+    result: Searched, name: str, output: Path | None, json: Path | None, report: Path | None
+) -> list[str]:
     written: list[str] = []
     if output is not None:
         writing(lambda: result.save(output))
@@ -112,6 +116,9 @@ def _write(result: Searched, output: Path | None, json: Path | None, report: Pat
         writing(lambda: write_atomic(json, to_json(result.summary())))
         written.append(str(json))
     if report is not None:
-        writing(lambda: result.save_html(report))
+        from workbench.views.report import report_html
+
+        page = report_html(result, title=name)
+        writing(lambda: write_atomic(report, page))
         written.append(str(report))
     return written

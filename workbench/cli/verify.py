@@ -1,4 +1,4 @@
-"""``workbench verify``: verdicts on a file of rules."""
+"""``workbench verify``: prove or refute the rules of a file."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import Annotated
 
 import typer
 
+from workbench.cli.console import BAD_INPUT, FAILED, INTERRUPTED, Progress, reporting_errors, show_table, stop
 from workbench.cli.options import QuietOption, check_input, to_json, writing
-from workbench.console import BAD_INPUT, FAILED, INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.files import check_writable, write_atomic
+from workbench.run.trace import StopReason
+from workbench.support.files import check_writable, write_atomic
 
 
 @reporting_errors
 def verify(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Rules: ours, TASO's protobuf, Tensat's.", show_default=False),
+        typer.Argument(metavar="FILE", help="A file.rules, or a TASO or Tensat file.", show_default=False),
     ],
     json: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the verdicts as JSON.")] = None,
     show: Annotated[
         str | None, typer.Option(metavar="RULE", help="Show one rule: law, proof or counterexample.")
     ] = None,
     one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="Prove each rule by itself too, and print the ratio.")
+        bool, typer.Option("--one-by-one", help="Also prove each rule by itself, and print the ratio.")
     ] = False,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the whole.")] = 300.0,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 300.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
     quiet: QuietOption = False,
@@ -34,7 +35,7 @@ def verify(
     check_input(file)
     if json is not None:
         check_writable(json)
-    from workbench.rules.reading import read_rules
+    from workbench.rules.foreign.reading import read_rules
     from workbench.verification.evidence import Effort
     from workbench.verification.verify import Verification
 
@@ -43,7 +44,7 @@ def verify(
         *(r.name for r in contents.rules),
         *(r.name for r in contents.rejected),
     }:
-        stop(BAD_INPUT, f"{file}: no rule is called {show!r}; without --show all of them are listed")
+        stop(BAD_INPUT, f"{file}: there is no rule {show!r}; without --show all rules are listed")
     effort = Effort(seconds=seconds)
     with Progress(file.name, quiet=quiet) as progress:
         verification = Verification.of(contents, effort=effort, seed=seed, jobs=jobs)
@@ -65,7 +66,7 @@ def verify(
     counts = ", ".join(f"{n} {v}" for v, n in verification.counts.items())
     typer.echo(
         f"\n{len(verdicts)} rules: {counts}; {verification.seconds:.1f} s, "
-        f"of them {verification.prove_seconds:.2f} s proving in batch"
+        f"of which {verification.prove_seconds:.2f} s proving in batch"
     )
     if alone is not None:
         batch, single = verification.egraph_seconds, alone.egraph_seconds
@@ -74,9 +75,9 @@ def verify(
     if verification.contradictions:
         names = ", ".join(v.name for v in verification.contradictions)
         stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")
-    if verification.stop_reason is not None and verification.stop_reason.value == "interrupted":
-        stop(INTERRUPTED, "interrupted: what is not decided is unknown")
+    if verification.stop_reason is StopReason.INTERRUPTED:
+        stop(INTERRUPTED, "interrupted: rules without a decision are listed as unknown")
     if contents.rejected and not contents.rules:
-        stop(BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws is a rule")
+        stop(BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws can be read as a rule")
     if verification.counts.get("refuted"):
         raise typer.Exit(FAILED)

@@ -1,4 +1,4 @@
-"""Cost models: what an operator instance costs, and where the figure comes from."""
+"""Cost models: the cost of an operator instance, and the source of the figure."""
 
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import (

@@ -1,13 +1,12 @@
 """An analytic cost model: the roofline of a named device.
 
-An operator takes the longer of its arithmetic and its memory traffic, plus the time to launch it. That
-is enough to rank rewrites (merging saves launches and reads, fusing saves traffic) and runs anywhere;
-it knows nothing of kernels or layouts.
+The time of an operator is the larger of its arithmetic time and its memory traffic time, plus the launch
+time. This is enough to rank rewrites (merging saves launches and reads, fusing saves traffic) and runs
+anywhere; the model has no information on kernels or layouts.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,19 +14,20 @@ from typing import Final
 
 import numpy as np
 
-from workbench.costs.model import OpInstance
-from workbench.ops import TensorType, ValueType, spec_of
+from workbench.costs.model import CostModel, OpInstance
+from workbench.ops import TensorType, Trait, ValueType, spec_of
+from workbench.support.names import unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Hold a device's figures: peak arithmetic in FLOP/s, memory bandwidth in B/s, launch in µs.
+    """The figures of a device: peak arithmetic in FLOP/s, memory bandwidth in B/s, launch time in µs.
 
-    ``flops`` is the peak in float32, ``double`` in float64, ``half`` in float16 and bfloat16 (matrix
-    units included: only matrix products and convolutions are ever bound by it). ``efficiency`` is the
-    part of the peak that dense kernels reach in practice; ``strided_views`` says that its kernels read
-    slices in place, so that a slice costs nothing. The first ``cache`` bytes that an operator moves move
-    at ``cache_bandwidth``: what the operator before has just written is still there.
+    ``flops`` is the peak in float32, ``double`` in float64, ``half`` in float16 and bfloat16 (including
+    matrix units: only matrix products and convolutions are ever limited by it). ``efficiency`` is the
+    fraction of the peak that dense kernels reach in practice. ``strided_views`` is true if its kernels read
+    slices in place, so that a slice costs nothing. The first ``cache`` bytes that an operator moves are moved
+    at ``cache_bandwidth`` in B/s, because the output of the previous operator is still in the cache.
     """
 
     name: str
@@ -44,29 +44,31 @@ class Device:
     def __post_init__(self) -> None:
         for name in ("flops", "bandwidth", "half", "double", "efficiency", "cache_bandwidth"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"device {self.name}: {name} is positive, not {getattr(self, name)!r}")
+                raise ValueError(f"device {self.name}: {name} must be positive, got {getattr(self, name)!r}")
         for name in ("launch", "cache"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"device {self.name}: {name} is not negative, but {getattr(self, name)!r}")
+                raise ValueError(
+                    f"device {self.name}: {name} must be finite and at least 0, got {getattr(self, name)!r}"
+                )
 
     def peak(self, dtype: str) -> float:
-        """Return the peak FLOP/s in arithmetic of an element type."""
+        """Return the peak FLOP/s for arithmetic in an element type."""
         if dtype in ("float16", "bfloat16"):
             return self.half
         return self.double if dtype == "float64" else self.flops
 
     def transfer(self, moved: float) -> float:
-        """Return the seconds it takes to move so many bytes."""
+        """Return the seconds needed to move this number of bytes."""
         cached = min(moved, self.cache)
         return cached / self.cache_bandwidth + (moved - cached) / self.bandwidth
 
 
-#: Peaks and memory bandwidth from the vendors' data sheets: T4 (PCIe), V100 (SXM2), A100 (SXM4, 40 GB),
-#: H200 (SXM; half without sparsity). float32 is without matrix units, as IEEE arithmetic needs it. The
-#: launch is no data sheet's: it is about what a kernel costs when the next one waits for it. "cpu" is two
-#: cores of a server with AVX2, which computes half precision in float32: 2 x 3 GHz x 32 FLOP, two memory
-#: channels. Its launch and its cache are rounded from measurements: ONNX Runtime takes 0.15 to 0.3 µs for
-#: an operator on a tiny tensor, and elementwise operators run at 70 to 130 GB/s up to 25 MB.
+#: Peaks and memory bandwidths are from the vendors' data sheets: T4 (PCIe), V100 (SXM2), A100 (SXM4, 40 GB),
+#: H200 (SXM; half without sparsity). float32 is without matrix units, as IEEE arithmetic requires. The
+#: launch time is not from a data sheet: it is roughly the cost of a kernel when the next one waits for it.
+#: "cpu" is two cores of a server with AVX2, which computes half precision in float32: 2 x 3 GHz x 32 FLOP,
+#: two memory channels. Its launch time and cache are rounded from measurements: ONNX Runtime needs 0.15 to
+#: 0.3 µs for an operator on a tiny tensor, and elementwise operators run at 70 to 130 GB/s up to 25 MB.
 DEVICES: Final[dict[str, Device]] = {
     d.name: d
     for d in (
@@ -81,9 +83,9 @@ DEVICES: Final[dict[str, Device]] = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Hold what an operator instance does: FLOP, bytes moved, and whether it moves nothing at all.
+    """The work of an operator instance: FLOP, bytes moved, and whether it is free because nothing is moved.
 
-    ``dtype`` is the element type it computes in.
+    ``dtype`` is the element type of its arithmetic.
     """
 
     flops: float
@@ -107,10 +109,11 @@ def _size(kind: ValueType) -> float:
 
 
 def work(instance: OpInstance) -> Work:
-    """Return what an operator instance does.
+    """Return the work of an operator instance.
 
-    Views are free, and so are leaves and constants. A slice reads what it writes; everything else reads
-    its operands and writes its result, once. An opaque operator counts as memory traffic alone.
+    Views are free, and so are leaves and constants. A slice or gather reads as many bytes as it writes; every
+    other operator reads its operands and writes its result, once. An opaque operator counts as memory traffic
+    without arithmetic.
 
     >>> kind = TensorType("float32", (64, 64))
     >>> done = work(OpInstance("matmul", ("none",), (kind, kind), kind, (False, True)))
@@ -118,7 +121,7 @@ def work(instance: OpInstance) -> Work:
     (524288.0, 49152, 10.7)
     """
     spec = spec_of(instance.op)
-    if spec.view or not spec.max_inputs:
+    if Trait.ALIAS in spec.traits or not spec.max_inputs:
         return _NOTHING
     written = _size(instance.type)
     if instance.op in ("slice", "gather"):
@@ -132,39 +135,47 @@ def work(instance: OpInstance) -> Work:
 
 
 @dataclass(slots=True)
-class AnalyticCost:
-    """Price operators by the roofline of a device.
+class AnalyticCost(CostModel):
+    """A cost model that prices operators by the roofline of a device.
 
     >>> AnalyticCost("t4").source
     'analytic roofline, t4'
     """
 
-    device: Device
+    hardware: Device
 
     def __init__(self, device: Device | str = "t4") -> None:
         if isinstance(device, str):
             if device not in DEVICES:
-                near = difflib.get_close_matches(device, DEVICES, 1)
-                hint = f"; did you mean {near[0]}?" if near else "."
-                raise LookupError(f"no device is called {device!r}{hint} Known: {', '.join(DEVICES)}")
+                raise LookupError(unknown("device", device, DEVICES))
             device = DEVICES[device]
-        self.device = device
+        self.hardware = device
 
     @property
     def source(self) -> str:
-        """Say what the figures are."""
-        return f"analytic roofline, {self.device.name}"
+        """Return a description of the source of the figures."""
+        return f"analytic roofline, {self.hardware.name}"
+
+    @property
+    def device(self) -> str:
+        """Return the name of the device."""
+        return self.hardware.name
+
+    @property
+    def analytic(self) -> bool:
+        """Return that the figures are those of a roofline."""
+        return True
 
     def seconds(self, done: Work) -> float:
-        """Return the seconds that an amount of work takes."""
+        """Return the seconds needed for an amount of work."""
         if done.free:
             return 0.0
-        arithmetic = done.flops / (self.device.peak(done.dtype) * self.device.efficiency)
-        return max(arithmetic, self.device.transfer(done.bytes)) + self.device.launch * 1e-6
+        arithmetic = done.flops / (self.hardware.peak(done.dtype) * self.hardware.efficiency)
+        return max(arithmetic, self.hardware.transfer(done.bytes)) + self.hardware.launch * 1e-6
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
-        views = self.device.strided_views
+        views = self.hardware.strided_views
         return np.array(
             [
                 0.0 if views and i.op == "slice" and i.attrs[-1] == 1 else 1e6 * self.seconds(work(i))

@@ -1,10 +1,10 @@
-"""What a cost source is to somebody who reads a figure: a device, and whether it is this machine."""
+"""Descriptions of cost sources for readers of a figure: the device, and whether it is this machine."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: What the analytic devices are.
+#: Descriptions of the analytic devices.
 TITLES: Final = {
     "cpu": "a two-core server CPU",
     "t4": "an NVIDIA T4",
@@ -15,14 +15,14 @@ TITLES: Final = {
 
 
 def described(source: str) -> str:
-    """Return a cost source as the end of a sentence about a cost; another machine's is called one.
+    """Return a cost source as the end of a sentence about a cost; it names any machine other than this one.
 
     >>> described("analytic roofline, t4")
     'by a roofline of an NVIDIA T4, not this machine'
     >>> described("my own")
     'by my own'
     """
-    from workbench.costs.store import machine
+    from workbench.support.machine import machine
 
     kind, comma, device = source.partition("analytic roofline, ")
     if not kind and comma:
@@ -36,12 +36,12 @@ def described(source: str) -> str:
 
 
 def is_this_machine(source: str) -> bool:
-    """Say whether a cost source measured ONNX Runtime on this machine.
+    """Return whether a cost source measured ONNX Runtime on this machine.
 
     >>> is_this_machine("analytic roofline, t4")
     False
     """
-    from workbench.costs.store import machine
+    from workbench.support.machine import machine
 
     measured = source.startswith(("measured: ONNX Runtime", "recorded table: ONNX Runtime"))
     return measured and machine() in source

@@ -1,4 +1,4 @@
-"""A measured cost model that measures only what can change a decision."""
+"""A measured cost model that measures only instances that can change a decision."""
 
 from __future__ import annotations
 
@@ -15,67 +15,73 @@ from workbench.graph import Graph
 if TYPE_CHECKING:
     from workbench.costs.measured import MeasuredCost
 
-#: Seconds that measuring takes for one model, at most, where nothing else is said.
+#: The default limit on the seconds spent measuring for one model.
 SECONDS: Final = 4.0
 
-#: Of each operator that the model runs, so many instances are measured first, those that take longest: the
-#: roofline that the others are estimated by is fitted to them. They take this part of the seconds at most.
+#: For each operator of the model, the ``_PROBES`` instances with the largest estimates are measured first;
+#: the roofline that estimates the others is fitted to them. This uses at most ``_PART`` of the seconds.
 _PROBES, _PART = 2, 0.25
 
 
-class Economical:
-    """A measured cost model whose prices are estimates until :meth:`measure` is asked for them.
+class Economical(CostModel):
+    """A measured cost model whose prices are estimates until :meth:`measure` is called for them.
 
-    The estimates are a roofline scaled to what is known of this machine: what is cached, and a few probes
-    of the model that :meth:`bind` named. ``seconds`` bound all measuring for one model.
+    The estimates are a roofline scaled to the figures known for this machine: the cached ones, and a few
+    probes of the model passed to :meth:`bind`. ``seconds`` limits all measuring for one model.
     """
 
-    def __init__(self, measured: MeasuredCost, seconds: float | None = None) -> None:
-        self.measured = measured
-        self.seconds = measured.budget if seconds is None else seconds
-        self._spent_before = measured.seconds
+    def __init__(self, model: MeasuredCost, seconds: float | None = None) -> None:
+        self.model = model
+        self.seconds = model.budget if seconds is None else seconds
+        self._spent_before = model.seconds
         self._probes: list[OpInstance] = []
 
     @property
     def source(self) -> str:
-        """Say what the figures are."""
-        return self.measured.source
+        """Return a description of the source of the figures."""
+        return self.model.source
+
+    @property
+    def device(self) -> str:
+        """Return the device that the figures are of."""
+        return self.model.device
 
     @property
     def left(self) -> float:
-        """Return the seconds that may still be spent on measuring for the model at hand."""
-        return max(0.0, self.seconds - (self.measured.seconds - self._spent_before))
+        """Return the seconds that may still be spent on measuring for the current model."""
+        return max(0.0, self.seconds - (self.model.seconds - self._spent_before))
 
     def bind(self, graph: Graph) -> None:
-        """Name the model at hand: it has ``seconds`` of its own."""
-        self.measured.bind(graph)
-        self._spent_before = self.measured.seconds
-        missing = self.measured.unknown(instances_of(graph))
-        estimated = self.measured.known(missing).tolist() if missing else []
+        """Set the current model, which gets ``seconds`` of its own, and choose its probes."""
+        self.model.bind(graph)
+        self._spent_before = self.model.seconds
+        missing = self.model.unknown(instances_of(graph))
+        estimated = self.model.known(missing).tolist() if missing else []
         order = sorted(zip(missing, estimated, strict=True), key=lambda pair: (pair[0].op, -pair[1]))
         self._probes = [
             instance
             for _, same in groupby(order, key=lambda pair: pair[0].op)
             for instance, _ in list(same)[:_PROBES]
         ]
-        self.measured.bind(graph)  # the source counts what was priced since
+        self.model.bind(graph)  # reset the source, which counts the instances priced since the last bind
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds, measured or estimated."""
         if self._probes:
             probes, self._probes = self._probes, []
-            self.measured.measure(probes, seconds=_PART * self.left)
-        return self.measured.known(instances)
+            self.model.measure(probes, seconds=_PART * self.left)
+        return self.model.known(instances)
 
     def measure(self, instances: Sequence[OpInstance]) -> int:
-        """Measure these instances while there are seconds left; return how many were new."""
-        return self.measured.measure(instances, seconds=self.left) if self.left > 0 else 0
+        """Measure these instances while seconds are left; return the number of new measurements."""
+        return self.model.measure(instances, seconds=self.left) if self.left > 0 else 0
 
 
 def economical(model: CostModel, *, named: object = None) -> CostModel:
-    """Return a cost model that measures nothing but what it is asked to; others than measured ones stay.
+    """Return a cost model that measures only on request; return other models than measured ones unchanged.
 
-    It has :data:`SECONDS` for one model, or its own budget where it was given and not just ``named``.
+    The limit for one model is :data:`SECONDS`, or the model's own budget if the caller passed the model as an
+    object, in which case ``named`` is that same object.
     """
     from workbench.costs.measured import MeasuredCost
 

@@ -1,4 +1,4 @@
-"""Estimate what was not measured: a roofline scaled, operator by operator, to what was."""
+"""Estimates for instances without a measurement: a roofline scaled, per operator, to the measured ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workbench.costs.model import OpInstance
 
 
 class Calibrated:
-    """Scale an analytic model by the median ratio of measured to analytic cost of each operator.
+    """An analytic model scaled, for each operator, by the median ratio of measured to analytic cost.
 
-    An operator that was never measured takes the median of the others' ratios.
+    An operator that was never measured gets the median of the other operators' ratios.
     """
 
     def __init__(self, base: AnalyticCost) -> None:
@@ -22,7 +22,7 @@ class Calibrated:
         self._overall = 1.0
 
     def fit(self, known: Iterable[tuple[OpInstance, float]]) -> None:
-        """Fit the ratios to measured instances, forgetting earlier ones."""
+        """Fit the ratios to measured instances and their costs in microseconds, replacing earlier ratios."""
         pairs = list(known)
         analytic = self.base.price([i for i, _ in pairs])
         ratios: dict[str, list[float]] = {}

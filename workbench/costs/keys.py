@@ -1,4 +1,4 @@
-"""What names an operator instance in caches and tables, as text that any machine reads back."""
+"""Keys of operator instances in caches and tables, as text that any machine can read back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def type_key(kind: ValueType) -> Any:
 
 
 def parse_type(key: Any) -> ValueType:
-    """Return the type that :func:`type_key` wrote."""
+    """Return the type that :func:`type_key` encoded."""
     if isinstance(key, list):
         return TupleType(tuple(_tensor(k) for k in key))
     return _tensor(key)
@@ -30,7 +30,7 @@ def _tensor(key: str) -> TensorType:
 
 
 def instance_key(instance: OpInstance, extra: str = "") -> str:
-    """Return the text that names an instance in tables; ``extra`` tells opaque operators apart."""
+    """Return the text that identifies an instance in tables; ``extra`` distinguishes opaque operators."""
     record = [
         instance.op,
         list(instance.attrs),
@@ -44,7 +44,7 @@ def instance_key(instance: OpInstance, extra: str = "") -> str:
 
 
 def parse_key(key: str) -> OpInstance:
-    """Return the instance that :func:`instance_key` named; raise ValueError where the text names none.
+    """Return the instance that :func:`instance_key` encoded; raise ValueError for any other text.
 
     >>> kind = TensorType("float32", (2, 3))
     >>> relu = OpInstance("relu", (), (kind,), kind, (False,))
@@ -61,15 +61,15 @@ def parse_key(key: str) -> OpInstance:
             tuple(c == "c" for c in constant),
         )
     except (TypeError, AttributeError, ValueError, KeyError) as error:
-        raise ValueError(f"{key[:80]!r} names no operator instance: {error}") from None
+        raise ValueError(f"key must identify an operator instance, got {key[:80]!r}: {error}") from None
 
 
 def same_kernel(instance: OpInstance) -> OpInstance:
-    """Return the instance that is measured for this one.
+    """Return the instance that is measured in place of this one.
 
-    A convolution's bias and relu are the epilogue of one kernel and cost nothing there that can be
-    measured: all four variants share one measurement, of the whole. Told apart they would differ by the
-    noise of a long run, which is more than a short operator costs.
+    The bias and relu of a convolution are the epilogue of a single kernel, and their cost there is too small
+    to measure. All four variants therefore share one measurement, that of the variant with both. Separate
+    measurements would differ by the noise of a long run, which exceeds the cost of a short operator.
     """
     if instance.op != "conv2d" or instance.attrs[-1] not in ("none", "relu"):
         return instance

@@ -1,4 +1,4 @@
-"""Prices from a set of measurements, and an honest count of what had to be estimated."""
+"""Prices from a set of measurements, with a count of the prices that had to be estimated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from workbench.graph import Graph, Opaque
 
 
 class Lookup:
-    """Price instances from measurements, by key; the rest by a roofline scaled to all of them.
+    """Prices of instances from measurements, by key; other prices come from a roofline scaled to all of them.
 
-    The scale depends on nothing but ``known``: an instance costs the same in every call until a
-    measurement is added. ``used`` says of every key priced so far whether it was measured.
+    The scale depends only on ``known``, so the price of an instance changes only when a measurement is added.
+    ``used`` maps every key priced since the last :meth:`bind` to whether it was measured.
     """
 
     def __init__(self, known: dict[str, Measurement], base: AnalyticCost) -> None:
@@ -32,7 +32,7 @@ class Lookup:
         self._read: dict[str, OpInstance | None] = {}
 
     def bind(self, graph: Graph) -> None:
-        """Name the model at hand: its opaque operators are then known by content, not by name."""
+        """Set the current model, so that its opaque operators are identified by content instead of name."""
         self.opaques = dict(graph.opaques)
         self.used.clear()
 
@@ -43,19 +43,19 @@ class Lookup:
             self._fitted = False
 
     def key(self, instance: OpInstance) -> str:
-        """Return what names an instance among the measurements."""
+        """Return the key of an instance among the measurements."""
         instance = same_kernel(instance)
         if instance.op != "opaque":
             return instance_key(instance)
         record = self.opaques.get(str(instance.attrs[0]))
         content = record.payload if record is not None else str(instance.attrs[0]).encode()
-        # The same operator under another name in another model is the same instance.
+        # The same operator is the same instance even if another model gives it another name.
         digest = hashlib.blake2b(content, digest_size=12).hexdigest()
         plain = OpInstance("opaque", (), instance.inputs, instance.type, instance.constant)
         return instance_key(plain, digest)
 
     def price(self, keyed: Sequence[tuple[str, OpInstance]]) -> np.ndarray:
-        """Return the cost of each instance in microseconds; views are free."""
+        """Return the cost of each instance in microseconds; views and leaves are free."""
         prices = np.zeros(len(keyed))
         unknown: list[int] = []
         for k, (key, instance) in enumerate(keyed):
@@ -72,7 +72,7 @@ class Lookup:
         return prices
 
     def estimate(self, instances: Sequence[OpInstance]) -> np.ndarray:
-        """Return the costs in microseconds that the scaled roofline gives."""
+        """Return the estimates of the scaled roofline in microseconds."""
         if not self._fitted:
             self._calibrated.fit(self._readable())
             self._fitted = True
@@ -82,7 +82,7 @@ class Lookup:
         for key, measurement in self.known.items():
             if key not in self._read:
                 self._read[key] = None
-                # A table of another version may name operators or attributes that this one lacks.
+                # A table from another version may contain operators or attributes that this version lacks.
                 with contextlib.suppress(ValueError, LookupError, TypeError):
                     instance = parse_key(key)
                     work(instance)
@@ -92,7 +92,7 @@ class Lookup:
                 yield found, measurement.median
 
     def tally(self, verb: str, failed: Iterable[str] = ()) -> str:
-        """Say how many distinct instances were looked up and how many estimated."""
+        """Return the numbers of distinct instances that were looked up and that were estimated, as text."""
         if not self.used:
             return ""
         estimated = [key for key, found in self.used.items() if not found]

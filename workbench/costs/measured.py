@@ -17,60 +17,64 @@ import numpy as np
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.keys import same_kernel
 from workbench.costs.lookup import Lookup
-from workbench.costs.model import OpInstance
+from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import instances_of
-from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder, machine
+from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder
 from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType
 from workbench.ops.types import DTYPE_CODES
+from workbench.support.machine import machine
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
-#: Instances whose operands and result take more bytes than this are estimated, never run: the runtime
-#: holds weights several times over while it loads them.
+    from workbench.frontends.onnx.mapped import Apart
+
+#: Instances whose operands and result exceed this many bytes are estimated and never run: the runtime stores
+#: weights several times over while it loads them.
 LARGEST: Final = 1 << 29
 
-#: Seconds to wait, at most, for another process that measures.
+#: The longest wait for another process that measures, in seconds.
 _PATIENCE: Final = 120.0
 
-#: The least a measured operator costs, in µs: below it there is only the clock's noise.
+#: The least cost of a measured operator, in µs; smaller differences are noise of the clock.
 _LEAST: Final = 0.05
 
-#: A measurement scatters when its interquartile range is more than this part of its median; it is made
-#: again then, and the quieter one counts.
+#: A measurement scatters if its interquartile range exceeds this fraction of its median; it is then repeated,
+#: and the repetition with the smaller range counts.
 _SCATTER: Final = 0.2
 
-#: Runs end early, after so many milliseconds, when their interquartile range is less than this part of the
-#: median. Where two runs took longer than ``_LONG`` milliseconds there is no third.
+#: Runs end early, after ``_ENOUGH`` milliseconds, if their interquartile range is below ``_QUIET`` times
+#: their median. If two runs took longer than ``_LONG`` milliseconds, there is no third.
 _ENOUGH, _QUIET, _LONG = 2.0, 0.05, 100.0
 
-#: Whether a thread's processor time is known finely enough to time operators with.
+#: Whether the resolution of a thread's processor time is fine enough to time operators.
 _OWN_TIME: Final = time.get_clock_info("thread_time").resolution <= 1e-7
 
-#: Runs take copies of weights of at least so many bytes in turn, more than processors keep at hand, but at
-#: most so many: in a network, other operators' weights have been there since the last run. Only operators
-#: that do less than ``_REUSE`` FLOP with a byte of them wait for weights.
+#: Weights of at least ``_LARGE`` bytes are rotated through copies that total ``_CACHES`` bytes, which exceeds
+#: the caches (at most ``_COPIES``), so that they are cold as inside a network. Operators that do more than
+#: ``_REUSE`` FLOP per byte of their weights use one copy, because they do not wait for weights.
 _LARGE, _CACHES, _COPIES, _REUSE = 1 << 18, 1 << 26, 8, 16.0
 
 _SCALAR: Final = TensorType("float32", (1,))
 
 
-class MeasuredCost:
-    """Price operators by running each alone in ONNX Runtime on this machine.
+class MeasuredCost(CostModel):
+    """A cost model that runs each operator alone in ONNX Runtime on this machine.
 
-    Each instance is a one-operator model, its constant operands stored weights, its other operands and
-    its result bound to the runtime's own memory; runs take copies of large weights in turn, so that they
-    are found where a network finds them. One warm-up run, then runs for ``milliseconds`` (2 to 100 of
-    them), or fewer where they agree; the median counts, less that of a model without operators (see also
-    :func:`~workbench.costs.keys.same_kernel`). Figures are kept on disk by machine, runtime version and
-    thread count, and measured by one process at a time.
+    Each instance is a one-operator model. Its constant operands are stored weights; its other operands and
+    its result are bound to the runtime's own memory. Runs use copies of large weights in turn, so that these
+    are as cold as in a network. There is one warm-up run, then runs for ``milliseconds`` (2 to 100 of them),
+    or fewer if they agree. The cost is their median minus that of a model without operators (see also
+    :func:`~workbench.costs.keys.same_kernel`). Figures are stored on disk by machine, runtime version and
+    thread count, and only one process measures at a time.
 
-    ``budget`` bounds the seconds that :meth:`price` measures, from the making of the model or from the
-    last :meth:`bind`: the model at hand first, then cheap instances before dear ones. What is left is
-    estimated by a roofline scaled to what was measured, and ``source`` says how much that was;
-    :meth:`measure` closes the gap where it matters. ``seconds`` is what measuring has taken so far,
-    ``failures`` says by key why an instance could not be run.
+    ``budget`` limits the seconds that :meth:`price` spends on measuring, counted from the creation of the
+    model or the last :meth:`bind`. Instances of the bound model are measured first, cheap instances before
+    expensive ones. The others are estimated by a roofline scaled to the measured ones; ``source`` reports
+    their number, and :meth:`measure` measures chosen ones. ``seconds`` is the time spent on measuring so far,
+    ``failures`` maps the keys of instances that could not be run to the reasons.
     """
 
     def __init__(
@@ -85,14 +89,14 @@ class MeasuredCost:
 
         if threads < 1 or not 0 < milliseconds < math.inf or math.isnan(budget):
             raise ValueError(
-                "threads >= 1, milliseconds > 0 and a budget in seconds are expected, "
-                f"not {threads}, {milliseconds}, {budget}"
+                "threads must be at least 1, milliseconds positive and budget a number of seconds, "
+                f"got {threads}, {milliseconds}, {budget}"
             )
         self.threads, self.budget, self.milliseconds = threads, budget, milliseconds
         plural = "" if threads == 1 else "s"
-        self.device = f"ONNX Runtime {onnxruntime.__version__} CPU, {machine()}, {threads} thread{plural}"
+        self._device = f"ONNX Runtime {onnxruntime.__version__} CPU, {machine()}, {threads} thread{plural}"
         folder = Path(cache) if cache is not None else cache_folder()
-        self._store = Store(folder, f"{self.device}, protocol {PROTOCOL}")
+        self._store = Store(folder, f"{self._device}, protocol {PROTOCOL}")
         self._lookup = Lookup(self._store.read(), AnalyticCost("cpu"))
         self._first: frozenset[str] = frozenset()
         self._left = budget
@@ -102,18 +106,23 @@ class MeasuredCost:
 
     @property
     def source(self) -> str:
-        """Say what the figures are."""
+        """Return a description of the source of the figures."""
         return f"measured: {self.device}{self._lookup.tally('measured', self.failures)}"
 
+    @property
+    def device(self) -> str:
+        """Return the runtime, the machine and the number of threads."""
+        return self._device
+
     def bind(self, graph: Graph) -> None:
-        """Name the model at hand: its instances come first, and its opaque operators can be run."""
+        """Set the current model: its instances come first, and its opaque operators can be run."""
         self._lookup.bind(graph)
         self._first = frozenset(self._lookup.key(i) for i in instances_of(graph))
         self._left = self.budget
 
     # -- prices -----------------------------------------------------------------------------------
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
-        """Return the cost of each instance in microseconds, measuring what the budget allows."""
+        """Return the cost of each instance in microseconds, measuring as many as the budget allows."""
         keyed = [(self._lookup.key(i), i) for i in instances]
         missing = self._missing(keyed)
         if missing and self._left > 0:
@@ -125,27 +134,27 @@ class MeasuredCost:
         return self._lookup.price(keyed)
 
     def measure(self, instances: Sequence[OpInstance], *, seconds: float = math.inf) -> int:
-        """Measure these instances for at most ``seconds``, whatever the budget; return how many were new."""
+        """Measure instances for at most ``seconds``, whatever the budget; return the number of new ones."""
         missing = self._missing([(self._lookup.key(i), i) for i in instances])
         return self._measure(list(missing.items()), seconds)
 
     def known(self, instances: Sequence[OpInstance]) -> np.ndarray:
-        """Return the cost of each instance in microseconds, measured or estimated, measuring nothing."""
+        """Return the cost of each instance in microseconds, measured or estimated, without measuring."""
         return self._lookup.price([(self._lookup.key(i), i) for i in instances])
 
     def unknown(self, instances: Sequence[OpInstance]) -> list[OpInstance]:
-        """Return those of the instances that are estimated and could be measured."""
+        """Return those instances that are estimated and could be measured."""
         return list(self._missing([(self._lookup.key(i), i) for i in instances]).values())
 
     def table(self) -> dict[str, Measurement]:
-        """Return all that is known of this device: what a recorded table holds."""
+        """Return all measurements of this device, the content of a recorded table."""
         return dict(self._lookup.known)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is known of this device as a recorded table, for other machines."""
+        """Write all measurements of this device as a recorded table, for other machines."""
         import onnxruntime
 
-        from workbench import __version__
+        from workbench._version import __version__
         from workbench.costs.recorded import save_table
 
         save_table(
@@ -171,15 +180,18 @@ class MeasuredCost:
     def _measure(self, wanted: Sequence[tuple[str, OpInstance]], budget: float) -> int:
         if not wanted:
             return 0
+        from workbench.frontends.runtime import session
+
         found: dict[str, Measurement] = {}
         began = time.perf_counter()
         try:
             with self._store.measuring(min(_PATIENCE, budget)):
-                # Whoever measured while this process waited may have measured the same.
+                # A process that measured while this one waited may have measured the same instances.
                 self._lookup.add(self._store.read())
                 started = time.perf_counter()
                 if self._call is None:
-                    self._call = self._timed(self._runner(_empty_model(), {"x": _SCALAR}))
+                    empty = session(_empty_model(), threads=self.threads)
+                    self._call = self._timed(_runner(empty, {"x": _SCALAR}))
                 for key, instance in wanted:
                     if key in self._lookup.known:
                         continue
@@ -187,7 +199,7 @@ class MeasuredCost:
                         break
                     try:
                         taken = self._timed(self._in_turn(instance))
-                    except Exception as error:  # whatever the runtime or the exporter cannot do is estimated
+                    except Exception as error:  # instances that cannot be exported or run are estimated
                         self.failures[key] = str(error) or type(error).__name__
                         continue
                     cost = max(_LEAST, taken.median - self._call.median)
@@ -195,7 +207,7 @@ class MeasuredCost:
         except TimeoutError as error:
             warnings.warn(f"costs are estimated: another process is measuring ({error})", stacklevel=3)
         finally:
-            # Ctrl-C keeps what was measured.
+            # Measurements made before an interrupt are kept.
             if found:
                 self._lookup.add(found)
                 self._store.write(found)
@@ -210,8 +222,8 @@ class MeasuredCost:
         return min(first, self._sample(run), key=lambda m: m.spread)
 
     def _sample(self, run: Callable[[], object]) -> Measurement:
-        # With one thread all work is done in this one. Its processor time leaves out what other
-        # processes took of the core meanwhile; undisturbed, the time by the clock inside it is shorter.
+        # With one thread all work is done in this thread. Its processor time excludes the time that other
+        # processes used the core; without disturbance, the clock time measured inside it is shorter.
         own = self.threads == 1 and _OWN_TIME
         samples: list[float] = []
         began = time.perf_counter()
@@ -222,7 +234,7 @@ class MeasuredCost:
                 return count == 2 and spent > _LONG
             if count >= 100 or spent >= self.milliseconds:
                 return True
-            if spent < _ENOUGH or count & (count - 1):  # looked at after 4, 8, 16 runs and so on
+            if spent < _ENOUGH or count & (count - 1):  # checked after 4, 8, 16 runs and so on
                 return False
             low, median, high = np.percentile(samples, [25, 50, 75])
             return bool(high - low < _QUIET * median)
@@ -236,20 +248,20 @@ class MeasuredCost:
         low, median, high = np.percentile(samples, [25, 50, 75])
         return Measurement(float(median), float(high - low), len(samples))
 
-    def _model(self, instance: OpInstance) -> tuple[ModelProto, dict[str, TensorType]]:
-        """Return the instance as a model of its own, and the types of its inputs by name."""
-        from workbench.frontends import to_onnx
+    def _model(self, instance: OpInstance) -> tuple[Apart, dict[str, TensorType]]:
+        """Return the instance as a model, and the types of the model's inputs by name."""
+        from workbench.frontends.onnx.exporter import to_onnx_apart
 
         moved = work(instance).bytes
         if moved > LARGEST:
-            raise ValueError(f"it moves {moved:.3g} bytes; at most {LARGEST:.3g} are run")
+            raise ValueError(f"it must move at most {LARGEST:.3g} bytes, got {moved:.3g}")
         instance = same_kernel(instance)
         builder = GraphBuilder("instance")
         inputs: dict[str, TensorType] = {}
         operands: list[int] = []
         for k, (kind, constant) in enumerate(zip(instance.inputs, instance.constant, strict=True)):
             if not isinstance(kind, TensorType):
-                raise ValueError(f"operand {k} is {kind}: only tensors can be given")
+                raise ValueError(f"operand {k} must be a tensor, got {kind}")
             if constant:
                 operands.append(builder.weight(data=_data(kind)))
             else:
@@ -258,47 +270,52 @@ class MeasuredCost:
         if instance.op == "opaque":
             key = str(instance.attrs[0])
             if key not in self._lookup.opaques:
-                raise ValueError("an opaque operator of a model that was not bound")
+                raise ValueError("an opaque operator must belong to the bound model")
             results = builder.opaque(self._lookup.opaques[key], operands)
         else:
             results = [builder.apply(instance.op, operands, instance.attrs)]
         graph = builder.graph([(f"y{k}", value) for k, value in enumerate(results)])
-        return to_onnx(graph), inputs
+        return to_onnx_apart(graph), inputs
 
     def _in_turn(self, instance: OpInstance) -> Callable[[], Any]:
-        """Return a function that runs an instance once, every time with the next copy of its weights."""
-        from workbench.frontends.runtime import may_not_end
+        """Return a function that runs an instance once, each time with the next copy of its weights."""
+        from workbench.frontends.onnx.shared import shared_session
+        from workbench.frontends.onnx.stream import joined
+        from workbench.frontends.runtime import may_not_end, session
 
-        model, inputs = self._model(instance)
-        if may_not_end(model):
-            raise ValueError("it holds a loop, which may have no end")
-        turns = cycle([self._runner(model, inputs) for _ in range(_copies(instance))])
+        apart, inputs = self._model(instance)
+        if may_not_end(apart.model):
+            raise ValueError("it contains a loop, which may not end")
+        if sum(array.nbytes for array in apart.arrays.values()) > _CACHES:  # too large for a second copy
+            once = shared_session(apart.model, apart.arrays, threads=self.threads, prepack=True)
+            return _runner(once, inputs)
+        model = joined(apart)
+        copies = [session(model, threads=self.threads) for _ in range(_copies(instance))]
+        turns = cycle([_runner(loaded, inputs) for loaded in copies])
         return lambda: next(turns)()
 
-    def _runner(self, model: ModelProto, inputs: dict[str, TensorType]) -> Callable[[], Any]:
-        """Return a function that runs the model once.
 
-        Bound values spare the conversion from and to numpy, half a microsecond an operand: a
-        concatenation of many small tensors would seem dear.
-        """
-        from workbench.frontends.runtime import session
+def _runner(loaded: InferenceSession, inputs: dict[str, TensorType]) -> Callable[[], Any]:
+    """Return a function that runs a loaded model once.
 
-        loaded = session(model, threads=self.threads)
-        binding = loaded.io_binding()
-        values = {i.name: _value(inputs[i.name]) for i in loaded.get_inputs()}
-        for name, value in values.items():
-            binding.bind_ortvalue_input(name, value)
-        for output in loaded.get_outputs():
-            binding.bind_output(output.name, "cpu")
+    Bound values avoid the conversion from and to numpy, which costs half a microsecond per operand and would
+    make a concatenation of many small tensors seem expensive.
+    """
+    binding = loaded.io_binding()
+    values = {i.name: _value(inputs[i.name]) for i in loaded.get_inputs()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    for output in loaded.get_outputs():
+        binding.bind_output(output.name, "cpu")
 
-        def run(keep: object = values) -> None:  # the binding does not own what it points to
-            loaded.run_with_iobinding(binding)
+    def run(keep: object = values) -> None:  # keeps the values alive, which the binding does not own
+        loaded.run_with_iobinding(binding)
 
-        return run
+    return run
 
 
 def _copies(instance: OpInstance) -> int:
-    """Return of how many copies of an instance's weights runs take one in turn."""
+    """Return the number of copies of an instance's weights that runs use in turn."""
     pairs = zip(instance.inputs, instance.constant, strict=True)
     weights = sum(k.nbytes for k, constant in pairs if constant and isinstance(k, TensorType))
     if weights < _LARGE or work(instance).flops > _REUSE * weights:
@@ -307,7 +324,7 @@ def _copies(instance: OpInstance) -> int:
 
 
 def _empty_model() -> ModelProto:
-    """Return a model without operators: what running it takes is the call, not an operator."""
+    """Return a model without operators; the time of a run is that of the call alone."""
     from onnx import TensorProto, helper
 
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, _SCALAR.shape)
@@ -316,9 +333,9 @@ def _empty_model() -> ModelProto:
 
 
 def _data(kind: TensorType) -> np.ndarray:
-    """Return data of a type: a block of random elements, repeated, which makes large tensors quickly.
+    """Return data of a type: a repeated block of random elements, which makes large tensors quickly.
 
-    Floats are positive and near 1, so that roots, logarithms and powers exist; the rest is 0, which is
+    Floats are in [0.5, 1.5), so that roots, logarithms and powers are defined; other elements are 0, which is
     a valid index.
     """
     dtype = kind.numpy_dtype()
@@ -329,11 +346,11 @@ def _data(kind: TensorType) -> np.ndarray:
 
 
 def _value(kind: TensorType) -> Any:
-    """Return data of a type as the runtime holds it."""
+    """Return data of a type as a value of the runtime."""
     import onnxruntime as ort
 
     if kind.dtype == "string" or kind.elements > kind.nbytes:
-        raise ValueError(f"the runtime takes no {kind} from Python")
+        raise ValueError(f"the runtime does not accept {kind} from Python")
     data = _data(kind)
     if data.dtype.kind in "biufc":
         return ort.OrtValue.ortvalue_from_numpy(data)

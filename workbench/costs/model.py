@@ -1,21 +1,26 @@
-"""What a cost model is: it prices operator instances and says where its figures come from."""
+"""The base class of cost models, which price operator instances and name the source of their figures."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.ops import AttrValue, ValueType
 
+if TYPE_CHECKING:
+    from workbench.egraph.egraph import EGraph
+    from workbench.graph import Graph
+
 
 @dataclass(frozen=True, slots=True)
 class OpInstance:
-    """Name one operator application up to its operands' values: the key of every cost table.
+    """An operator application up to the values of its operands, which is the key of every cost table.
 
-    ``constant`` says for each operand whether it is a folded weight.
+    ``constant`` states for each operand whether it is a folded weight.
     """
 
     op: str
@@ -25,15 +30,60 @@ class OpInstance:
     constant: tuple[bool, ...]
 
 
-@runtime_checkable
-class CostModel(Protocol):
-    """Price operator instances in microseconds."""
+class CostModel(ABC):
+    """A source of prices for operator instances.
+
+    A cost model of one's own is a subclass that writes :meth:`price`; everything else has a default.
+    ``source`` and ``device`` may be class attributes or properties.
+
+    >>> class Elements(CostModel):
+    ...     source = "elements written"
+    ...
+    ...     def price(self, instances):
+    ...         return np.array([float(i.type.elements) for i in instances])
+    >>> from workbench.ops import TensorType
+    >>> kind = TensorType("float32", (2, 3))
+    >>> Elements().price([OpInstance("relu", (), (kind,), kind, (False,))]).tolist()
+    [6.0]
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
+        """Return the cost of each instance in microseconds; none is negative."""
 
     @property
     def source(self) -> str:
-        """Say what the figures are: analytic (of which device), measured (where, with what)."""
-        ...
+        """Return where the figures come from: a roofline, runs on a device, a recorded table."""
+        return type(self).__name__
 
-    def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
-        """Return the cost of each instance in microseconds; none is negative."""
-        ...
+    @property
+    def device(self) -> str:
+        """Return the device that the figures are of."""
+        return self.source
+
+    @property
+    def analytic(self) -> bool:
+        """Return whether the figures are those of a roofline."""
+        return False
+
+    @property
+    def measured(self) -> bool:
+        """Return whether :meth:`measure` can replace estimates."""
+        return type(self).measure is not CostModel.measure
+
+    def bind(self, graph: Graph) -> None:  # noqa: B027  (most models price every graph alike)
+        """Name the model at hand, before its instances are priced."""
+
+    def measure(self, instances: Sequence[OpInstance]) -> int:
+        """Measure the instances that are estimated so far; return the number of new measurements."""
+        return 0
+
+    def settle(self, egraph: EGraph, costs: np.ndarray) -> np.ndarray:
+        """Return the costs of e-nodes in microseconds, with those changed that no result may contain."""
+        return costs
+
+    def with_model(self, model: CostModel) -> CostModel:
+        """Return another model's prices, adapted as this model adapts prices."""
+        return model

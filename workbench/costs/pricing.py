@@ -1,19 +1,21 @@
-"""Price whole graphs and e-graphs with a cost model."""
+"""Pricing of whole graphs and e-graphs with a cost model."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
 from workbench.costs.keys import same_kernel
 from workbench.costs.model import CostModel, OpInstance
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
+from workbench.ops import Trait, with_trait
 
-#: These cost nothing whatever the model says: they do not run.
-FREE = frozenset({"input", "weight", "identity", "project"})
+#: Operators that cost nothing whatever the model: they do not run.
+FREE: Final = with_trait(Trait.FREE)
 
 
 def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInstance]:
@@ -38,7 +40,7 @@ def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInsta
 
 
 def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
-    """Return the cost of every e-node in microseconds; weight-only work is folded and costs 0.
+    """Return the cost of every e-node in microseconds; work on weights alone is folded and costs 0.
 
     Each distinct instance is priced once.
     """
@@ -57,10 +59,10 @@ def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
 
 
 def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
-    """Return the distinct instances that a selection runs more often or less often than a graph does.
+    """Return the distinct instances whose number of runs differs between a selection and a graph.
 
-    What both run as often costs both the same, whatever it costs. A convolution counts as the kernel that
-    is measured for it (:func:`~workbench.costs.keys.same_kernel`).
+    An instance that both run equally often adds the same cost to both. A convolution counts as the kernel
+    that is measured for it (:func:`~workbench.costs.keys.same_kernel`).
     """
     runs = Counter(map(same_kernel, _instances(graph).values()))
     runs.subtract(map(same_kernel, _egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
@@ -68,7 +70,7 @@ def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list
 
 
 def egraph_instances(egraph: EGraph) -> list[OpInstance]:
-    """Return the distinct operator instances of an e-graph, those of weight-only work left out."""
+    """Return the distinct operator instances of an e-graph, without those that work on weights alone."""
     return list(dict.fromkeys(_egraph_instances(egraph, range(len(egraph))).values()))
 
 
@@ -89,7 +91,7 @@ def _instances(graph: Graph) -> dict[int, OpInstance]:
 
 
 def instances_of(graph: Graph) -> list[OpInstance]:
-    """Return the distinct operator instances that running a graph takes."""
+    """Return the distinct operator instances that run in a graph."""
     return list(dict.fromkeys(_instances(graph).values()))
 
 

@@ -12,25 +12,26 @@ import numpy as np
 from workbench.costs.analytic import DEVICES, AnalyticCost
 from workbench.costs.keys import parse_key
 from workbench.costs.lookup import Lookup
-from workbench.costs.model import OpInstance
+from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.store import Measurement
-from workbench.files import write_atomic
 from workbench.graph import Graph
+from workbench.support.files import write_atomic
 
 _COLUMNS = ("instance", "median_us", "spread_us", "runs")
 
 
 class CostTableError(ValueError):
-    """Say why a file is no cost table."""
+    """Raised when a file is not a recorded cost table."""
 
 
 def save_table(
     path: str | os.PathLike[str], device: str, table: Mapping[str, Measurement], **meta: str
 ) -> None:
-    """Write a table as parquet; it appears whole or not at all.
+    """Write a table as a parquet file; the write is atomic.
 
-    ``device`` says what was measured, ``meta`` what else there is to say: versions, date, and as
-    ``roofline`` the analytic device whose figures, scaled, stand in for instances the table lacks.
+    ``device`` describes the device and the way of measuring. ``meta`` adds further facts such as versions and
+    the date; its entry ``roofline`` names the analytic device whose figures, scaled, estimate instances that
+    the table lacks.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -46,17 +47,17 @@ def save_table(
     write_atomic(path, buffer.getvalue())
 
 
-class RecordedCost:
-    """Price operators from a recorded table; what it lacks is estimated by a roofline scaled to it."""
+class RecordedCost(CostModel):
+    """A cost model from a recorded table; a roofline scaled to the table estimates other instances."""
 
     def __init__(self, device: str, table: Mapping[str, Measurement], meta: Mapping[str, str] = {}) -> None:
-        self.device, self.meta = device, dict(meta)
+        self._device, self.meta = device, dict(meta)
         roofline = self.meta.get("roofline", "cpu")
         self._lookup = Lookup(dict(table), AnalyticCost(roofline if roofline in DEVICES else "cpu"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RecordedCost:
-        """Read a table; raise :class:`CostTableError` where the file is none."""
+        """Read a table; raise :class:`CostTableError` if the file is not one."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -69,16 +70,21 @@ class RecordedCost:
                 table[key] = Measurement(*figures)
             device = meta.pop("device")
         except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError) as error:
-            raise CostTableError(f"{os.fspath(path)} is no recorded cost table: {error}") from None
+            raise CostTableError(f"{os.fspath(path)} is not a recorded cost table: {error}") from None
         return cls(device, table, meta)
 
     @property
     def source(self) -> str:
-        """Say what the figures are."""
+        """Return a description of the source of the figures."""
         return f"recorded table: {self.device}{self._lookup.tally('recorded')}"
 
+    @property
+    def device(self) -> str:
+        """Return the device on which the table was recorded."""
+        return self._device
+
     def bind(self, graph: Graph) -> None:
-        """Name the model at hand, whose opaque operators may be in the table."""
+        """Set the current model, whose opaque operators may be in the table."""
         self._lookup.bind(graph)
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:

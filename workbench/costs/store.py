@@ -1,11 +1,9 @@
-"""A disk cache of measured costs, safe against other processes and broken files."""
+"""A disk cache of measured costs that tolerates other processes and broken files."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
-import platform
 import sqlite3
 import time
 import warnings
@@ -14,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from workbench.files import cache_folder as cache_folder
+from workbench.support.files import cache_folder as cache_folder
 
-#: Counted up whenever the way of measuring changes, so that older figures are not mixed in.
+#: Incremented whenever the way of measuring changes, so that older figures are not mixed with new ones.
 PROTOCOL: Final = 6
 
-#: SQLite's words for a file that is no database of ours (ERROR: other columns; CORRUPT; NOTADB). Every
-#: other failure (locked, read-only, disk full) says nothing against the file, which then stays.
+#: SQLite's error codes for a file that is not a cost cache (ERROR: other columns; CORRUPT; NOTADB). All other
+#: failures (locked, read-only, disk full) are not the file's fault, so the file is left in place.
 _BROKEN: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 T = TypeVar("T")
@@ -28,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Hold a measured cost in microseconds: median, interquartile range, and how many runs."""
+    """A measured cost in microseconds: the median, the interquartile range and the number of runs."""
 
     median: float
     spread: float
@@ -37,25 +35,14 @@ class Measurement:
     def __post_init__(self) -> None:
         for value in (self.median, self.spread, self.runs):
             if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ValueError(f"a measurement holds finite, non-negative numbers, not {value!r}")
-
-
-def machine() -> str:
-    """Return what the machine is: processor and cores."""
-    name = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    return f"{name}, {os.cpu_count()} cores"
+                raise ValueError(f"a measurement must be finite and non-negative, got {value!r}")
 
 
 class Store:
-    """Keep measurements by (device, instance) in an SQLite file.
+    """Measurements by (device, instance) in an SQLite file.
 
-    A file that is broken is set aside with a warning. Where nothing can be kept (folder write-protected,
-    disk full) a warning says so and the store stays empty: measuring goes on.
+    A broken file is set aside with a warning. If the store cannot be used (folder write-protected, disk
+    full), a warning reports it, and the store stays empty: measuring still works.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
@@ -72,7 +59,7 @@ class Store:
         warnings.warn(f"measured costs are not kept: {self.path} cannot be used ({error})", stacklevel=4)
 
     def _do(self, action: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return what ``action`` makes of the open database, or None where there is none to be had."""
+        """Return the result of ``action`` on the open database, or None if no database can be used."""
         for attempt in (0, 1):
             if not self._usable:
                 break
@@ -85,7 +72,7 @@ class Store:
                     )
                     return action(connection)
             except sqlite3.DatabaseError as error:
-                # Extended codes carry the plain one in their low byte.
+                # Extended error codes contain the plain code in their low byte.
                 if attempt == 0 and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _BROKEN:
                     self._set_aside(opened)
                 else:
@@ -96,7 +83,7 @@ class Store:
         aside = self.path.with_name(f"measured-broken-{time.time_ns()}.sqlite")
         try:
             with self._locked("store.lock"):
-                # Another process may have done it already; the file there now is then a good one.
+                # Another process may have set it aside already; the file at this path is then a good one.
                 if opened is None or _identity(self.path) != opened:
                     return
                 for suffix in ("", "-journal"):
@@ -125,10 +112,10 @@ class Store:
 
     @contextlib.contextmanager
     def measuring(self, patience: float = 120.0) -> Iterator[None]:
-        """Let one process at a time measure, so that timings do not disturb each other.
+        """Let only one process measure at a time, so that timings do not disturb each other.
 
-        Raise TimeoutError when another has not ended after ``patience`` seconds. Processes with other
-        cache folders do not know of each other.
+        Raise TimeoutError if another process has not finished after ``patience`` seconds. Processes with
+        different cache folders do not wait for each other.
         """
         with contextlib.ExitStack() as held:
             if self._usable:
@@ -142,22 +129,17 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self, name: str, patience: float = 60.0) -> Iterator[None]:
-        with (self.folder / name).open("a") as lock:
-            # Where the system has no such locks (Windows), processes may measure at the same time.
-            with contextlib.suppress(ImportError):
-                import fcntl
+        from filelock import FileLock, Timeout
 
-                until = time.monotonic() + patience
-                while True:
-                    try:
-                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
-                    except BlockingIOError:
-                        if time.monotonic() >= until:
-                            message = f"{self.folder / name} has been held for {patience:g} s"
-                            raise TimeoutError(message) from None
-                        time.sleep(0.02)
+        lock = FileLock(self.folder / name)
+        try:
+            lock.acquire(timeout=patience, poll_interval=0.02)
+        except Timeout:
+            raise TimeoutError(f"{self.folder / name} has been held for {patience:g} s") from None
+        try:
             yield
+        finally:
+            lock.release()
 
 
 def _identity(path: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""What a model costs by operator and by node."""
+"""The cost of a model by operator and by node."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.costs.choose import cost_model
 from workbench.costs.model import CostModel
 from workbench.costs.pricing import node_costs
 from workbench.graph import Graph
 from workbench.graph.text import format_attr
 from workbench.ops import spec_of
+from workbench.ops.leaves import REFERENCES
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """Hold what all nodes of one operator cost together, in microseconds."""
+    """The cost of all nodes of one operator together, in microseconds."""
 
     op: str
     count: int
@@ -25,7 +27,7 @@ class OperatorCost:
 
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """Hold what one node costs, in microseconds, and its operation as text."""
+    """The cost of one node in microseconds, with its operation as text."""
 
     node: int
     op: str
@@ -36,7 +38,7 @@ class NodeCost:
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """Hold a graph's costs, the dearest first; weight-only work is free and not listed."""
+    """The costs of a graph, the highest first; work on weights alone is free and not listed."""
 
     operators: tuple[OperatorCost, ...]
     nodes: tuple[NodeCost, ...]
@@ -59,21 +61,16 @@ class CostTable:
 
 
 def cost_table(graph: Graph, cost: str | os.PathLike[str] | CostModel = "analytic") -> CostTable:
-    """Price a graph with a cost model, given or named as in :func:`workbench.optimize`."""
-    if not isinstance(cost, CostModel):
-        from workbench.costs.choose import cost_model
-
-        cost = cost_model(cost)
-    bind = getattr(cost, "bind", None)
-    if bind is not None:
-        bind(graph)
-    costs = node_costs(graph, cost).tolist()
+    """Price a graph with a cost model, given as an object or by name as in :func:`workbench.optimize`."""
+    model = cost_model(cost)
+    model.bind(graph)
+    costs = node_costs(graph, model).tolist()
     total = sum(costs)
     constant, live = graph.constant(), graph.reachable()
     nodes = []
     by_operator: dict[str, list[float]] = {}
     for i, node in enumerate(graph.nodes):
-        if constant[i] or not live[i] or (spec_of(node.op).leaf and node.op != "opaque"):
+        if constant[i] or not live[i] or node.op in REFERENCES:
             continue
         by_operator.setdefault(node.op, []).append(costs[i])
         nodes.append(NodeCost(i, node.op, costs[i], costs[i] / total if total else 0.0, _text(graph, i)))
@@ -85,7 +82,7 @@ def cost_table(graph: Graph, cost: str | os.PathLike[str] | CostModel = "analyti
         tuple(sorted(operators, key=lambda o: (-o.cost, o.op))),
         tuple(sorted(nodes, key=lambda n: (-n.cost, n.node))),
         total,
-        cost.source,
+        model.source,
     )
 
 

@@ -1,6 +1,6 @@
-"""Devices: graphs run in torch, operators and whole graphs measured, on a CPU and on CUDA GPUs.
+"""Devices: running graphs in torch and measuring operators and whole graphs, on a CPU and on CUDA GPUs.
 
-The part that measures needs torch, numpy and the standard library alone, so that it runs on a machine
-that has nothing else: ``python -m workbench.devices.measure SPEC.json RESULTS.json``. What is measured
-there comes back as a recorded cost table (:mod:`workbench.devices.record`), usable anywhere.
+The measuring part needs only torch, numpy and the standard library, so that it runs on a machine without
+other packages: ``python -m workbench.devices.measure SPEC.json RESULTS.json``. Its results are then turned
+into a recorded cost table (:mod:`workbench.devices.record`), usable anywhere.
 """

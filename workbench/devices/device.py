@@ -1,4 +1,4 @@
-"""A device that torch computes on: its settings, its clock, and what it says of itself."""
+"""A device that torch computes on: its settings, its clock and its provenance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-#: What nvidia-smi is asked for, and how it is called in a record.
+#: The fields queried from nvidia-smi, with their names in a record.
 _QUERIED: Final = {
     "driver_version": "driver",
     "power.limit": "power_limit_w",
@@ -23,21 +23,21 @@ _QUERIED: Final = {
     "temperature.gpu": "temperature_c",
 }
 
-#: The bytes that are overwritten to empty the caches of a device: twice the largest there are.
+#: The number of bytes that are overwritten to empty a device's caches: twice the largest known cache.
 FLUSH_BYTES: Final = 1 << 28
 
 
 class DeviceMissing(LookupError):
-    """Say that torch, or the device asked for, is not on this machine."""
+    """Raised when torch, or the requested device, is not available on this machine."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Hold a device of torch and how it computes.
+    """A device of torch and its settings.
 
-    ``name`` is torch's: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. With ``tf32`` products and convolutions in
-    float32 may round their operands to 10 bits (CUDA); without, they compute in float32. ``threads``
-    bounds the threads of an operator on the CPU. Make one with :func:`open_device`.
+    ``name`` is torch's: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. With ``tf32``, products and convolutions in
+    float32 may round their operands to 10 bits (CUDA); otherwise they are computed in float32. ``threads``
+    limits the threads of an operator on the CPU. Use :func:`open_device` to create one.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Device:
 
     @property
     def cuda(self) -> bool:
-        """Say whether this is a GPU."""
+        """Return whether this is a GPU."""
         return self.name.startswith("cuda")
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
-        """Compute as this device says: no gradients, TF32 on or off, cuDNN's fastest kernels, threads.
+        """Apply this device's settings: no gradients, TF32 on or off, cuDNN's fastest kernels, threads.
 
-        The settings belong to the process; they are as they were afterwards.
+        The settings apply to the whole process and are restored afterwards.
         """
         torch = self.torch
         cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
@@ -72,15 +72,15 @@ class Device:
             yield
 
     def wait(self) -> None:
-        """Wait until the device has done all it was given."""
+        """Wait until the device has finished all submitted work."""
         if self.cuda:
             self.torch.cuda.synchronize()
 
     def time(self, run: Callable[[], object], times: int = 1) -> float:
-        """Return the microseconds that one of ``times`` consecutive runs takes.
+        """Return the microseconds per run, for ``times`` consecutive runs.
 
-        Device events on a GPU. On the CPU the clock; with one thread the processor time of that thread
-        where it is shorter, which leaves out what other processes take of the core.
+        A GPU is timed by device events, the CPU by the clock. With one thread, the thread's processor time is
+        used if it is shorter; it excludes the time that other processes use the core.
         """
         if self.cuda:
             event = self.torch.cuda.Event
@@ -100,10 +100,10 @@ class Device:
         return taken / 1e3 / times
 
     def times_back_to_back(self, replays: Sequence[Callable[[], object]]) -> list[float]:
-        """Return the microseconds of each of several runs on a GPU, given to it without a pause.
+        """Return the microseconds of each of several runs on a GPU, submitted without a pause.
 
-        The device is busy with an uncounted run while it is given the first, so that no time between an
-        event and the start of a run is counted.
+        The device is busy with an uncounted run when the first one is submitted, so no time between an event
+        and the start of a run is counted.
         """
         event = self.torch.cuda.Event
         events = [event(enable_timing=True) for _ in range(len(replays) + 1)]
@@ -116,9 +116,9 @@ class Device:
         return [float(a.elapsed_time(b)) * 1e3 for a, b in itertools.pairwise(events)]
 
     def capture(self, body: Callable[[], object], warmup: int = 3) -> Callable[[], None]:
-        """Record what ``body`` gives to a GPU as a CUDA graph, and return what replays it.
+        """Record the work that ``body`` submits to a GPU as a CUDA graph; return a function to replay it.
 
-        Raise RuntimeError where something in it cannot be recorded.
+        Raise RuntimeError if part of the work cannot be recorded.
         """
         torch = self.torch
         side = torch.cuda.Stream()
@@ -131,25 +131,25 @@ class Device:
         with torch.cuda.graph(graph):
             kept = body()
 
-        def replay(keep: object = kept) -> None:  # results live as long as what writes them
+        def replay(keep: object = kept) -> None:  # keeps the results alive while the graph may write them
             graph.replay()
 
         return replay
 
     def cache_bytes(self) -> int:
-        """Return how much the largest cache holds, or may hold where nothing says so."""
+        """Return the size of the largest cache in bytes; 64 MiB if it is unknown."""
         known = None
         if self.cuda:
             known = getattr(self.torch.cuda.get_device_properties(self.name), "L2_cache_size", None)
         return int(known or 1 << 26)
 
     def flush(self) -> Callable[[], object]:
-        """Return what empties the device's caches: it overwrites more than they hold."""
+        """Return a function that empties the device's caches by overwriting more bytes than they contain."""
         block = self.torch.empty(FLUSH_BYTES, dtype=self.torch.uint8, device=self.name)
         return block.zero_
 
     def free_bytes(self) -> float:
-        """Return how much memory there is to take; infinite where the system does not say."""
+        """Return the available memory in bytes; infinity if the system does not report it."""
         if not self.cuda:
             try:
                 return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -160,27 +160,27 @@ class Device:
         return float(free + cached)
 
     def release(self) -> None:
-        """Give memory that is kept for later back to the device."""
+        """Return cached memory to the device."""
         if self.cuda:
             self.torch.cuda.empty_cache()
 
     @property
     def title(self) -> str:
-        """Return what computes, in one line: the hardware, torch, and how float32 is computed."""
+        """Return one line on the hardware, the version of torch and the computation of float32."""
         torch = self.torch
         if self.cuda:
             mode = "TF32" if self.tf32 else "no TF32"
             return f"{torch.cuda.get_device_name(self.name)}, torch {torch.__version__}, {mode}"
-        from workbench.costs.store import machine
+        from workbench.support.machine import machine
 
         threads = self.threads or torch.get_num_threads()
         return f"torch {torch.__version__} CPU, {machine()}, {threads} thread{'s' if threads > 1 else ''}"
 
     def provenance(self) -> dict[str, Any]:
-        """Return what figures depend on, as plain data: hardware, driver, versions, clocks, settings."""
+        """Return all facts that figures depend on: hardware, driver, versions, clocks, settings."""
         import numpy
 
-        from workbench import __version__
+        from workbench._version import __version__
 
         torch = self.torch
         found: dict[str, Any] = {
@@ -195,7 +195,7 @@ class Device:
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }
         if not self.cuda:
-            from workbench.costs.store import machine
+            from workbench.support.machine import machine
 
             return found | {"cpu": machine(), "threads": self.threads or torch.get_num_threads()}
         properties = torch.cuda.get_device_properties(self.name)
@@ -211,29 +211,27 @@ class Device:
 
 
 def open_device(name: str = "cpu", *, tf32: bool = False, threads: int | None = None) -> Device:
-    """Return a device by torch's name; raise :class:`DeviceMissing` where it is not there."""
+    """Return a device by torch's name; raise :class:`DeviceMissing` if it is not available."""
     torch = import_torch()
     if threads is not None and threads < 1:
-        raise ValueError(f"threads is at least 1, not {threads}")
+        raise ValueError(f"threads must be at least 1, got {threads}")
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
-        raise ValueError(f"a device is cpu, cuda or cuda:N, not {name!r}")
+        raise ValueError(f"device must be cpu, cuda or cuda:N, got {name!r}")
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if int(index or 0) >= count:
             found = f"{count} GPU{'s' if count != 1 else ''}" if count else "no GPU"
-            raise DeviceMissing(f"there is no {name}: torch {torch.__version__} finds {found}; use cpu")
+            raise DeviceMissing(f"{name} is missing: torch {torch.__version__} finds {found} (try cpu)")
     return Device(name, tf32, threads)
 
 
 def import_torch() -> Any:
-    """Return the torch module; raise :class:`DeviceMissing` where it is not installed."""
+    """Return the torch module; raise :class:`DeviceMissing` if it is not installed."""
     try:
         import torch
     except ImportError:
-        raise DeviceMissing(
-            "torch is not installed: install the extra, as in pip install 'tamago-workbench[torch]'"
-        ) from None
+        raise DeviceMissing("torch is not installed (try pip install 'tamago-workbench[torch]')") from None
     return torch
 
 
@@ -245,7 +243,7 @@ def _restore(torch: Any, values: tuple[bool, bool, bool, int]) -> None:
 
 
 def _nvidia_smi(uuid: str) -> dict[str, str]:
-    """Return what the driver says of a GPU; empty where the program is missing or knows it not."""
+    """Return the driver's facts on a GPU; empty if nvidia-smi is missing or does not list the GPU."""
     wanted = [f"--query-gpu=uuid,{','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(
@@ -254,7 +252,7 @@ def _nvidia_smi(uuid: str) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError):
         return {}
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
-    # torch numbers the GPUs it may see; the driver numbers all of them.
+    # torch numbers only the GPUs visible to it; the driver numbers all of them.
     own = [r for r in rows if uuid and uuid.removeprefix("GPU-") in r[0]] or (rows if len(rows) == 1 else [])
     if not own or len(own[0]) != len(_QUERIED) + 1:
         return {}

@@ -1,8 +1,8 @@
-"""What travels to a machine that only measures, and back: plain JSON, read strictly.
+"""Files exchanged with a machine that only measures: plain JSON, read strictly.
 
-A *spec* holds operator instances, and groups of graphs to be timed against each other. A node names its
-operator, attributes, operands and type; a weight is a type and a seed, or its data where they matter.
-*Results* hold the measurements, the failures with their reasons, and what they depend on.
+A *spec* contains operator instances, and groups of graphs to be timed against each other. A node consists of
+its operator, attributes, operands and type; a weight is a type and a seed, or its data if the values matter.
+*Results* contain the measurements, the failures with their reasons, and the facts that they depend on.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ import numpy as np
 from workbench.costs.keys import parse_type, type_key
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
-from workbench.files import write_atomic
 from workbench.graph import Graph, Node, Weight
 from workbench.ops import TensorType, spec_of
 from workbench.ops.types import FLOAT_DTYPES
+from workbench.support.files import write_atomic
 
 SPEC: Final = "workbench device spec, version 1"
 RESULTS: Final = "workbench device results, version 1"
 
-#: Weights up to this size travel with their data; larger floats are drawn anew where they arrive.
+#: Weights up to this size are sent with their data; larger float weights are drawn anew by the receiver.
 SMALL_BYTES: Final = 1 << 16
 
 
 class ExchangeError(ValueError):
-    """Say why a file is no spec, or no results, or why a graph cannot travel."""
+    """Raised when a file is not a spec or not results, or when a graph cannot be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphEntry:
-    """Hold a graph to be timed: its group, its label in it, and the graph.
+    """A graph to be timed, with its group and its label in the group.
 
-    The graphs of a group are timed in alternation; the first one is what the others are compared with.
+    The graphs of a group are timed in alternation; the first one is the reference for the others.
     """
 
     group: str
@@ -51,7 +51,7 @@ class GraphEntry:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Hold what is to be measured; ``about`` says where it comes from."""
+    """The instances and graphs to be measured; ``about`` describes their origin."""
 
     instances: tuple[OpInstance, ...] = ()
     graphs: tuple[GraphEntry, ...] = ()
@@ -67,10 +67,11 @@ class Spec:
 
 @dataclass(slots=True)
 class Results:
-    """Hold what was measured: by instance key, with the failures, and the latency of graphs.
+    """Measurements by instance key, failures with reasons, and latencies of graphs.
 
-    ``device`` is the device's provenance, ``protocol`` how it was measured; measurements made in another
-    way, or elsewhere, do not belong into the same results. ``left`` counts the instances not reached.
+    ``device`` is the device's provenance, ``protocol`` the way of measuring; measurements made in another
+    way, or on another device, do not belong to the same results. ``methods`` maps each measured key to the
+    method used. ``left`` is the number of instances that were not reached.
     """
 
     device: dict[str, Any]
@@ -82,7 +83,7 @@ class Results:
     left: int = 0
 
     def continues(self, other: Results) -> bool:
-        """Say whether figures of both can stand in one table: one device, one way of measuring."""
+        """Return whether both results fit into one table: one device, one way of measuring."""
         same = ("device", "tf32", "torch", "threads", "workbench")
         return self.protocol == other.protocol and all(
             self.device.get(k) == other.device.get(k) for k in same
@@ -102,27 +103,27 @@ def instance_record(instance: OpInstance) -> dict[str, Any]:
 
 
 def read_instance(record: Mapping[str, Any]) -> OpInstance:
-    """Return the instance of a record; its type must be what its operands give."""
+    """Return the instance of a record; raise ValueError if its type does not follow from its operands."""
     spec = spec_of(record["op"])
     attrs = spec.pack(record["attrs"])
     inputs = tuple(parse_type(k) for k in record["inputs"])
     constant = tuple(bool(c) for c in record["constant"])
     kind = spec.result_type(inputs, attrs)  # type: ignore[arg-type]
     if len(constant) != len(inputs) or kind != parse_type(record["type"]):
-        raise ValueError(f"{record['op']} of {inputs} gives {kind}, not {record['type']}")
+        raise ValueError(f"type of {record['op']} of {inputs} must be {kind}, got {record['type']}")
     return OpInstance(spec.name, attrs, inputs, kind, constant)
 
 
 # -- graphs ---------------------------------------------------------------------------------------
 def graph_record(graph: Graph) -> dict[str, Any]:
-    """Return a graph as plain data; raise :class:`ExchangeError` where it holds opaque operators.
+    """Return a graph as plain data; raise :class:`ExchangeError` if it contains opaque operators.
 
-    Large weights of floats go by type and name: what arrives is as fast, and draws the same data for
-    the same name, but computes something else.
+    Large float weights are sent as type and name. The receiver draws data for them, the same for the same
+    name: the graph is as fast, but computes other values.
     """
     if graph.opaques:
         names = sorted({o.op_type for o in graph.opaques.values()})
-        raise ExchangeError(f"{graph.name!r} holds operators that torch cannot run: {', '.join(names)}")
+        raise ExchangeError(f"{graph.name!r} contains operators that torch cannot run: {', '.join(names)}")
     return {
         "name": graph.name,
         "nodes": [
@@ -151,7 +152,7 @@ def _weight_record(name: str, weight: Weight) -> dict[str, Any]:
 
 
 def read_graph(record: Mapping[str, Any]) -> Graph:
-    """Return the graph of a record; every type in it is checked."""
+    """Return the graph of a record; all types in it are checked."""
     nodes = []
     for given in record["nodes"]:
         spec = spec_of(given["op"])
@@ -169,7 +170,7 @@ def read_graph(record: Mapping[str, Any]) -> Graph:
 def _read_weight(record: Mapping[str, Any]) -> Weight:
     kind = parse_type(record["type"])
     if not isinstance(kind, TensorType):
-        raise ValueError(f"a weight is a tensor, not {kind}")
+        raise ValueError(f"a weight must be a tensor, got {kind}")
     if "data" not in record:
         return Weight(kind, seed=int(record["seed"]))
     content = zlib.decompress(base64.b64decode(record["data"]))
@@ -178,7 +179,7 @@ def _read_weight(record: Mapping[str, Any]) -> Weight:
 
 # -- files ----------------------------------------------------------------------------------------
 def write_spec(path: str | os.PathLike[str], spec: Spec) -> None:
-    """Write a spec; the file appears whole or not at all."""
+    """Write a spec; the write is atomic."""
     record = {
         "format": SPEC,
         "about": dict(spec.about),
@@ -189,7 +190,7 @@ def write_spec(path: str | os.PathLike[str], spec: Spec) -> None:
 
 
 def read_spec(path: str | os.PathLike[str]) -> Spec:
-    """Read a spec; raise :class:`ExchangeError` that says what in it is wrong."""
+    """Read a spec; raise :class:`ExchangeError`, naming the faulty entry, if it is not valid."""
     record = _read(path, SPEC, "spec")
     where = "the spec"
     try:
@@ -207,7 +208,7 @@ def read_spec(path: str | os.PathLike[str]) -> Spec:
 
 
 def write_results(path: str | os.PathLike[str], results: Results) -> None:
-    """Write results; the file appears whole or not at all."""
+    """Write results; the write is atomic."""
     measured = [
         {"instance": key, "median_us": m.median, "spread_us": m.spread, "runs": m.runs}
         | {"method": results.methods.get(key, "")}
@@ -226,7 +227,7 @@ def write_results(path: str | os.PathLike[str], results: Results) -> None:
 
 
 def read_results(path: str | os.PathLike[str]) -> Results:
-    """Read results; raise :class:`ExchangeError` that says what in them is wrong."""
+    """Read results; raise :class:`ExchangeError`, naming the faulty entry, if they are not valid."""
     record = _read(path, RESULTS, "results")
     where = "the file"
     try:
@@ -245,7 +246,7 @@ def read_results(path: str | os.PathLike[str]) -> Results:
     return results
 
 
-#: What reading a record of another form raises.
+#: The exceptions raised when a record has another form.
 _WRONG: Final = (KeyError, TypeError, ValueError, LookupError, AttributeError, zlib.error)
 
 
@@ -258,17 +259,17 @@ def _read(path: str | os.PathLike[str], form: str, what: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError as error:
-        raise ExchangeError(f"{os.fspath(path)} is no {what} file: {error}") from None
+        raise ExchangeError(f"{os.fspath(path)} is not a {what} file: {error}") from None
     found = record.get("format") if isinstance(record, dict) else None
     if found != form:
         raise ExchangeError(
-            f"{os.fspath(path)} is no {what} file: format {form!r} is expected, not {found!r}"
+            f"{os.fspath(path)} is not a {what} file: its format must be {form!r}, got {found!r}"
         )
     return dict(record)
 
 
 def _lines(record: Mapping[str, Any], long: Sequence[str]) -> str:
-    """Return JSON with one line for each element of the lists named: short, and fit for a diff."""
+    """Return JSON with one line per element of the named lists: compact, and suited to a diff."""
     parts = []
     for key, value in record.items():
         if key in long:

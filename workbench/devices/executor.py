@@ -1,4 +1,4 @@
-"""Run a graph in torch: each operator by its torch form, what depends on weights alone computed ahead."""
+"""Execution of graphs in torch: operators run by their torch form, work on weights alone is done ahead."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from workbench.ops import TensorType, spec_of
 
 
 class NotExecutable(GraphError):
-    """Say which operators of a graph have no torch form."""
+    """Raised when operators of a graph have no torch form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Hold one call: what computes, where its operands and its result are, and what is read last."""
+    """One call: its function, the positions of its operands and result, and the operands read last here."""
 
     run: Callable[..., Any]
     operands: tuple[int, ...]
@@ -29,13 +29,13 @@ class Call:
 
 
 class Program:
-    """Compile a graph to calls of torch functions on a device.
+    """A graph compiled to calls of torch functions on a device.
 
-    What depends on weights alone is folded as at export (in float64, rounded once) and stays on the
-    device. A call takes the inputs as tensors, in the graph's order, and returns the outputs as a tuple;
-    a value is dropped as soon as its last reader has run. With ``fuse`` an operator runs by the fastest
-    kernel that computes it (:mod:`workbench.devices.kernels`), without it always by its torch form.
-    Raise :class:`NotExecutable` where an operator has none.
+    Values that depend only on weights are folded as at export (in float64, rounded once) and stay on the
+    device. A call takes the inputs as tensors, in the graph's order, and returns the outputs as a tuple; a
+    value is released as soon as its last reader has run. With ``fuse``, each operator runs by the fastest
+    kernel that computes it (:mod:`workbench.devices.kernels`), otherwise always by its torch form. Raise
+    :class:`NotExecutable` if an operator has no torch form.
     """
 
     def __init__(self, graph: Graph, device: Device, *, fuse: bool = True) -> None:
@@ -70,27 +70,27 @@ class Program:
         return tuple([values[i] for i in self.graph.output_ids])
 
     def inputs(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
-        """Return arrays by name as tensors on the device, in the order of a call."""
+        """Return arrays, given by name, as tensors on the device, in the order of a call."""
         tensors = []
         for name, kind in self.graph.input_types.items():
             if name not in feeds or tuple(feeds[name].shape) != kind.shape:
                 came = f"shape {feeds[name].shape}" if name in feeds else f"inputs {sorted(feeds)}"
-                raise GraphError(f"input {name!r} is {kind}; given: {came}")
+                raise GraphError(f"input {name!r} must be {kind}, got {came}")
             tensors.append(to_tensor(self.device, feeds[name]))
         return tensors
 
     def bound(self, inputs: Sequence[Any], *, graph: bool = False) -> Callable[[], Any]:
-        """Return what runs the program on these inputs, with ``graph`` as one recorded CUDA graph."""
+        """Return a function that runs the program on these inputs; with ``graph``, as one CUDA graph."""
         if not graph:
             return lambda: self(*inputs)
         if not self.device.cuda:
-            raise ValueError("CUDA graphs need a CUDA device")
+            raise ValueError(f"CUDA graphs need a CUDA device, got {self.device.name}")
         with self.device.settings():
             return self.device.capture(lambda: self(*inputs))
 
 
 def check_executable(graph: Graph) -> None:
-    """Raise :class:`NotExecutable` where an operator that runs has no torch form."""
+    """Raise :class:`NotExecutable` if an operator that runs has no torch form."""
     constant, live = graph.constant(), graph.reachable()
     missing = sorted(
         {
@@ -102,13 +102,13 @@ def check_executable(graph: Graph) -> None:
     )
     if missing:
         raise NotExecutable(
-            f"{graph.name!r} holds operators without a torch form: {', '.join(missing)}; "
-            "ONNX Runtime runs them"
+            f"{graph.name!r} contains operators without a torch form: {', '.join(missing)} "
+            "(try the target onnxruntime)"
         )
 
 
 def executable(op: str) -> bool:
-    """Say whether an operator has a torch form."""
+    """Return whether an operator has a torch form."""
     return spec_of(op).torch is not None
 
 
@@ -116,6 +116,8 @@ def run_graph(
     graph: Graph, feeds: Mapping[str, np.ndarray], device: Device, *, fuse: bool = True
 ) -> dict[str, np.ndarray]:
     """Run a graph once in torch and return its outputs by name.
+
+    ``feeds`` are the inputs by name; ``fuse`` is as for :class:`Program`.
 
     >>> from workbench.devices.device import open_device
     >>> from workbench.graph import GraphBuilder
@@ -131,7 +133,7 @@ def run_graph(
 
 
 def to_tensor(device: Device, array: np.ndarray) -> Any:
-    """Return an array as a tensor on the device, laid out as torch computes fastest: densely."""
+    """Return an array as a tensor on the device, in dense layout, which torch computes fastest."""
     torch = device.torch
     kind = TensorType.of(np.asarray(array))
     dtype = kind.torch_dtype(torch)
@@ -140,13 +142,13 @@ def to_tensor(device: Device, array: np.ndarray) -> Any:
         data = data.copy()
     try:
         tensor = torch.from_numpy(data)
-    except TypeError:  # element types that numpy has from elsewhere: the same bytes
+    except TypeError:  # element types that numpy does not define itself: reinterpret the same bytes
         tensor = torch.from_numpy(data.view(f"u{data.dtype.itemsize}")).view(dtype)
     return tensor.to(device.name)
 
 
 def to_array(tensor: Any) -> np.ndarray:
-    """Return a tensor as an array; what numpy has no dtype for as float32."""
+    """Return a tensor as an array; element types that numpy lacks become float32."""
     tensor = tensor.detach().cpu()
     try:
         return np.asarray(tensor.numpy())

@@ -1,11 +1,12 @@
-"""Which of several equal graphs runs fastest: timed end to end in alternation, the original among them.
+"""Ranking of equal graphs by speed: they and the original are timed end to end in alternation.
 
-A cost model adds up operators; a runtime fuses, chooses layouts and fills caches. The k best extractions
-of a cost model are close to each other in its eyes, and what is fastest among them is measured.
+A cost model adds up operators, while a runtime fuses them, chooses layouts and fills caches. The k best
+extractions have similar costs, so the fastest of them is found by measuring.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,34 +15,38 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.devices.targets import Target
-from workbench.extraction import EGraph, Solution
+from workbench.devices.timing import Timing, paired_speedup, rounds
+from workbench.egraph import EGraph
+from workbench.egraph.rebuild import rebuild
+from workbench.extraction import Solution
 from workbench.extraction.alternatives import k_best
-from workbench.extraction.rebuild import rebuild
 from workbench.graph import Graph
-from workbench.timing import Timing, paired_speedup, rounds
-from workbench.units import span, times
+from workbench.support.numbers import span, times
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from workbench.frontends.onnx_mapped import Apart
+    from workbench.frontends.onnx.mapped import Apart
 
-#: So many rounds at least: in fewer the interval of the median is the range of all rounds.
+#: The least and largest number of rounds; below nine, the interval of the median is the range of all rounds.
 _LEAST, _MOST = 9, 500
 
-#: Where there is no time for more, so many rounds are enough.
+#: The least number of rounds in a quick ranking.
 _FEWEST = 3
 
-#: A gain of less than this part of the time is not looked for any longer in a quick ranking, and no gain:
+#: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
+_CLEANING = 5
+
+#: A quick ranking stops looking for gains below this fraction of the time and does not count them, because
 #: two copies of one model in memory differ by as much.
 WORTH: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Hold a graph that may replace the original, and the extraction it comes from.
+    """A graph that may replace the original, with the extraction that it comes from.
 
-    ``saved`` is the model that is saved in its place, where that has symbolic dimensions.
+    ``saved`` is the model that is saved in its place if the original has symbolic dimensions.
     """
 
     graph: Graph = field(repr=False)
@@ -50,16 +55,16 @@ class Candidate:
 
     @property
     def cost(self) -> float:
-        """Return what the cost model says it costs, in microseconds."""
+        """Return the cost according to the cost model, in microseconds."""
         return self.solution.cost
 
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """Hold how a graph did: medians and quartiles in microseconds, the speed-up over the original.
+    """The timing of one graph: median and quartiles in microseconds, and the speed-up over the original.
 
-    ``cost`` is what the cost model says. ``speedup`` is the median ratio of the original to the graph in
-    the same round, ``interval`` holds it with 95 % for all entrants at once.
+    ``cost`` is the cost according to the cost model, in microseconds. ``speedup`` is the median ratio of the
+    original to the graph in the same round; ``interval`` contains it with 95 %, for all entrants at once.
     """
 
     cost: float
@@ -81,13 +86,14 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hold how candidates did against the original, in the order in which they were given.
+    """The timings of candidates and the original, in the order in which the candidates were given.
 
-    ``noise`` is how far the original is from a second copy of itself, as a part of its time. ``winner``
-    is the candidate that was taken, None where the original stays. ``given`` is the model as it came, where
-    the original is that model cleaned; its speed-up is that over the original. Where ``decided`` is false
+    ``noise`` is the difference between the original and a second copy of it, as a fraction of its time.
+    ``winner`` is the candidate taken, or None if the original stays. ``given`` is the model as given,
+    if the original is its cleaned form; its speed-up is relative to the original. If ``decided`` is false,
     the figures are for information: the result was chosen by costs of another device. ``failure`` says why
-    nothing could be timed.
+    nothing could be timed. ``alike`` are the candidates of which the runtime makes the same kernels as of the
+    original: they are not timed, and their speed-up is 1.
     """
 
     original: Entrant
@@ -100,9 +106,10 @@ class Ranking:
     given: Entrant | None = None
     decided: bool = True
     failure: str = ""
+    alike: tuple[int, ...] = ()
 
     def order(self) -> list[int]:
-        """Return the candidates that beat the original beyond the noise, the fastest first."""
+        """Return the candidates that are faster than the original beyond the noise, the fastest first."""
         faster = [i for i, c in enumerate(self.candidates) if c.interval[0] > 1 + self.noise]
         return sorted(faster, key=lambda i: (-self.candidates[i].speedup, i))
 
@@ -117,11 +124,12 @@ class Ranking:
             "rounds": self.rounds,
             "decided": self.decided,
             "failure": self.failure,
+            "alike": list(self.alike),
             "given": None if self.given is None else self.given.summary(),
         }
 
     def timing(self) -> Timing | None:
-        """Return the result against the original, or the best candidate where the original stays."""
+        """Return the timing of the result, or of the best candidate if the original stays, if any."""
         if not self.candidates:
             return None
         one = self.candidates[self.winner if self.winner is not None else self._best()]
@@ -137,17 +145,17 @@ class Ranking:
 
     @property
     def cleaning(self) -> float | None:
-        """Return how many times as fast as the given model the cleaned one is, None where they are one."""
+        """Return the speed-up of the cleaned model over the given one, or None if they are the same."""
         return None if self.given is None or self.given.speedup <= 0 else 1 / self.given.speedup
 
     def cleaning_line(self) -> str:
-        """Say what cleaning alone gives, empty where there was nothing to clean."""
+        """Return one line on the speed-up by cleaning alone; empty if there was nothing to clean."""
         if self.given is None or self.cleaning is None:
             return ""
         figures = f"{times(self.cleaning)} ({span(self.given.median, self.given.median / self.cleaning)})"
         return (
             f"initialisers taken out of the inputs, which alone gives {figures}; "
-            "what follows is over the cleaned model"
+            "the following is relative to the cleaned model"
         )
 
     def __str__(self) -> str:
@@ -157,6 +165,10 @@ class Ranking:
             return self.failure
         if not self.candidates:
             return f"no candidate differs from the original, {self.target}"
+        if len(self.alike) == len(self.candidates):
+            what = "the result runs" if len(self.alike) == 1 else "all candidates run"
+            stays = "the original stays: " if self.decided and self.winner is None else ""
+            return f"{stays}{what} the same kernels as the original, {self.target}"
         shown = self.winner if self.winner is not None else self._best()
         one = self.candidates[shown]
         low, high = one.interval
@@ -181,10 +193,17 @@ def candidates(
     *,
     seconds: float = 60.0,
 ) -> list[Candidate]:
-    """Return the graphs of the ``k`` cheapest distinct extractions that are not the graph itself.
+    """Return the graphs of the ``k`` cheapest distinct extractions, without the graph itself.
 
-    ``solution`` is the first of them. Extractions that make one graph count once; fewer than ``k`` are
-    returned where there are no more, or where ``seconds`` end.
+    Extractions that give the same graph count once.
+
+    Args:
+        graph: The original.
+        egraph: Its e-graph.
+        costs: The cost of every e-node in microseconds.
+        solution: The cheapest extraction.
+        k: The number of graphs; fewer are returned if there are no more or time runs out.
+        seconds: The time limit.
     """
     found = [solution, *k_best(egraph, costs, k + 1, seconds=seconds)]
     distinct: dict[str, Candidate] = {}
@@ -196,7 +215,7 @@ def candidates(
 
 
 def _as_built(graph: Graph) -> Graph:
-    """Return the graph with equal applications shared, as a saturation holds it."""
+    """Return the graph with equal applications shared, as in a saturation."""
     from workbench.graph import GraphBuilder
 
     builder = GraphBuilder(graph.name)
@@ -224,8 +243,9 @@ def rank(
     """Time candidates against the original on a target, all in alternation, for ``seconds``.
 
     The original runs twice in each round: what its two copies differ by is the noise that a candidate has
-    to beat. ``uncleaned`` is timed beside it where it is given. With ``quick`` the rounds end when a
-    candidate is clearly faster, or none can be by more than :data:`WORTH`; few long rounds are enough.
+    to beat. ``uncleaned`` is timed with it if it is given. With ``quick`` the rounds end when a candidate is
+    clearly faster, or when none can be expected to turn out faster in the rounds that are left, and models of
+    which the runtime makes the same kernels are timed once; few long rounds are enough.
     """
     began = time.perf_counter()
     if not given and uncleaned is None:
@@ -237,44 +257,80 @@ def rank(
         original,
         *([] if uncleaned is None else [uncleaned]),
     ]
-
-    def ranking(taken: list[list[float]]) -> Ranking:
-        first, *others, again = taken[: len(given) + 2]
-        _, apart = paired_speedup(first, again)
-        return Ranking(
-            original=_entrant(original_cost, first),
-            candidates=tuple(
-                _entrant(c.cost, taken, first, len(given)) for c, taken in zip(given, others, strict=True)
-            ),
-            noise=max(WORTH if quick else 0.0, *(abs(1 - edge) for edge in apart)),
-            rounds=len(first),
-            target=target.title,
-            seconds=time.perf_counter() - began,
-        )
-
     as_given: Entrant | None = None
     with target.timers(models, seed) as timers:
+        first, again = timers[0], timers[len(given) + 1]
+        entrants = timers[1 : len(given) + 1]
+        stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
+        run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
+
+        def ranking(taken: list[list[float]]) -> Ranking:
+            reference, *others, copy = taken
+            _, apart = paired_speedup(reference, copy)
+            timed = {0: reference} | dict(zip(run, others, strict=True))
+            return Ranking(
+                original=_entrant(original_cost, reference),
+                candidates=tuple(
+                    _entrant(c.cost, timed[stands_for[i]], reference, max(1, len(run)))
+                    for i, c in enumerate(given, 1)
+                ),
+                noise=max(WORTH if quick else 0.0, *(abs(1 - edge) for edge in apart)),
+                rounds=len(reference),
+                target=target.title,
+                seconds=time.perf_counter() - began,
+                alike=tuple(i - 1 for i, other in enumerate(stands_for) if i and not other),
+            )
+
+        def enough(taken: list[list[float]]) -> bool:
+            spent = sum(map(sum, taken)) / 1e6
+            left = min(_MOST / len(taken[0]), seconds / spent if spent else math.inf)
+            return _clear(ranking(taken)) or _hopeless(ranking(taken), left)
+
         if uncleaned is not None:
-            # A few rounds say what cleaning gives: nothing is decided by it.
             cleaned, as_it_came = rounds(
-                [timers[0], timers.pop()], seconds=seconds / 4, least=_FEWEST, most=_LEAST
+                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
+        if quick and not run:
+            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING)
+            return replace(ranking([*taken, *taken]), given=as_given)
         taken = rounds(
-            timers,
+            [first, *(entrants[i - 1] for i in run), again],
             seconds=seconds,
             least=_FEWEST if quick else _LEAST,
             most=_MOST,
-            enough=(lambda taken: _clear(ranking(taken))) if quick else None,
+            enough=enough if quick else None,
         )
     return replace(ranking(taken), given=as_given)
 
 
+def _same_kernels(timers: Sequence[Any]) -> list[int]:
+    """Return for each model the first one of which the runtime makes the same kernels, if it says so."""
+    kernels = [getattr(timer, "kernels", None) for timer in timers]
+    return [i if k is None else kernels.index(k) for i, k in enumerate(kernels)]
+
+
 def _clear(ranking: Ranking) -> bool:
-    """Say whether more rounds would not change which candidate is taken."""
+    """Return whether more rounds would not change which candidate is taken."""
     if not ranking.candidates or ranking.order()[:1] == [ranking._best()]:
         return True
     return all(c.interval[1] < 1 + WORTH for c in ranking.candidates)
+
+
+def _hopeless(ranking: Ranking, more: float) -> bool:
+    """Return whether no candidate can be expected to beat the noise after ``more`` times as many rounds.
+
+    Intervals shrink by the root of ``more``. The true speed-up of a candidate is taken to be the upper end of
+    its interval, and the two copies of the original are expected to come together.
+    """
+    shrinks = 1 / math.sqrt(max(1.0, more))
+    noise = max(WORTH, ranking.noise * shrinks)
+
+    def expected(one: Entrant) -> float:
+        half = (one.interval[1] - one.interval[0]) / 2
+        return one.speedup + half - half * shrinks
+
+    return all(expected(c) <= 1 + noise for c in ranking.candidates)
 
 
 def _entrant(

@@ -1,4 +1,4 @@
-"""Which operator instances a device has to measure: all that saturated networks hold."""
+"""The operator instances that a device has to measure: all instances in saturated networks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from workbench.graph import Graph
 from workbench.ops import TensorType
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
+from workbench.run.trace import Step, StopReason
 from workbench.saturation import Limits, Saturation
-from workbench.trace import Step
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Hold distinct operator instances, those that matter most first, and where they occur.
+    """Distinct operator instances in order of importance, with counts of their occurrences.
 
-    First those of the networks as they are, then those of their cheapest extractions by the roofline,
-    then the rest, cheap ones before dear ones: what a device has no time for is estimated.
-    ``counts`` says for every network how many distinct instances its saturated e-graph holds,
-    ``unmeasured`` for every operator without a torch form how many instances were left out.
+    The instances of the networks themselves come first, then those of their cheapest extractions by the
+    roofline, then the others in order of estimated cost: instances for which a device has no time are
+    estimated. ``counts`` maps every network to the number of distinct instances in its saturated e-graph,
+    ``unmeasured`` every operator without a torch form to the number of instances left out.
     """
 
     instances: tuple[OpInstance, ...]
@@ -47,9 +47,18 @@ def saturated_instances(
 ) -> Listing:
     """Saturate networks and return the distinct operator instances of their e-graphs.
 
-    ``limits`` are those of :func:`workbench.optimize` by default; ``cost`` orders the instances (default:
-    the roofline of an H200). Views and weight-only work take no time and are left out; instances that one
-    kernel runs are one. Ctrl-C raises KeyboardInterrupt: a part of the list would pass for all of it.
+    Views and work on weights alone take no time and are left out; instances that run by the same kernel
+    count as one.
+
+    Args:
+        networks: The networks by name.
+        rules: The rewrite rules.
+        limits: The limits of each saturation; by default those of :func:`workbench.optimize`.
+        cost: The cost model that orders the instances; by default the roofline of an H200.
+        progress: Called with a network's name and its saturation's last step (None before the first).
+
+    Raises:
+        KeyboardInterrupt: A saturation was interrupted; a partial list could be mistaken for a whole one.
     """
     from workbench.extraction.extract import extract
 
@@ -79,7 +88,7 @@ def saturated_instances(
         add(instances_of(graph), first)
         with Saturation(graph, rules, limits or Limits(settle=4)) as saturation:
             stop = saturation.run(partial(tell, name))
-            if stop.value == "interrupted":
+            if stop is StopReason.INTERRUPTED:
                 raise KeyboardInterrupt
             egraph = saturation.egraph()
         whole: dict[str, OpInstance] = {}

@@ -1,8 +1,8 @@
-"""What runs an operator: its torch form, or one kernel that does the same in fewer launches.
+"""The kernel that runs an operator: its torch form, or one kernel that does the same in fewer launches.
 
-An operator's meaning is its torch form. Where a library computes a product or a convolution together
-with what follows in one kernel, that kernel is tried on random data when a program is made, and taken
-where it agrees with the torch form and is not slower. What does not fit, or is refused, falls back.
+The meaning of an operator is its torch form. If a library computes a product or a convolution together with
+the operators after it in one kernel, that kernel is tried on random data when a program is compiled. It is
+used if it agrees with the torch form and is not slower; otherwise the torch form is used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from workbench.ops import AttrValue, TensorType, spec_of
 
 Kernel = Callable[..., Any]
 
-#: A kernel agrees when no element differs by more than this part of the largest one.
+#: A kernel agrees if no element differs by more than this fraction of the largest element.
 _TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
 
-#: Runs of which the fastest counts when two kernels are compared.
+#: The number of runs of which the fastest counts when two kernels are compared.
 _TRIALS: Final = 5
 
-#: The choice made for an instance on a device: the position among the candidates, or None.
+#: The choice made for an instance on a device: the position among the candidates, or None for the torch form.
 _chosen: dict[tuple[Any, ...], int | None] = {}
 
 
@@ -34,7 +34,16 @@ def kernel(
     *,
     fuse: bool = True,
 ) -> Kernel:
-    """Return what computes an operator from its operand tensors."""
+    """Return the kernel that computes an operator from its operand tensors.
+
+    Args:
+        device: The device.
+        op: The operator.
+        attrs: Its attributes.
+        inputs: The types of its operands.
+        out: The type of its result.
+        fuse: Whether fused kernels are tried; otherwise the torch form is returned.
+    """
     plain = _plain(device, op, attrs)
     if not fuse or not out.dtype.startswith(("float", "bfloat")):
         return plain
@@ -72,7 +81,7 @@ def _fused(
         strides, dilations, groups = rest
         zeros = torch.zeros(out.shape[1], dtype=out.torch_dtype(torch), device=device.name)
         if device.cuda and named["act"] == "relu":
-            # cuDNN adds the bias and takes the maximum while it writes.
+            # cuDNN adds the bias and applies the relu while it writes the result.
             yield lambda x, w, b=zeros: torch.cudnn_convolution_relu(
                 x, w, b.reshape(-1), strides, pads, dilations, groups
             )
@@ -82,7 +91,7 @@ def _fused(
                 x, w, b.reshape(-1), pads, strides, dilations, groups, act, [], ""
             )
     elif op == "matmul" and named["act"] == "relu" and device.cuda and inputs[0].rank == inputs[1].rank == 2:
-        # cuBLASLt takes the maximum while it writes; it wants a bias.
+        # cuBLASLt applies the relu while it writes the result; it requires a bias.
         bias = torch.zeros(out.shape[1], dtype=out.torch_dtype(torch), device=device.name)
         yield lambda a, b: torch._addmm_activation(bias, a, b, use_gelu=False)
 
@@ -94,7 +103,7 @@ def _choice(
     inputs: Sequence[TensorType],
     out: TensorType,
 ) -> int | None:
-    """Return the fastest candidate that computes what the torch form computes, None for the form."""
+    """Return the fastest candidate that agrees with the torch form, or None if the form is faster."""
     operands = [draw(device, kind, seed) for seed, kind in enumerate(inputs)]
     expected = plain(*operands)
     scale = float(expected.abs().max()) or 1.0
@@ -104,7 +113,7 @@ def _choice(
             found = candidate(*operands)
             right = float((found - expected).abs().max()) <= _TOLERANCE[out.dtype] * scale
         except (RuntimeError, NotImplementedError, TypeError, AttributeError):
-            continue  # not in this version, or not for these shapes
+            continue  # not available in this version, or not for these shapes
         if right and found.shape == expected.shape:
             taken = _least_time(device, candidate, operands)
             if taken <= least:
@@ -118,10 +127,16 @@ def _least_time(device: Device, run: Kernel, operands: Sequence[Any]) -> float:
 
 
 def draw(device: Device, kind: TensorType, seed: int, *, below: int = 1) -> Any:
-    """Return a tensor of random elements, the same for the same seed on the same device.
+    """Draw a tensor of random elements; equal seeds give equal elements on one device.
 
-    Floats are positive and near 1, so that roots, logarithms and powers exist; integers are at least 0
-    and less than ``below``.
+    Floats are in [0.5, 1.5), so that roots, logarithms and powers are defined; integers are at least 0 and
+    less than ``below``.
+
+    Args:
+        device: The device of the tensor.
+        kind: Its type.
+        seed: The seed.
+        below: The bound of integers.
     """
     torch = device.torch
     dtype = kind.torch_dtype(torch)

@@ -1,4 +1,4 @@
-"""End-to-end latency of graphs on a device, in alternation, beside what others make of the same graph."""
+"""End-to-end latency of graphs on a device, in alternation, compared with other ways to run them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from workbench.devices.device import Device
 from workbench.devices.exchange import GraphEntry, Results
 from workbench.devices.executor import Program, to_array
 from workbench.devices.operators import STANDARD, Protocol, measure_instances
+from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import Graph
-from workbench.timing import paired_speedup, rounds
 
-#: The ways to run a graph: torch call by call; one recorded CUDA graph; what torch.compile makes of it,
-#: call by call and recorded; ONNX Runtime with its own optimiser on.
+#: The ways to run a graph: torch call by call; one recorded CUDA graph; torch.compile, call by call and
+#: recorded; ONNX Runtime with its own optimiser on.
 MODES: Final = ("eager", "cuda-graph", "compile", "compile+cuda-graph", "onnxruntime")
 
-#: One sample on a GPU takes at least this long, in µs: a short graph runs several times in it.
+#: The least length of one sample on a GPU in µs; a short graph runs several times in a sample.
 _SAMPLE: Final = 2000.0
 
 _NUMBERS: Final = itertools.count()
 
 
 class Skipped(RuntimeError):
-    """Say why a graph is not run in one of the ways."""
+    """Raised when a graph cannot be run in one of the ways."""
 
 
 def measure_group(
@@ -46,22 +46,37 @@ def measure_group(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Time the graphs of a group in every mode, all in alternation, and return a row for each.
+    """Time the graphs of a group in every mode, all in alternation, and return one row per graph and mode.
 
-    A row holds the median and the quartiles in microseconds, the speed-up over the group's first graph in
-    the same mode (median of the rounds' ratios, with its 95 % interval), the sum of the graph's
-    operators as they are measured alone, and how far its outputs are from those of the first graph, as a
-    part of the largest output. A way that does not work here has a row that says why. All graphs get the
-    same inputs and share weights of the same name.
+    All graphs get the same inputs and share weights of the same name.
+
+    Args:
+        entries: The graphs of the group; the first one is the reference.
+        device: The device.
+        results: The measurements of single operators, to which missing ones are added.
+        modes: The ways to run a graph, from ``MODES``.
+        seconds: The time for the rounds of the group.
+        protocol: The way to measure single operators.
+        seed: The seed of the inputs.
+        progress: Called with a line of text before each step.
+
+    Returns:
+        Rows with the median and quartiles in microseconds; the speed-up over the first graph in the same mode
+        (median of the rounds' ratios, with its 95 % interval); the sum of the graph's operators measured
+        alone; and the largest difference of its outputs from those of the first graph, as a fraction of the
+        largest output. If a mode does not work here, its row contains the reason instead.
+
+    Raises:
+        ValueError: A mode is unknown, there are no entries, or their inputs or outputs differ.
     """
     unknown = sorted(set(modes) - set(MODES))
     if unknown or not entries:
-        raise ValueError(f"modes are {', '.join(MODES)}, not {', '.join(unknown) or 'for no graph'}")
+        raise ValueError(f"modes must be among {', '.join(MODES)}, got {', '.join(unknown) or 'no graph'}")
     first = entries[0].graph
     for entry in entries[1:]:
         if (entry.graph.input_types, entry.graph.output_types) != (first.input_types, first.output_types):
             raise ValueError(
-                f"{entry.group}: {entry.label} has other inputs or outputs than {entries[0].label}"
+                f"{entry.group}: {entry.label} must have the inputs and outputs of {entries[0].label}"
             )
     tell = progress or (lambda text: None)
     with device.settings():
@@ -71,7 +86,7 @@ def measure_group(
         sums = [_sum_of_operators(e.graph, device, results, protocol) for e in entries]
         if "compile" in modes or "compile+cuda-graph" in modes:
             with contextlib.suppress(ImportError):
-                # What other groups compiled does not count against this one.
+                # Compilations for other groups must not count against this one.
                 device.torch._dynamo.reset()
         rows: list[dict[str, Any]] = []
         timers: list[Callable[[], float]] = []
@@ -102,7 +117,7 @@ def measure_group(
 
 
 def draw_inputs(graph: Graph, device: Device, seed: int = 0) -> list[Any]:
-    """Return random inputs of a graph as tensors: normal, the integers 0 and 1; the same for a seed."""
+    """Return random inputs of a graph as tensors: normal floats, integers 0 and 1; equal for equal seeds."""
     torch = device.torch
     generator = torch.Generator(device.name).manual_seed(seed)
     where = {"device": device.name, "generator": generator}
@@ -117,7 +132,7 @@ def draw_inputs(graph: Graph, device: Device, seed: int = 0) -> list[Any]:
 
 
 def sum_of_operators(graph: Graph, results: Results) -> float | None:
-    """Return the sum of a graph's operators in microseconds, None where one was not measured."""
+    """Return the sum of a graph's operators in microseconds, or None if one was not measured."""
     keys = [instance_key(same_kernel(i)) for i in running_instances(graph)]
     if any(key not in results.measured for key in keys):
         return None
@@ -134,7 +149,7 @@ def _sum_of_operators(graph: Graph, device: Device, results: Results, protocol: 
 def _timer(
     mode: str, graph: Graph, program: Program, inputs: Sequence[Any], device: Device
 ) -> Callable[[], float]:
-    """Return what runs a graph in a mode and says how many microseconds it took."""
+    """Return a function that runs a graph in a mode and returns the microseconds per run."""
     if mode == "onnxruntime":
         return _onnxruntime(graph, inputs, device)
     if mode.endswith("graph") and not device.cuda:
@@ -155,19 +170,19 @@ def _timer(
 
 
 def compiled(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[], object]:
-    """Return what runs a graph as torch.compile makes it; raise :class:`Skipped` where it cannot."""
-    # The torch forms alone: the compiler fuses by itself, and does not look into finished kernels.
+    """Return a function that runs a graph compiled by torch.compile; raise :class:`Skipped` if that fails."""
+    # Only torch forms: the compiler fuses by itself and does not optimise across finished kernels.
     program = Program(graph, device, fuse=False)
 
     def body(*xs: Any) -> Any:
         return program(*xs)
 
-    # The compiler allows a code object few recompilations: every graph has one of its own.
+    # The compiler limits recompilations per code object, so every graph gets its own.
     body.__code__ = body.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
     try:
         run = device.torch.compile(body, dynamic=False, fullgraph=True)
         run(*inputs)
-    except Exception as error:  # no compiler, or something it cannot compile
+    except Exception as error:  # the compiler is missing, or cannot compile the graph
         raise Skipped(f"torch.compile: {_first_line(error)}") from None
     return partial(run, *inputs)
 
@@ -198,7 +213,7 @@ def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callabl
 
 
 def latency_figures(samples: Sequence[float], reference: Sequence[float] | None) -> dict[str, Any]:
-    """Return median and quartiles of samples, and the speed-up over a reference of the same rounds."""
+    """Return the median and quartiles of samples, and the speed-up over a reference in the same rounds."""
     low, median, high = np.percentile(samples, [25, 50, 75]).tolist()
     row = {"median_us": median, "quartiles_us": [low, high], "rounds": len(samples)}
     if reference is None:
@@ -208,7 +223,7 @@ def latency_figures(samples: Sequence[float], reference: Sequence[float] | None)
 
 
 def difference(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
-    """Return the largest difference of the outputs as a part of the largest output; inf for other NaNs."""
+    """Return the largest difference as a fraction of the largest output; inf if NaNs or infinities differ."""
     worst = 0.0
     for a, b in zip(expected, found, strict=True):
         x, y = a.astype(np.float64), b.astype(np.float64)

@@ -1,7 +1,7 @@
-"""Measure a spec on this machine: ``python -m workbench.devices.measure SPEC.json RESULTS.json``.
+"""Measurement of a spec on this machine: ``python -m workbench.devices.measure SPEC.json RESULTS.json``.
 
-Needs torch, numpy and the standard library alone. Results that are there already are continued, so that
-a long spec can be measured in several goes; Ctrl-C keeps what is measured. Exit codes: 0 done; 1 the
+Only torch, numpy and the standard library are needed. An existing results file is continued, so a long spec
+can be measured in several sessions; Ctrl-C keeps the measurements made so far. Exit codes: 0 done; 1 the
 device no longer answers; 2 usage or bad input; 3 results cannot be written; 130 interrupted.
 """
 
@@ -18,7 +18,7 @@ from workbench.devices.device import Device, DeviceMissing, open_device
 from workbench.devices.exchange import Results, Spec, read_results, read_spec, write_results
 from workbench.devices.latency import MODES, measure_group
 from workbench.devices.operators import CACHES, STANDARD, DeviceLost, Protocol, measure_instances
-from workbench.files import UnwritableOutput, check_writable
+from workbench.support.files import UnwritableOutput, check_writable
 
 
 def measure_spec(
@@ -33,10 +33,24 @@ def measure_spec(
     fresh: bool = False,
     quiet: bool = False,
 ) -> Results:
-    """Measure the graphs of a spec, then its instances, and write the results, also as they grow.
+    """Measure the graphs of a spec, then its instances, and write the results, also while they grow.
 
-    ``seconds`` bound the measuring of instances; what is left is counted. Raise ValueError where ``out``
-    holds results of another device or protocol, unless they are to be replaced (``fresh``).
+    Args:
+        spec: The graphs and instances.
+        device: The device.
+        out: The results file.
+        protocol: The way to measure single operators.
+        seconds: The limit on measuring instances; the instances that are left are counted.
+        round_seconds: The time for the rounds of each group of graphs.
+        modes: The ways to run a graph.
+        fresh: Whether results in ``out`` are replaced instead of continued.
+        quiet: Whether progress is left out.
+
+    Returns:
+        All results in the file.
+
+    Raises:
+        ValueError: ``out`` contains results of another device or protocol, and ``fresh`` is false.
     """
     check_writable(out)
     results = Results(device.provenance(), protocol.record())
@@ -44,8 +58,8 @@ def measure_spec(
         earlier = read_results(out)
         if not earlier.continues(results):
             raise ValueError(
-                f"{out} holds results of {earlier.device.get('device')} by {earlier.protocol}; "
-                "name another file, or replace it with --fresh"
+                f"{out} contains results of {earlier.device.get('device')} by {earlier.protocol} "
+                "(try another file, or --fresh to replace it)"
             )
         earlier.device = results.device
         results = earlier
@@ -76,7 +90,7 @@ def measure_spec(
         progress=lambda done, of: say(f"{done} of {of} instances, {len(results.failures)} failed"),
         keep=keep,
     )
-    # The clocks and the temperature of a device that has worked.
+    # Record the clocks and the temperature of the device after it has worked.
     results.device = device.provenance()
     keep()
     say.last(
@@ -86,7 +100,7 @@ def measure_spec(
 
 
 class _Say:
-    """Say on stderr what is being done, not more than once a second."""
+    """A printer of progress on stderr, at most one line per second."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._began, self._said = quiet, time.perf_counter(), -math.inf
@@ -103,19 +117,19 @@ class _Say:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m workbench.devices.measure", description=__doc__)
     parser.add_argument("spec", type=Path, metavar="SPEC.json")
     parser.add_argument("out", type=Path, metavar="RESULTS.json")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--threads", type=int, help="threads of an operator on the CPU")
     parser.add_argument("--tf32", action="store_true", help="allow TF32 in float32 products")
-    parser.add_argument("--caches", choices=CACHES, default="weights", help="what a run finds in the caches")
+    parser.add_argument("--caches", choices=CACHES, default="weights", help="caches before a run")
     parser.add_argument("--milliseconds", type=float, default=10.0, help="how long an operator is sampled")
     parser.add_argument("--seconds", type=float, default=math.inf, help="limit on measuring instances")
     parser.add_argument("--rounds", type=float, default=5.0, metavar="S", help="seconds a group is timed")
     parser.add_argument("--modes", default=",".join(MODES), help="how graphs are run, separated by commas")
-    parser.add_argument("--fresh", action="store_true", help="replace results that are there")
+    parser.add_argument("--fresh", action="store_true", help="replace existing results")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     return parser
 
@@ -137,9 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             quiet=given.quiet,
         )
     except KeyboardInterrupt:
-        return _stop(130, f"interrupted; {given.out} keeps what was measured")
+        return _stop(130, f"interrupted; {given.out} keeps the measurements")
     except DeviceLost as error:
-        return _stop(1, f"{error}; {given.out} keeps what was measured")
+        return _stop(1, f"{error}; {given.out} keeps the measurements")
     except UnwritableOutput as error:
         return _stop(3, str(error))
     except (ValueError, OSError, DeviceMissing) as error:

@@ -1,4 +1,4 @@
-"""What operator instances cost on a device: each alone, warmed up, many times, the median counts."""
+"""Costs of operator instances on a device: each is run alone many times, warmed up; the median counts."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from workbench.devices.exchange import Results
 from workbench.devices.kernels import draw, kernel
 from workbench.ops import TensorType
 
-#: Counted up whenever the way of measuring changes, so that figures of two ways do not meet in a table.
+#: Incremented whenever the way of measuring changes, so that a table never mixes figures of two ways.
 PROTOCOL: Final = 1
 
-#: One sample takes at least this long, in µs: shorter operators run several times in it.
+#: The least length of one sample in µs; shorter operators run several times in a sample.
 _SAMPLE: Final = {"cuda": 200.0, "cpu": 20.0}
 
-#: At most so many runs make a sample, and so many samples a measurement; at least so many samples.
+#: The most runs per sample, the most samples per measurement, and the fewest.
 _MOST_RUNS, _MOST, _LEAST = 64, 100, 7
 
 CACHES: Final = ("weights", "warm", "cold")
 
-#: At most so many copies of the weights are used in turn: small ones stay in the caches, and cost little.
+#: The most copies of the weights used in turn; the copies of small weights stay in the caches and read fast.
 _COPIES: Final = 64
 
-#: The part of the free memory that an instance may take: kernels want room of their own.
+#: The fraction of the free memory that an instance may use; kernels need workspace in addition.
 _MEMORY: Final = 0.7
 
 
 class DeviceLost(RuntimeError):
-    """Say that a device no longer answers: what follows would fail whatever it is."""
+    """Raised when a device no longer answers, so that every later measurement would fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Say how operators are measured.
+    """The way in which operators are measured.
 
-    ``milliseconds`` is how long an operator is sampled. ``caches`` says what a run finds in the device's
-    caches: ``"weights"``, what the operator before has just written but no weights, as in a network
-    (runs take copies of the weights in turn, more than the caches hold); ``"warm"``, all operands, as
-    TASO measures; ``"cold"``, nothing (a block is overwritten before every run, its own time subtracted).
+    ``milliseconds`` is the time for sampling an operator. ``caches`` is the state of the device's caches
+    before a run: ``"weights"``, the outputs of the previous operator but no weights, as in a network (runs
+    use copies of the weights in turn, more than fit into the caches); ``"warm"``, all operands, as TASO
+    measures; ``"cold"``, empty (a block is overwritten before every run, and its own time subtracted).
     """
 
     milliseconds: float = 10.0
@@ -58,9 +58,9 @@ class Protocol:
 
     def __post_init__(self) -> None:
         if not 0 < self.milliseconds < math.inf:
-            raise ValueError(f"milliseconds is positive, not {self.milliseconds}")
+            raise ValueError(f"milliseconds must be positive, got {self.milliseconds}")
         if self.caches not in CACHES:
-            raise ValueError(f"caches is one of {', '.join(CACHES)}, not {self.caches!r}")
+            raise ValueError(f"caches must be one of {', '.join(CACHES)}, got {self.caches!r}")
 
     def record(self) -> dict[str, Any]:
         """Return the protocol as plain data."""
@@ -80,19 +80,32 @@ def measure_instances(
     progress: Callable[[int, int], None] | None = None,
     keep: Callable[[], None] | None = None,
 ) -> int:
-    """Measure instances that ``results`` does not hold yet, add them to it, and return how many it took.
+    """Measure the instances that ``results`` lacks and add them to it.
 
-    Instances are measured in their order for at most ``seconds``; what was not reached is counted in
-    ``results.left``. What does not fit into memory or fails is a failure with its reason, and measuring
-    goes on; raise :class:`DeviceLost` where the device no longer answers. ``progress`` is told how many
-    are done of how many, ``keep`` is called now and then, and at the end whatever happens.
+    An instance that does not fit into memory or fails is recorded as a failure with its reason, and measuring
+    continues.
+
+    Args:
+        instances: The instances, measured in this order.
+        device: The device.
+        results: The results to extend; ``left`` becomes the number of instances not reached.
+        protocol: The way to measure.
+        seconds: The time limit.
+        progress: Called with the numbers of instances done and to do.
+        keep: Called about every 20 seconds and at the end, also after an error, to save the results.
+
+    Returns:
+        The number of instances processed.
+
+    Raises:
+        DeviceLost: The device no longer answers.
     """
     distinct = {instance_key(i): i for i in map(same_kernel, instances)}
     missing = {k: i for k, i in distinct.items() if k not in results.measured and k not in results.failures}
     until = time.perf_counter() + seconds
     kept, done = time.perf_counter(), 0
     flush = None
-    # Every recording of a CUDA graph collects garbage: what is here now need not be looked at each time.
+    # Recording a CUDA graph collects garbage each time: freezing spares the objects that exist already.
     gc.freeze()
     try:
         with device.settings():
@@ -103,7 +116,7 @@ def measure_instances(
                     break
                 try:
                     results.measured[key], results.methods[key] = measure(instance, device, protocol, flush)
-                except Exception as error:  # whatever torch cannot do is a finding
+                except Exception as error:  # an operator that torch cannot run is a result as well
                     results.failures[key] = _reason(error)
                     _check_alive(device, error)
                 done += 1
@@ -126,19 +139,29 @@ def measure(
     protocol: Protocol,
     flush: Callable[[], object] | None = None,
 ) -> tuple[Measurement, str]:
-    """Return what an instance costs, and how it was found: ``graph``, ``events``, ``clock`` or ``view``.
+    """Return the cost of an instance and the method: ``graph``, ``events``, ``clock`` or ``view``.
 
-    On a GPU its runs are recorded as a CUDA graph, so that the time to launch them from Python is not
-    counted, and timed by device events; what cannot be recorded is timed run by run. What moves nothing
-    (a view of its operand) takes no time there. The time on a CPU is with the call.
+    On a GPU the runs are recorded as a CUDA graph, so that launching them from Python is not counted, and
+    timed by device events; runs that cannot be recorded are timed one by one. An operator that moves no data
+    (a view of its operand) takes no time there. On a CPU the time includes the call.
+
+    Args:
+        instance: The instance.
+        device: The device.
+        protocol: The way to measure.
+        flush: Empties the caches before each run, if given.
+
+    Raises:
+        ValueError: An operand or the result is not a tensor.
+        MemoryError: The instance does not fit into the free memory.
     """
     if not all(isinstance(k, TensorType) for k in (*instance.inputs, instance.type)):
-        raise ValueError("only tensors can be measured")
+        raise ValueError("operands and result must be tensors")
     types: list[TensorType] = list(instance.inputs)  # type: ignore[arg-type]
     out: TensorType = instance.type  # type: ignore[assignment]
     needed = out.nbytes + sum(k.nbytes for k in types)
     if needed > _MEMORY * device.free_bytes():
-        raise MemoryError(f"it takes {needed / 2**30:.1f} GiB; {device.free_bytes() / 2**30:.1f} are free")
+        raise MemoryError(f"it needs {needed / 2**30:.1f} GiB; {device.free_bytes() / 2**30:.1f} are free")
     below = types[0].shape[instance.attrs[0]] if instance.op == "gather" else 1  # type: ignore[index]
     operands = [draw(device, kind, seed, below=below) for seed, kind in enumerate(types)]
     run = kernel(device, instance.op, instance.attrs, types, out)
@@ -166,7 +189,7 @@ def _samples(
     protocol: Protocol,
     flush: Callable[[], object] | None,
 ) -> tuple[list[float], str]:
-    """Return samples of the time of one run, the bodies being run in turn."""
+    """Return samples of the time of one run, and the method; runs use the bodies in turn."""
     turns = cycle(bodies)
 
     def body() -> Any:
@@ -178,7 +201,7 @@ def _samples(
     once = max(0.1, min(device.time(body) for _ in range(3)))
     runs = min(_MOST_RUNS, math.ceil(_SAMPLE["cuda" if device.cuda else "cpu"] / once))
     if device.cuda:
-        # A recorded graph runs the same calls every time: it must go round all bodies.
+        # A recorded graph repeats the same calls, so it must contain each body at least once.
         runs = max(runs, len(bodies), 16 if flush else 1)
         try:
             recorded = _recorded(device, body, runs, flush)
@@ -192,7 +215,7 @@ def _samples(
     while len(samples) < _LEAST or (time.perf_counter() < until and len(samples) < _MOST):
         if flush is not None:
             flush()
-        # After a flush only the first run finds the caches empty.
+        # After a flush the caches are empty only for the first run.
         samples.append(device.time(body, 1 if flush else runs))
     return samples, "events" if device.cuda else "clock"
 
@@ -200,7 +223,7 @@ def _samples(
 def _recorded(
     device: Device, body: Callable[[], Any], runs: int, flush: Callable[[], object] | None
 ) -> list[Callable[[], None]]:
-    """Return what replays the runs; with a flush before each, also what replays the flushes alone."""
+    """Return a function that replays the runs; with a flush before each, also one for the flushes alone."""
 
     def both() -> None:
         for _ in range(runs):
@@ -230,7 +253,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_alive(device: Device, error: Exception) -> None:
-    """Raise :class:`DeviceLost` where a failure has taken the device along."""
+    """Raise :class:`DeviceLost` if a failure has made the device unusable."""
     try:
         device.release()
         device.wait()

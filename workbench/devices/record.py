@@ -1,4 +1,4 @@
-"""Measurements of a device become a recorded cost table, usable on any machine."""
+"""Conversion of a device's measurements to a recorded cost table, usable on any machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from workbench.costs.analytic import DEVICES
 from workbench.costs.recorded import save_table
 from workbench.costs.store import Measurement
 from workbench.devices.exchange import ExchangeError, Results, read_results
-from workbench.files import check_writable
+from workbench.support.files import check_writable
 
 
 def merge(results: Sequence[Results]) -> Results:
-    """Return results of one device and protocol as one; later figures of an instance replace earlier.
+    """Merge results of one device and protocol; later figures of an instance replace earlier ones.
 
-    Raise :class:`~workbench.devices.exchange.ExchangeError` where they do not belong together.
+    Raise :class:`~workbench.devices.exchange.ExchangeError` if they do not belong together.
     """
     if not results:
         raise ExchangeError("there are no results to record")
@@ -26,7 +26,7 @@ def merge(results: Sequence[Results]) -> Results:
     for part in results:
         if not part.continues(first):
             raise ExchangeError(
-                "results of two devices or protocols do not go into one table: "
+                "results of two devices or protocols cannot be in one table: "
                 f"{first.device.get('device')}, {first.protocol} and "
                 f"{part.device.get('device')}, {part.protocol}"
             )
@@ -38,7 +38,7 @@ def merge(results: Sequence[Results]) -> Results:
 
 
 def roofline_of(name: str) -> str:
-    """Return the analytic device that stands in for what a table lacks: the one a name contains.
+    """Return the analytic device that estimates instances missing from a table, from the device's name.
 
     >>> roofline_of("NVIDIA H200, torch 2.8, no TF32"), roofline_of("torch 2.13 CPU")
     ('h200', 'cpu')
@@ -48,7 +48,7 @@ def roofline_of(name: str) -> str:
 
 
 def table_name(results: Results) -> str:
-    """Return the name of a device's table: of what its figures depend on, as a file's name.
+    """Return the file name of a device's table, made from the facts that its figures depend on.
 
     >>> table_name(Results({"gpu": "NVIDIA H200", "tf32": False}, {}))
     'nvidia-h200.parquet'
@@ -66,10 +66,10 @@ def table_name(results: Results) -> str:
 def record_table(
     inputs: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] | None = None
 ) -> tuple[Path, Results]:
-    """Write the recorded cost table of results files, and return its path and what it holds.
+    """Write the recorded cost table of results files; return its path and the merged results.
 
     ``output`` is a file, or a folder in which the table is named after its device (default:
-    ``results/costs``). The table carries the whole provenance and protocol, and how many instances failed.
+    ``results/costs``). The table contains the whole provenance and protocol, and the number of failures.
     """
     merged = merge([read_results(path) for path in inputs])
     if not merged.measured:
@@ -95,5 +95,5 @@ def record_table(
 
 
 def _rounded(measured: Measurement) -> Measurement:
-    # Nanoseconds are finer than any clock here; shorter figures make a smaller file.
+    # Nanoseconds are finer than any clock used here, and shorter figures make a smaller file.
     return Measurement(round(measured.median, 3), round(measured.spread, 3), measured.runs)

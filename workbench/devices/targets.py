@@ -1,14 +1,13 @@
-"""What optimised graphs are run by, and timed on: ONNX Runtime on the CPU, or torch on a device."""
+"""Targets that run and time optimised graphs: ONNX Runtime on the CPU, or torch on a device."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable
@@ -17,8 +16,10 @@ from workbench.graph import Graph
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
-    from workbench.frontends.onnx_mapped import Apart
+    from workbench.devices.loaded import Loaded
+    from workbench.frontends.onnx.mapped import Apart
 
 NAMES = (
     "onnxruntime",
@@ -30,124 +31,88 @@ NAMES = (
 )
 
 
-#: Weights of more bytes are loaded once, however often a model is given.
-LARGE: Final = 1 << 25
-
-
 class UnknownTarget(LookupError):
-    """Say which targets there are, and which is nearest to the one asked for."""
+    """Raised when no target has the given name; the message lists the names and the nearest one."""
 
 
 class Target(Protocol):
-    """Run models and say how long they took."""
+    """A program that runs models and times them."""
 
     @property
     def title(self) -> str:
-        """Say in one line what runs the models."""
+        """Return one line on the program and the device that run the models."""
         ...
 
     def check(self, graph: Graph) -> None:
-        """Raise an error that says why where the target cannot run a graph."""
+        """Raise an error with the reason if the target cannot run a graph."""
         ...
 
     def timers(
         self, models: Sequence[Graph | ModelProto], seed: int
-    ) -> contextlib.AbstractContextManager[list[Callable[[], float]]]:
-        """Load models; each timer runs one once, on inputs that all share, and returns microseconds."""
+    ) -> contextlib.AbstractContextManager[Sequence[Callable[[], float]]]:
+        """Return a timer for each model: a call runs it once, on inputs that all share, and returns µs."""
         ...
 
 
 def checked_target(count: int, given: str | Target) -> Target:
-    """Return what so many candidates are to be timed on; raise ValueError where they are fewer than one."""
+    """Return the target on which ``count`` candidates are timed; raise ValueError if ``count`` is below 1."""
     if count < 1:
-        raise ValueError(f"measure is how many candidates are timed, 0 or more, not {count}")
+        raise ValueError(f"measure, the number of candidates to time, must be 0 or more, got {count}")
     return target(given) if isinstance(given, str) else given
 
 
 class OnnxRuntime:
-    """Run models in ONNX Runtime on the CPU, its own graph optimisations on.
+    """ONNX Runtime on the CPU, with its own graph optimisations on.
 
-    With one thread a run takes the processor time of that thread where it is shorter than the clock's,
-    which leaves out what other processes take of the core. ``shapes`` are those of inputs by name, for
-    models that leave some open.
+    ``shapes`` are the shapes of inputs by name, for models that leave some dimensions open. See
+    :class:`~workbench.devices.loaded.Loaded` for the clock.
     """
 
     def __init__(self, threads: int | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         self.threads, self.shapes = threads, dict(shapes or {})
 
     def at(self, shapes: Mapping[str, Sequence[int]]) -> OnnxRuntime:
-        """Return the same for models with symbolic dimensions, whose inputs then have these shapes."""
+        """Return the same target for models with symbolic dimensions, whose inputs then have these shapes."""
         return OnnxRuntime(self.threads, shapes)
 
     @property
     def title(self) -> str:
-        """Say in one line what runs the models."""
-        from workbench.timing import executor
+        """Return one line on the program and the device that run the models."""
+        from workbench.devices.timing import executor
 
         return executor(self.threads, True)
 
     def check(self, graph: Graph) -> None:
-        """Accept every graph: what ONNX Runtime refuses, it refuses when it loads it."""
+        """Accept every graph: ONNX Runtime reports unsupported graphs when it loads them."""
 
     @contextlib.contextmanager
-    def timers(
-        self, models: Sequence[Graph | ModelProto | Apart], seed: int
-    ) -> Iterator[list[Callable[[], float]]]:
-        """Load models; see :class:`Target`. Raise RuntimeFailure if one is refused or does not end."""
-        from workbench.frontends.onnx_clean import copied
-        from workbench.frontends.onnx_shared import shared_session
-        from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session
-        from workbench.timing import random_feeds
+    def timers(self, models: Sequence[Graph | ModelProto | Apart], seed: int) -> Iterator[list[Loaded]]:
+        """Return timers that load their models when they are first needed; see :class:`Target`.
 
-        endless = False
-        loaded_by: dict[int, Any] = {}
-        sessions = []
+        They raise RuntimeFailure if a model is refused or does not end.
+        """
+        from workbench.devices.loaded import Loaded
+        from workbench.devices.timing import random_feeds
+
+        drawn: dict[str, Any] = {}
+
+        def feeds(session: InferenceSession) -> Mapping[str, Any]:
+            if not drawn:
+                drawn.update(random_feeds(session, seed, self.shapes))
+            return drawn
+
+        timers: list[Loaded] = []
+        first: dict[int, Loaded] = {}
         for given in models:
-            # A second copy of a large model is the first: each session holds all weights in memory.
-            again = loaded_by.get(id(given))
-            if again is None:
-                apart = _apart(given)
-                model = copied(apart.model)  # loading changes it
-                endless = endless or may_not_end(model)
-                again = shared_session(model, apart.arrays, threads=self.threads, spin=False, prepack=True)
-                if _weights(apart) > LARGE:
-                    loaded_by[id(given)] = again
-            sessions.append(again)
-        feeds = random_feeds(sessions[0], seed, self.shapes)
-        if endless:
-            run_session(sessions[0], feeds, seconds=LOOP_SECONDS)
-
-        def timed(run: Callable[[], object]) -> float:
-            own, began = time.thread_time_ns(), time.perf_counter_ns()
-            run()
-            taken = time.perf_counter_ns() - began
-            if self.threads == 1:
-                taken = min(taken, time.thread_time_ns() - own)
-            return taken / 1e3
-
-        yield [partial(timed, partial(loaded.run, None, feeds)) for loaded in sessions]
-
-
-def _apart(given: Graph | ModelProto | Apart) -> Apart:
-    """Return a model with its large weights apart, where they are so already."""
-    from workbench.frontends.onnx_export import to_onnx_apart
-    from workbench.frontends.onnx_mapped import Apart
-
-    if isinstance(given, Apart):
-        return given
-    return to_onnx_apart(given) if isinstance(given, Graph) else Apart(given, {})
-
-
-def _weights(apart: Apart) -> int:
-    from workbench.frontends.onnx_file import weight_bytes
-
-    return weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())
+            timers.append(Loaded(given, feeds, self.threads, twin=first.get(id(given))))
+            first.setdefault(id(given), timers[-1])
+        yield timers
 
 
 class Torch:
-    """Run graphs in torch on a device: call by call, as recorded CUDA graphs, or as torch.compile makes them.
+    """Torch on a device: graphs run call by call, as recorded CUDA graphs, or compiled by torch.compile.
 
-    Raise :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
+    Raise :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
     """
 
     def __init__(
@@ -156,23 +121,23 @@ class Torch:
         self.device = open_device(device, threads=threads)
         self.graph, self.compile = graph, compile
         if graph and not self.device.cuda:
-            raise ValueError(f"CUDA graphs need a CUDA device, not {device}")
+            raise ValueError(f"CUDA graphs need a CUDA device, got {device}")
 
     @property
     def title(self) -> str:
-        """Say in one line what runs the models."""
+        """Return one line on the program and the device that run the models."""
         how = ", as a CUDA graph" if self.graph else ", torch.compile" if self.compile else ""
         return f"{self.device.title}{how}"
 
     def check(self, graph: Graph) -> None:
-        """Raise :class:`~workbench.devices.executor.NotExecutable` where an operator has no torch form."""
+        """Raise :class:`~workbench.devices.executor.NotExecutable` if an operator has no torch form."""
         check_executable(graph)
 
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
         """Load graphs; see :class:`Target`.
 
-        Raise :class:`~workbench.devices.latency.Skipped` where torch cannot compile one.
+        Raise :class:`~workbench.devices.latency.Skipped` if torch cannot compile one.
         """
         from workbench.frontends import load_onnx
 
@@ -188,7 +153,7 @@ class Torch:
         return Program(graph, self.device).bound(inputs, graph=self.graph)
 
     def _times(self, run: Callable[[], object]) -> int:
-        """Return how often a model runs in one sample: on a GPU for two milliseconds."""
+        """Return the number of runs per sample: on a GPU as many as take two milliseconds, at most 100."""
         run()
         if not self.device.cuda:
             return 1
@@ -196,10 +161,11 @@ class Torch:
 
 
 def target(name: str, *, threads: int | None = None) -> Target:
-    """Return a target by name: ``onnxruntime``, or ``torch`` with a device and a way, ``torch:cuda+graph``.
+    """Return a target by name: ``onnxruntime``, or ``torch`` with a device and a mode (``torch:cuda+graph``).
 
-    ``threads`` bounds the threads of an operator on the CPU. Raise :class:`UnknownTarget` with the nearest
-    name, and :class:`~workbench.devices.device.DeviceMissing` where torch or the device is not there.
+    ``threads`` limits the threads of an operator on the CPU. Raise :class:`UnknownTarget`, with the nearest
+    name, for an unknown name, and :class:`~workbench.devices.device.DeviceMissing` if torch or the device is
+    not available.
     """
     if name == "onnxruntime":
         return OnnxRuntime(threads)

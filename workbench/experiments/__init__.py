@@ -1,4 +1,4 @@
-"""Studies: what is run is said in a YAML file, every run leaves a record, the records make the tables."""
+"""Studies: a YAML file lists the runs, each run writes a record, tables are generated from the records."""
 
 from workbench.experiments.foreign import (
     read_taso_log,

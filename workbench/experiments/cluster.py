@@ -1,7 +1,7 @@
-"""Jobs on the workers of a Dask cluster: each still in a process of its own, with its limits.
+"""Jobs on the workers of a Dask cluster: each still in its own process, with its limits.
 
-A worker does one job for each of its threads: start workers with ``--nthreads 1``, so that runs that
-are timed do not share a machine's cores.
+A worker does one job per thread at a time. Start workers with ``--nthreads 1``, so that timed runs do not
+share the cores of a machine.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import uuid
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final
 
-import workbench
+from workbench._version import __version__
 from workbench.experiments.pool import Done, Pool
 from workbench.experiments.process import Job, Outcome, run_jobs
 from workbench.experiments.store import provenance
 
-#: Seconds to wait for a scheduler, and for its first worker.
+#: Seconds to wait for a scheduler, and again for its first worker.
 PATIENCE: Final = 20.0
 
 
 class ClusterMissing(ConnectionError):
-    """Say that there is no Dask cluster to run on, and what to do."""
+    """Raised when there is no usable Dask cluster; the message explains how to start one."""
 
 
 @contextlib.contextmanager
 def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Pool]:
     """Connect to a Dask scheduler (``tcp://HOST:PORT``) and return the pool of its workers.
 
-    What is given up is ended on the workers too. A worker that is lost has its job done again by
-    another, as Dask does it. Files that jobs name must be there for the workers under the same path.
-    Raise :class:`ClusterMissing` where ``distributed`` is not installed, no scheduler answers within
-    ``patience`` seconds (:data:`PATIENCE` unless given), it has no worker, or a worker has no workbench of
-    this version.
+    If the iteration over a pool is abandoned, its jobs are ended on the workers too. If a worker is lost,
+    Dask gives its job to another worker. Files that jobs name must exist on the workers under the same
+    path. Raise :class:`ClusterMissing` if ``distributed`` is not installed, if no scheduler answers within
+    ``patience`` seconds (:data:`PATIENCE` by default), if it has no worker, or if a worker lacks this
+    version of the workbench.
     """
     patience = PATIENCE if patience is None else patience
     try:
         from distributed import Client
     except ImportError:
         raise ClusterMissing(
-            "a scheduler needs Dask: pip install 'tamago-workbench[dask]', or leave --scheduler out"
+            "a scheduler needs Dask: pip install 'tamago-workbench[dask]', or omit --scheduler"
         ) from None
     try:
         client = Client(address, timeout=patience, set_as_default=False)
@@ -62,9 +62,9 @@ def _check_workers(client: Any, address: str, patience: float) -> None:
             f"the scheduler at {address} has no worker; `dask worker --nthreads 1 {address}` starts one"
         ) from None
     for worker, found in client.run(_version, on_error="return").items():
-        if found != workbench.__version__:
+        if found != __version__:
             raise ClusterMissing(
-                f"the worker {worker} has not workbench {workbench.__version__} ({found}): install it there"
+                f"the worker {worker} must have workbench {__version__}, got {found} (install it there)"
             )
 
 
@@ -73,7 +73,7 @@ def _pool(client: Any) -> Pool:
         from distributed import as_completed
 
         sweep = uuid.uuid4().hex
-        # What a job is called is no key: the same job done again is done, not remembered.
+        # The job's name alone must not be the key: Dask would return the remembered result of a repeat.
         futures = {client.submit(_do, sweep, job, key=f"{job.name}-{sweep}", pure=False): job for job in jobs}
         try:
             for future in as_completed(futures, loop=client.loop):
@@ -82,7 +82,7 @@ def _pool(client: Any) -> Pool:
                 if error is None:
                     outcome, where = future.result()
                 else:
-                    # Dask gives up a job when several workers were lost over it.
+                    # Dask abandons a job after several workers were lost while doing it.
                     note = " ".join(f"{type(error).__name__}: {error}".split())
                     outcome, where = Outcome("crashed", None, note), provenance()
                 yield Done(job, outcome, where)
@@ -100,11 +100,11 @@ _HALTS: dict[str, threading.Event] = {}
 
 
 def _version() -> str:
-    return workbench.__version__
+    return __version__
 
 
 def _halt(sweep: str) -> None:
-    """End the jobs of a sweep that was given up."""
+    """End the jobs of a sweep that was abandoned."""
     _HALTS.setdefault(sweep, threading.Event()).set()
 
 
@@ -112,4 +112,4 @@ def _do(sweep: str, job: Job) -> tuple[Outcome, dict[str, Any]]:
     halt = _HALTS.setdefault(sweep, threading.Event())
     where = provenance()
     found = [outcome for _, outcome in run_jobs([job], halt=halt)]
-    return (found[0] if found else Outcome("killed", None, "the sweep was given up")), where
+    return (found[0] if found else Outcome("killed", None, "the sweep was abandoned")), where

@@ -9,8 +9,8 @@ from typing import ClassVar, Final, TypeAlias
 
 import yaml
 
-from workbench.experiments.branches_config import BranchesStudy
-from workbench.experiments.deployment_config import DeploymentStudy
+from workbench.experiments.branches.config import BranchesStudy
+from workbench.experiments.deployment.config import DeploymentStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
@@ -23,6 +23,9 @@ from workbench.experiments.reading import (
     said,
 )
 from workbench.experiments.resources import is_file_name
+from workbench.optimizer.settings import Settings
+from workbench.run.settings import check, same
+from workbench.saturation.limits import Limits
 
 __all__ = [
     "KINDS", "MODES", "AblationStudy", "BranchesStudy", "DeploymentStudy", "ExtractionStudy", "Instances",
@@ -31,38 +34,38 @@ __all__ = [
 ]  # fmt: skip
 
 
-#: How rules can be verified: all in one e-graph, or each in one of its own.
+#: The modes of verification: all rules in one e-graph, or each rule in its own e-graph.
 MODES: Final = ("batch", "one-by-one")
 
 
 @dataclass(frozen=True, slots=True)
 class SaturationSettings:
-    """Say how the e-graphs of networks are made; names and limits are those of ``optimize``."""
+    """Settings that grow the e-graph of a network; names and limits are those of ``optimize``."""
 
     rules: str = "default"
     cost: str = "analytic"
-    e_nodes: int = 50_000
-    seconds: float = 60.0
-    iterations: int = 15
-    k_multi: int = 1
-    settle: int = 0
+    e_nodes: int = same(Limits, "e_nodes")
+    seconds: float = same(Limits, "seconds")
+    iterations: int = same(Limits, "iterations")
+    k_multi: int = same(Limits, "k_multi")
+    settle: int = same(Limits, "settle")
 
     def __post_init__(self) -> None:
         from workbench.costs.choose import cost_model
         from workbench.rules import rule_set
-        from workbench.saturation import Limits
 
-        Limits(self.e_nodes, self.seconds, self.iterations, self.k_multi, settle=self.settle)
+        check(self)
         rule_set(self.rules)
         cost_model(self.cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Name the e-graphs of a study.
+    """The e-graphs of a study.
 
-    ``files`` are patterns of egraph-serialize JSON files, relative to the study's own folder;
-    ``${NAME}`` stands for an environment variable. ``networks`` are grown by our own rules.
+    ``files`` are glob patterns of egraph-serialize JSON files, relative to the study's own folder;
+    ``${NAME}`` is replaced by the environment variable. ``networks`` are published networks, whose e-graphs
+    are grown with the settings ``saturation``.
     """
 
     files: tuple[str, ...] = ()
@@ -78,12 +81,12 @@ class Instances:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionStudy:
-    """Ask for every e-graph to be extracted by every method.
+    """A study that extracts every e-graph by every method.
 
-    ``seconds`` bounds a run, ``seconds_for`` the runs of the methods it names; a run that is not over
-    ``grace`` seconds later is killed. ``seed`` is that of Python's hashes, and so of the order in which
-    sets are walked, on which no result should depend; every repeat takes the next one. A run's process
-    has ``memory`` GiB, each solver's beside it what it asks for.
+    ``seconds`` limits a run; ``seconds_for`` limits the runs of the methods that it names instead. A run
+    that has not ended ``grace`` seconds after its limit is killed. ``seed`` is the seed of Python's hashes,
+    and so determines the iteration order of sets, on which no result should depend; every repeat takes the
+    next seed. A run's process may use ``memory`` GiB; the processes of solvers have their own limits.
     """
 
     instances: Instances
@@ -101,41 +104,40 @@ class ExtractionStudy:
         check_names("methods", "extraction method", self.methods, METHODS)
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
         if not self.methods:
-            raise StudyError("methods: name at least one")
+            raise StudyError("methods must name at least one, got none")
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
         check_numbers({"seconds": self.seconds, **limits}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
-        """Return the seconds that a run of a method may take."""
+        """Return the limit in seconds on a run of a method."""
         return self.seconds_for.get(method, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class SaturationMethod:
-    """Optimise by equality saturation: names and limits are those of :func:`workbench.optimize`.
+    """Settings of a method that saturates; names and limits are those of :func:`workbench.optimize`.
 
-    ``rules`` is a rule set of the library or a file; of other systems' rules the sound ones are used.
+    ``rules`` is a rule set of the library or a file; from other systems' files only sound rules are used.
     ``extractor`` is a method of :data:`workbench.extraction.METHODS`: some break cycles first
-    (``filtered``, ``tensat-filtered``), some leave them to the program (``tensat``, ``tensat-integer``).
+    (``filtered``, ``tensat-filtered``), some exclude cycles by constraints of the integer program
+    (``tensat``, ``tensat-integer``).
     """
 
     BY: ClassVar[str] = "saturation"
 
     rules: str = "default"
-    e_nodes: int = 50_000
-    iterations: int = 15
-    k_multi: int = 1
-    settle: int = 4
-    seconds: float = 60.0
-    extractor: str = "exact"
-    extraction_seconds: float = 60.0
+    e_nodes: int = same(Settings, "e_nodes")
+    iterations: int = same(Settings, "iterations")
+    k_multi: int = same(Settings, "k_multi")
+    settle: int = same(Settings, "settle")
+    seconds: float = same(Settings, "seconds")
+    extractor: str = same(Settings, "extractor")
+    extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
 
     def __post_init__(self) -> None:
         from workbench.extraction import METHODS
-        from workbench.saturation import Limits
 
-        Limits(self.e_nodes, self.seconds, self.iterations, self.k_multi, settle=self.settle)
-        check_numbers({"extraction_seconds": self.extraction_seconds})
+        check(self)
         check_names("extractor", "extraction method", [self.extractor], METHODS)
         check_rules(self.rules)
 
@@ -147,9 +149,9 @@ class SaturationMethod:
 
 @dataclass(frozen=True, slots=True)
 class SearchMethod:
-    """Optimise by TASO's search: names are those of :func:`workbench.search_optimize`.
+    """Settings of a method that runs TASO's search; names are those of :func:`workbench.search_optimize`.
 
-    The modes other than ``sound`` run TASO's rules as published and take their file.
+    The modes other than ``sound`` run TASO's rules as published and need their file as ``rules``.
     """
 
     BY: ClassVar[str] = "search"
@@ -167,7 +169,8 @@ class SearchMethod:
         check_names("mode", "search mode", [self.mode], MODES)
         if MODES[self.mode].handwritten and not is_file_name(self.rules):
             raise StudyError(
-                f"rules: mode {self.mode} takes the file of TASO's rules, as PATH/graph_subst.pb"
+                f"rules must be a TASO rule file for mode {self.mode}, got {self.rules!r} "
+                "(try PATH/graph_subst.pb)"
             )
         for name, value, least in (
             ("alpha", self.alpha, 1),
@@ -175,7 +178,7 @@ class SearchMethod:
             ("growth", self.growth, 1),
         ):
             if not value >= least:
-                raise StudyError(f"{name}: {value} is not {least} or more")
+                raise StudyError(f"{name} must be at least {least}, got {value}")
         check_numbers({"seconds": self.seconds})
         check_rules(self.rules)
 
@@ -190,14 +193,14 @@ Method: TypeAlias = SaturationMethod | SearchMethod
 
 @dataclass(frozen=True, slots=True)
 class OptimisationStudy:
-    """Ask for every network to be optimised by every method, under one source of costs.
+    """A study that optimises every network by every method, under one source of costs.
 
-    ``rules`` and ``cost`` may name files, relative to the study's own folder; ``${NAME}`` stands for an
-    environment variable, and where a file is not there its runs are skipped. With ``certify`` every
-    result is compared with its original. A run that is not over ``grace`` seconds after its method's
-    limits (pricing, certificate and the search for a wrong rule are not among them) is killed; its
-    process has ``memory`` GiB. ``seed`` is that of Python's hashes and of the certificate's inputs;
-    every repeat takes the next one.
+    ``rules`` and ``cost`` may name files, relative to the study's own folder; ``${NAME}`` is replaced by the
+    environment variable, and the runs of a missing file are skipped. With ``certify`` every result is
+    compared with its original. A run is killed if it has not ended ``grace`` seconds after the limits of its
+    method; these limits exclude pricing, the certificate and the search for a wrong rule. A run's process
+    may use ``memory`` GiB. ``seed`` is the seed of Python's hashes and of the certificate's inputs; every
+    repeat takes the next seed.
     """
 
     networks: tuple[str, ...]
@@ -214,17 +217,17 @@ class OptimisationStudy:
         check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
 
     def limit(self, method: str) -> float:
-        """Return the seconds that a method's limits allow a run."""
+        """Return the seconds that a method's limits allow for a run."""
         return self.methods[method].limit
 
 
 @dataclass(frozen=True, slots=True)
 class AblationStudy:
-    """Ask for every network to be optimised by every method, then again without each rule in turn.
+    """A study that optimises every network by every method, then again without each rule in turn.
 
-    The rules left out are those that made the result, and the ``candidates`` where some are named. A run
-    is a network with all its rules; after ``seconds`` it stops before the next rule and keeps what it has.
-    Files, ``grace``, ``memory`` and ``seed`` are as in an :class:`OptimisationStudy`.
+    The rules left out are the ``candidates`` if any are named, otherwise the rules that made the result. One
+    run covers a network with all its rules; after ``seconds`` it stops before the next rule and keeps the
+    figures so far. Files, ``grace``, ``memory`` and ``seed`` are as in an :class:`OptimisationStudy`.
     """
 
     networks: tuple[str, ...]
@@ -244,11 +247,11 @@ class AblationStudy:
 
 @dataclass(frozen=True, slots=True)
 class VerificationStudy:
-    """Ask for every set of rules to be verified in every mode.
+    """A study that verifies every set of rules in every mode.
 
     ``rules`` are sets of the library or files, as in an :class:`OptimisationStudy`. ``batch`` proves all
-    of a file in one e-graph, ``one-by-one`` each rule in one of its own. ``seconds`` bound a run,
-    ``e_nodes`` and ``rounds`` an e-graph, as in :class:`workbench.verification.Effort`.
+    rules of a file in one e-graph, ``one-by-one`` proves each rule in its own e-graph. ``seconds``
+    limits a run, ``e_nodes`` and ``rounds`` limit an e-graph, as in :class:`workbench.verification.Effort`.
     """
 
     rules: tuple[str, ...]
@@ -264,9 +267,9 @@ class VerificationStudy:
     def __post_init__(self) -> None:
         for key, given in {"rules": self.rules, "modes": self.modes}.items():
             if not given:
-                raise StudyError(f"{key}: name at least one")
+                raise StudyError(f"{key} must name at least one, got none")
         check_double("rules", self.rules)
-        check_names("modes", "way to verify", self.modes, MODES)
+        check_names("modes", "mode of verification", self.modes, MODES)
         for rules in self.rules:
             check_rules(rules)
         sizes = {"seconds": self.seconds, "e_nodes": self.e_nodes, "rounds": self.rounds}
@@ -289,21 +292,19 @@ KINDS: Final[Mapping[str, type[Study]]] = {
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study; raise :class:`StudyError` with the key at fault, and the nearest one that exists."""
+    """Read a study; raise :class:`StudyError` with the key at fault and the nearest valid name."""
     file = Path(path)
     try:
         data = parse(file.read_text(encoding="utf-8"))
         if "kind" not in data:
-            raise StudyError(f"'kind' is missing; it is one of {', '.join(KINDS)}")
+            raise StudyError(f"'kind' is missing; it must be one of {', '.join(KINDS)}")
         kind = data.pop("kind")
         if not isinstance(kind, str):
-            raise StudyError(f"kind: {said(kind)} where a text is expected")
+            raise StudyError(f"kind must be a text, got {said(kind)}")
         check_names("kind", "kind of study", [kind], KINDS)
         return read_object(KINDS[kind], data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"{file.name} is not YAML that can be read: {' '.join(str(error).split())}"
-        ) from None
+        raise StudyError(f"{file.name} must be readable YAML, got: {' '.join(str(error).split())}") from None
     except StudyError as error:
         raise StudyError(f"{file.name}: {error}") from None
 
@@ -315,7 +316,7 @@ def _check_networks(networks: tuple[str, ...], methods: Mapping[str, object], co
     check_names("networks", "network", networks, benchmarks())
     for key, given in {"networks": networks, "methods": methods}.items():
         if not given:
-            raise StudyError(f"{key}: name at least one")
+            raise StudyError(f"{key} must name at least one, got none")
     check_keys("methods", methods)
     if not is_file_name(cost):
         cost_model(cost)

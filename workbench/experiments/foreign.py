@@ -1,9 +1,9 @@
-"""Read what Tensat and TASO write of their runs as frames that stand beside ours, one row a run.
+"""Readers of the run statistics that Tensat and TASO write, as frames comparable with workbench runs.
 
 Costs are in microseconds (the files have milliseconds), times in seconds. The columns are those of
-:meth:`workbench.pipeline.Optimized.summary` and of records of runs: ``network``, ``method``, ``repeat``
-(from 0, in the file's order), ``original`` and ``optimized`` (costs), ``seconds`` of the optimiser. What a
-file does not say, such as the network, is taken from its name or given.
+:meth:`workbench.Optimized.summary` and of records of runs: ``network``, ``method``, ``repeat``
+(from 0, in the file's order), ``original`` and ``optimized`` (costs), ``seconds`` of the optimiser. The
+network, which the files do not contain, comes from the file's name or from an argument.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The keys of a line of Tensat's statistics, and which of them count.
+#: The keys of a line of Tensat's statistics, and those of them that are counts.
 TENSAT_KEYS: Final = (
     "original", "optimized", "saturation", "extraction", "nodes", "classes", "programs", "iter",
 )  # fmt: skip
 _COUNTS: Final = ("nodes", "classes", "iter")
 
-#: No figure of a run is larger: a count fits into 64 bits.
+#: The largest figure that is accepted: every count fits into 64 bits.
 _MOST: Final = 1e18
 
 _DECIMAL: Final = r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?)"
@@ -45,13 +45,13 @@ _SUFFIXES: Final = re.compile(r"(?:_(?P<k>[0-9]{1,9}))?_(?:stats|time)(?:_\w+)?$
 def read_tensat_stats(
     path: str | os.PathLike[str], *, network: str | None = None, k_multi: int | None = None
 ) -> pd.DataFrame:
-    """Return the runs of a statistics file of Tensat's (``-o``), a JSON object a line.
+    """Return the runs of a Tensat statistics file (``-o``), which has one JSON object per line.
 
-    ``original`` and ``optimized`` are measured run times of the graphs (here in µs), ``saturation`` and
-    ``extraction`` seconds, of an integer program those of the solver, ``seconds`` their sum; ``nodes``,
-    ``classes``, ``iter`` count; ``programs`` is the sum of log2 of the e-classes' sizes. Network and
-    ``k_multi`` come from a name such as ``bert_1_stats.txt`` where they are not given. Raise OSError
-    where the file cannot be read and ValueError with the line that is broken.
+    ``original`` and ``optimized`` are measured run times of the graphs in µs. ``saturation`` and
+    ``extraction`` are seconds (for an integer program, the solver's seconds), and ``seconds`` is their sum.
+    ``nodes``, ``classes`` and ``iter`` are counts; ``programs`` is the sum of log2 of the e-classes' sizes.
+    If the network and ``k_multi`` are not given, they come from a file name such as ``bert_1_stats.txt``.
+    Raise OSError if the file cannot be read, and ValueError with the number of a broken line.
     """
     file = Path(path)
     about = _about(file, network) | {"method": "Tensat"}
@@ -71,20 +71,20 @@ def _tensat_row(line: str, where: str) -> dict[str, Any]:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", None) or str(error)
-        raise ValueError(f"{where}: this is no JSON ({reason})") from None
+        raise ValueError(f"{where}: a line must be JSON, got {_shown(line)}: {reason}") from None
     if not isinstance(data, dict):
-        raise ValueError(f"{where}: a JSON object is expected, not {type(data).__name__}")
+        raise ValueError(f"{where}: a line must be a JSON object, got {type(data).__name__}")
     missing = [key for key in TENSAT_KEYS if key not in data]
     if missing:
-        raise ValueError(f"{where}: {', '.join(missing)} missing; a line has {', '.join(TENSAT_KEYS)}")
+        raise ValueError(f"{where}: {', '.join(missing)} missing; a line must have {', '.join(TENSAT_KEYS)}")
     row: dict[str, Any] = {}
     for key in TENSAT_KEYS:
         value = data[key]
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        # Also refuses what is no number: nothing compares with NaN.
+        # This also refuses NaN, because every comparison with NaN is false.
         if not number or not 0 <= value <= _MOST or (key in _COUNTS and value != int(value)):
             what = "a whole number" if key in _COUNTS else "a number"
-            raise ValueError(f"{where}: {key} is {what}, 0 or more, not {value!r}")
+            raise ValueError(f"{where}: {key} must be {what} from 0 to {_MOST:g}, got {value!r}")
         row[key] = int(value) if key in _COUNTS else float(value)
     for key in ("original", "optimized"):
         row[key] *= 1000
@@ -92,10 +92,11 @@ def _tensat_row(line: str, where: str) -> dict[str, Any]:
 
 
 def read_taso_timer(path: str | os.PathLike[str], *, network: str | None = None) -> pd.DataFrame:
-    """Return the searches of a ``timer.txt`` of TASO's, as Tensat's fork of it writes them, a search a line.
+    """Return the searches of a ``timer.txt``, which Tensat's fork of TASO writes, one line per search.
 
-    ``seconds`` is the whole search, ``seconds_best`` when the best graph was found, ``candidates`` the
-    largest number of graphs that waited at once. Raise as :func:`read_tensat_stats` does.
+    ``seconds`` is the time of the whole search, ``seconds_best`` the time until the best graph was found,
+    and ``candidates`` the largest number of graphs that waited at once. Raise as :func:`read_tensat_stats`
+    does.
     """
     file = Path(path)
     rows = []
@@ -103,21 +104,22 @@ def read_taso_timer(path: str | os.PathLike[str], *, network: str | None = None)
         match = _TIMER.fullmatch(line)
         if match is None:
             raise ValueError(
-                f"{file}, line {number}: 'best: SECONDS, total: SECONDS, candidates: N' is expected, "
-                f"not {_shown(line)}"
+                f"{file}, line {number}: a line must be 'best: SECONDS, total: SECONDS, candidates: N', "
+                f"got {_shown(line)}"
             )
         best, total = float(match[1]), float(match[2])
         if not 0 <= best <= total < math.inf:
-            raise ValueError(f"{file}, line {number}: the best graph after {best} s of {total} s")
+            raise ValueError(f"{file}, line {number}: best must be at most total ({total} s), got {best} s")
         rows.append({"seconds": total, "seconds_best": best, "candidates": int(match[3])})
     columns = ("network", "method", "repeat", "seconds", "seconds_best", "candidates")
     return _frame(file, rows, columns, _about(file, network) | {"method": "TASO"}, ("candidates",))
 
 
 def read_taso_times(path: str | os.PathLike[str], *, network: str | None = None) -> pd.DataFrame:
-    """Return the measured run times in a ``*_time.txt`` of TASO's: before, a tab, and after, a run a line.
+    """Return the measured run times in a TASO ``*_time.txt``: the times before and after, one run per line.
 
-    ``original`` and ``optimized`` are in µs. Raise as :func:`read_tensat_stats` does.
+    ``original`` and ``optimized`` are in µs; in the file, whitespace separates the two times in ms. Raise as
+    :func:`read_tensat_stats` does.
     """
     file = Path(path)
     rows = []
@@ -125,7 +127,7 @@ def read_taso_times(path: str | os.PathLike[str], *, network: str | None = None)
         match = re.fullmatch(rf"{_DECIMAL}\s+{_DECIMAL}", line, re.IGNORECASE)
         if match is None:
             raise ValueError(
-                f"{file}, line {number}: the milliseconds before and after are expected, not {_shown(line)}"
+                f"{file}, line {number}: a line must be the milliseconds before and after, got {_shown(line)}"
             )
         before, after = (_finite(text, file, number) * 1000 for text in match.groups())
         rows.append({"original": before, "optimized": after})
@@ -134,11 +136,11 @@ def read_taso_times(path: str | os.PathLike[str], *, network: str | None = None)
 
 
 def read_taso_log(path: str | os.PathLike[str], *, network: str | None = None) -> pd.DataFrame:
-    """Return the steps of TASO's backtracking searches from what it prints, one row a graph expanded.
+    """Return the steps of TASO's backtracking searches from its log, one row per expanded graph.
 
-    ``step`` counts from 0 in every search, ``cost`` and ``best_cost`` are sums over operators in µs,
-    ``candidates`` is how many graphs wait. Other lines of a log are passed over. Raise as
-    :func:`read_tensat_stats` does, also where there is no such line.
+    ``step`` counts from 0 in every search, ``cost`` and ``best_cost`` are sums over operators in µs, and
+    ``candidates`` is the number of waiting graphs. Other lines of a log are ignored. Raise as
+    :func:`read_tensat_stats` does, and ValueError if the log has no such line.
     """
     file = Path(path)
     rows: list[dict[str, Any]] = []
@@ -149,8 +151,8 @@ def read_taso_log(path: str | os.PathLike[str], *, network: str | None = None) -
         match = _STEP.fullmatch(line)
         if match is None:
             raise ValueError(
-                f"{file}, line {number}: '[N] cost = MS bestCost = MS candidates.size() = N' is expected, "
-                f"not {_shown(line)}"
+                f"{file}, line {number}: a step must be '[N] cost = MS bestCost = MS candidates.size() = N', "
+                f"got {_shown(line)}"
             )
         step = int(match[1])
         repeat += step == 0 or not rows
@@ -165,17 +167,20 @@ def read_taso_log(path: str | os.PathLike[str], *, network: str | None = None) -
             }
         )
     if not rows:
-        raise ValueError(f"{file}: no line of a search, such as '[0] cost = 1.2 bestCost = 1.2 …'")
+        raise ValueError(
+            f"{file}: the log must have lines of a search, got none "
+            "(such as '[0] cost = 1.2 bestCost = 1.2 …')"
+        )
     columns = ("network", "method", "repeat", "step", "cost", "best_cost", "candidates")
     return _frame(file, rows, columns, _about(file, network) | {"method": "TASO"}, ("step", "candidates"))
 
 
 def read_taso_metrics(path: str | os.PathLike[str], *, network: str | None = None) -> pd.DataFrame:
-    """Return the cost metrics that TASO prints of graphs, one row a graph.
+    """Return the cost metrics of graphs that TASO prints, one row per graph.
 
-    ``cost`` is the sum over operators in µs, ``gflops`` 2**30 operations and ``memory_mib`` MiB as TASO
-    counts them (of convolutions four times too many), ``kernels`` the launches. Other lines of a log are
-    passed over. Raise as :func:`read_taso_log` does.
+    ``cost`` is the sum over operators in µs. ``gflops`` (in 2**30 operations) and ``memory_mib`` (in MiB)
+    are TASO's own counts, which are four times too high for convolutions; ``kernels`` counts launches. Other
+    lines of a log are ignored. Raise as :func:`read_taso_log` does.
     """
     file = Path(path)
     rows = []
@@ -185,13 +190,16 @@ def read_taso_metrics(path: str | os.PathLike[str], *, network: str | None = Non
         match = _METRICS.fullmatch(line)
         if match is None:
             raise ValueError(
-                f"{file}, line {number}: 'Cost metrics: exe_time(MS) flops(N) memory_access(N) "
-                f"kernel_launches(N)' is expected, not {_shown(line)}"
+                f"{file}, line {number}: metrics must be 'Cost metrics: exe_time(MS) flops(N) "
+                f"memory_access(N) kernel_launches(N)', got {_shown(line)}"
             )
         cost, flops, memory = (_finite(match[k], file, number) for k in (1, 2, 3))
         rows.append({"cost": cost * 1000, "gflops": flops, "memory_mib": memory, "kernels": int(match[4])})
     if not rows:
-        raise ValueError(f"{file}: no line of cost metrics, such as 'Cost metrics: exe_time(1.2) …'")
+        raise ValueError(
+            f"{file}: the log must have lines of cost metrics, got none "
+            "(such as 'Cost metrics: exe_time(1.2) …')"
+        )
     columns = ("network", "method", "repeat", "cost", "gflops", "memory_mib", "kernels")
     return _frame(file, rows, columns, _about(file, network) | {"method": "TASO"}, ("kernels",))
 
@@ -206,16 +214,16 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         try:
             line = raw.decode("utf-8").strip()
         except UnicodeDecodeError:
-            raise ValueError(f"{file}, line {number}: this is no text in UTF-8") from None
+            raise ValueError(f"{file}, line {number}: a line must be UTF-8 text, got other bytes") from None
         if line:
             yield number, line
 
 
 def _about(file: Path, network: str | None) -> dict[str, Any]:
-    """Return the network and, where the name of the file says it, k_multi."""
+    """Return the network, and k_multi if the file's name contains it."""
     match = _SUFFIXES.search(file.stem)
     if match is None:
-        # timer.txt says nothing of what was timed.
+        # The name timer.txt does not contain the network.
         return {"network": network if network is not None else ""}
     name = file.stem[: match.start()]
     about: dict[str, Any] = {"network": name if network is None else network}
@@ -232,7 +240,7 @@ def _frame(
     import pandas as pd
 
     if not rows:
-        raise ValueError(f"{file}: the file is empty")
+        raise ValueError(f"{file}: the file must not be empty")
     whole = [{"repeat": k, **about, **row} for k, row in enumerate(rows)]
     frame = pd.DataFrame(whole, columns=list(columns))
     return frame.astype(dict.fromkeys(("repeat", *counts), "Int64"))
@@ -241,7 +249,7 @@ def _frame(
 def _finite(text: str, file: Path, number: int) -> float:
     value = float(text)
     if not 0 <= value < math.inf:
-        raise ValueError(f"{file}, line {number}: a number, 0 or more, is expected, not {_shown(text)}")
+        raise ValueError(f"{file}, line {number}: a number must be finite and at least 0, got {_shown(text)}")
     return value
 
 

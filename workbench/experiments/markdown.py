@@ -1,4 +1,4 @@
-"""What the tables of all kinds of studies share, as markdown."""
+"""Markdown that the tables of all kinds of studies share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from workbench.experiments.plan import Plan, Record
 
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table."""
+    """Return a markdown table."""
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
 
 
 def machines(records: Sequence[Record]) -> list[str]:
-    """Return lines that say on which machines, with which versions and under which load records were made."""
+    """Return lines with the machines, versions, commits and load under which records were made."""
     found = [r["provenance"] for r in records]
     places = distinct(
         f"{p['machine']['cpus']} CPUs ({p['machine']['processor']}), {p['machine']['platform']}"
@@ -32,31 +32,31 @@ def machines(records: Sequence[Record]) -> list[str]:
     ]
     if loads:
         said.append(
-            f"Load of the machine when runs began: {min(loads):.1f} to {max(loads):.1f}, the study's own "
-            "solvers included; what others ran at the time makes seconds longer."
+            f"Load of the machine when runs began: {min(loads):.1f} to {max(loads):.1f}, including the "
+            "study's own solvers; other programs that ran at the time make the seconds longer."
         )
     return said
 
 
 def missing(plan: Plan) -> list[str]:
-    """Return the section that says which runs have no record and why, nothing where all have one."""
+    """Return the section on runs without a record and the reasons, or an empty list if there are none."""
     found = [
         f"- {subject}: {', '.join(distinct(run.method for run in runs))}"
         for subject, runs in groupby(plan.missing(), key=lambda run: run.subject)
     ]
     found += [
-        f"- {reason}; if there are rows of such files, they come from elsewhere" for reason in plan.skipped
+        f"- {reason}; rows of such files, if any, were recorded on another machine" for reason in plan.skipped
     ]
     return ["## Missing", "\n".join(found)] if found else []
 
 
 def seconds_text(value: Any) -> str:
-    """Return seconds with as many digits as say something, nothing for none."""
+    """Return seconds with the significant digits only, or an empty text for None and NaN."""
     if value is None or value != value:
         return ""
     return f"{value:.0f} s" if value >= 100 else f"{value:.1f} s" if value >= 1 else f"{value:.3f} s"
 
 
 def distinct(texts: Iterable[str]) -> list[str]:
-    """Return texts once each, in order."""
+    """Return the texts without duplicates, in order."""
     return list(dict.fromkeys(texts))

@@ -1,4 +1,4 @@
-"""The plan of a study: its runs, where their records are, and which of them are missing."""
+"""The plan of a study: its runs, the folders of their records, and the runs without a record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.experiments.store import digest, load_record
 if TYPE_CHECKING:
     from workbench.experiments.config import Study
     from workbench.experiments.process import Job, Outcome
-    from workbench.trace import Trace
+    from workbench.run.trace import Trace
 
 Record: TypeAlias = dict[str, Any]
 Tell: TypeAlias = Callable[[str], None]
@@ -21,10 +21,10 @@ Tell: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Ask for one run: a method on a subject, which is a network or an e-graph.
+    """One run of a study: a method applied to a subject, which is a network, an e-graph or a set of rules.
 
-    ``config`` is what decides its figures. ``seconds`` are those that its limits allow. ``absent`` says
-    which of its files is not here: then its config lacks the digest of what the file holds.
+    ``config`` holds the settings that determine the figures. ``seconds`` is the time that the limits allow.
+    ``absent`` names a required file missing on this machine; ``config`` then has no digest for it.
     """
 
     subject: str
@@ -37,12 +37,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Return how the run is spoken of: ``SUBJECT:METHOD``, repeats with their number."""
+        """Return the name ``SUBJECT:METHOD``, with ``#2`` and so on appended for repeats."""
         return f"{self.subject}:{self.method}" + (f"#{self.repeat + 1}" if self.repeat else "")
 
     @property
     def stem(self) -> str:
-        """Return what the name of the run's folder begins with."""
+        """Return the beginning of the name of the run's folder."""
         return f"{self.subject.replace('/', '-')}-{self.method}"
 
     @property
@@ -53,7 +53,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Hold what is to be done for a run: a job, or why there can be none, and what is known before."""
+    """A run with its job, or with the reason ``why`` no job is possible.
+
+    ``known`` holds figures that are known before the job is done.
+    """
 
     run: Run
     job: Job | None
@@ -64,7 +67,18 @@ class Task:
 def at_once(
     runs: Sequence[Run], function: Callable[..., Any], orders: Mapping[str, Any], grace: float, memory: float
 ) -> list[Task]:
-    """Return runs that share nothing as tasks: ``grace`` seconds beyond a run's own, ``memory`` in GiB."""
+    """Return the tasks of runs that share no preparation.
+
+    Args:
+        runs: The runs.
+        function: A function of a module, called with a run's order in its own process.
+        orders: The argument of ``function`` for every run, by the run's name.
+        grace: Seconds after a run's own limit at which its process is killed.
+        memory: The memory limit of a process, in GiB.
+
+    Returns:
+        One task per run, in the same order.
+    """
     from workbench.experiments.process import Job
 
     size = int(memory * 2**30)
@@ -75,24 +89,24 @@ def at_once(
 
 
 class Work(Protocol):
-    """Say what a kind of study adds to the sweep."""
+    """The part of a sweep that depends on the kind of study."""
 
     def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[Sequence[Task]]:
-        """Prepare runs, so many at a time as share what is prepared, and return what is to be done."""
+        """Prepare runs and yield their tasks, in batches of runs that share a preparation."""
         ...
 
     def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return what the record of a run holds besides its settings and provenance, and the trace."""
+        """Return the record of a run without its settings and provenance, and the trace or None."""
         ...
 
     def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return records of runs that cannot be planned here, for want of the files that name them."""
+        """Return records of other machines whose runs cannot be planned here because files are missing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Hold a study's runs, the folder of their records, and what is skipped and why."""
+    """The runs of a study, the folder of its records, and the reasons for which runs are skipped."""
 
     study: Study
     work: Work
@@ -105,9 +119,9 @@ class Plan:
         return self.folder / "runs" / run.folder
 
     def load(self, run: Run) -> Record | None:
-        """Return the record of a run, None where there is none.
+        """Return the record of a run, or None.
 
-        Where the run's files are not here, that of another machine stands for it.
+        If a file of the run is missing here, a record from another machine with the same settings is used.
         """
         if not run.absent:
             return load_record(self.place(run))
@@ -118,10 +132,10 @@ class Plan:
         return None
 
     def records(self) -> list[Record]:
-        """Return the records there are, in the order of the study."""
+        """Return the existing records, in the order of the study."""
         found = [record for run in self.runs if (record := self.load(run)) is not None]
         if self.skipped:
-            # What stands for files comes before networks, as it does where they are.
+            # Records of files come before those of networks, as on a machine that has the files.
             found = self.work.elsewhere(self.folder, {record["name"] for record in found}) + found
         return found
 
@@ -130,9 +144,9 @@ class Plan:
         return [run for run in self.runs if not run.absent and load_record(self.place(run)) is None]
 
     def only(self, pattern: str | None) -> list[Run]:
-        """Return the runs whose name, subject or method a pattern fits; raise ValueError for none.
+        """Return the runs whose name, subject or method matches a pattern; None matches all.
 
-        Runs whose files are not here are not among them.
+        Runs with a missing file are left out. Raise ValueError if the pattern matches no run of the study.
         """
 
         def fits(run: Run) -> bool:
@@ -142,45 +156,14 @@ class Plan:
         found = [run for run in self.runs if fits(run)]
         if not found and self.runs:
             raise ValueError(
-                f"no run fits {pattern!r}; a run is INSTANCE:METHOD, as {self.runs[0].name}, and a pattern "
-                "fits that, the instance or the method"
+                f"the pattern must match SUBJECT:METHOD, a subject or a method, got {pattern!r} "
+                f"(try {self.runs[0].name})"
             )
         return [run for run in found if not run.absent]
 
 
 def without_digests(config: Any) -> Any:
-    """Return settings without what stands for the contents of files."""
+    """Return settings without the digests of files."""
     if not isinstance(config, Mapping):
         return config
     return {key: without_digests(value) for key, value in config.items() if key != "sha256"}
-
-
-def make_plan(study: Study, home: Path, folder: Path) -> Plan:
-    """List a study's runs, subject by subject; ``home`` is the folder that its files are seen from."""
-    from workbench.experiments import (
-        ablation_study,
-        branches_study,
-        deployment_study,
-        extraction_study,
-        optimisation_study,
-        verification_study,
-    )
-    from workbench.experiments.config import (
-        AblationStudy,
-        BranchesStudy,
-        DeploymentStudy,
-        ExtractionStudy,
-        VerificationStudy,
-    )
-
-    if isinstance(study, ExtractionStudy):
-        return extraction_study.make_plan(study, home, folder)
-    if isinstance(study, AblationStudy):
-        return ablation_study.make_plan(study, home, folder)
-    if isinstance(study, VerificationStudy):
-        return verification_study.make_plan(study, home, folder)
-    if isinstance(study, BranchesStudy):
-        return branches_study.make_plan(study, home, folder)
-    if isinstance(study, DeploymentStudy):
-        return deployment_study.make_plan(study, home, folder)
-    return optimisation_study.make_plan(study, home, folder)

@@ -1,4 +1,4 @@
-"""Where jobs are done: in processes on this machine, or as :mod:`~workbench.experiments.cluster` has it."""
+"""Pools of processes that do jobs: on this machine here, on others in :mod:`.cluster`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.experiments.store import provenance
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Hold how a job ended, and the provenance of what it found: of the machine that did it."""
+    """A job with its outcome; ``where`` is the provenance from the machine that did it."""
 
     job: Job
     outcome: Outcome
@@ -20,15 +20,18 @@ class Done:
 
 
 class Pool(Protocol):
-    """Do jobs and return each when it ends, in any order; what runs ends with the iteration."""
+    """A function that does jobs and yields each when it ends, in any order.
+
+    If the iteration ends early, so do the running jobs.
+    """
 
     def __call__(self, jobs: Sequence[Job]) -> Generator[Done]:
-        """Do jobs."""
+        """Do the jobs and yield each with its outcome."""
         ...
 
 
 def local_pool(at_once: int = 1) -> Pool:
-    """Return the pool that does so many jobs at a time, each in a process of its own on this machine."""
+    """Return the pool that does ``at_once`` jobs at a time, each in its own process on this machine."""
 
     def do(jobs: Sequence[Job]) -> Generator[Done]:
         where = provenance()

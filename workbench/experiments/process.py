@@ -1,7 +1,7 @@
-"""Run functions in processes of their own, with a limit that holds also when they hang.
+"""Functions run in separate processes, with a time limit that is enforced even if they hang.
 
-As a program (``python -m workbench.experiments.process``) this is such a process: it reads a function
-and its argument from a pipe and writes what the function returned, or how it failed.
+Run as a program (``python -m workbench.experiments.process``), this module is such a process: it reads a
+function and its argument from a pipe and writes the function's result, or the reason of its failure.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from workbench.frames import command, environment, limit_memory, receive, send
+from workbench.support.child import Child
+from workbench.support.processes import limit_memory, receive, send
 
-#: Seconds that a process has to end its own processes before it is killed.
+#: Seconds in which a terminated process can end its own processes before it is killed.
 PATIENCE: Final = 3.0
 
-#: Seconds between two looks at whether to halt.
+#: Seconds between two checks of whether to halt.
 GLANCE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Ask for a module's function to be called in a process of its own.
+    """A call of a module's function in its own process.
 
-    It is killed after ``seconds``, and has ``memory`` bytes, as much as there is for None.
+    The process is killed after ``seconds`` and may use ``memory`` bytes; None means no limit.
     """
 
     name: str
@@ -46,10 +47,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Say how a job ended.
+    """The way in which a job ended.
 
-    ``status`` is ``"done"`` with a value, or ``"failed"`` (it raised), ``"crashed"`` (the process
-    died), ``"killed"`` (it took too long) with a note.
+    ``status`` is ``"done"`` with a value, or, with a note, ``"failed"`` (the function raised),
+    ``"crashed"`` (the process died) or ``"killed"`` (the time limit was reached).
     """
 
     status: str
@@ -59,46 +60,35 @@ class Outcome:
 
 
 @dataclass(slots=True, eq=False)
-class _Child:
+class _Run:
+    """A job that runs, and its process."""
+
     job: Job
-    process: subprocess.Popen[bytes]
+    child: Child
     said: IO[bytes]
     began: float = field(default_factory=time.perf_counter)
 
     @classmethod
-    def start(cls, job: Job) -> _Child:
+    def start(cls, job: Job) -> _Run:
         said = tempfile.TemporaryFile()  # noqa: SIM115  (closed in end)
-        process = subprocess.Popen(
-            command("workbench.experiments.process"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            env=environment() | {"PYTHONHASHSEED": str(job.seed)},
-            start_new_session=True,
-        )
-        child = cls(job, process, said)
-        assert process.stdin is not None
+        seeded = {"PYTHONHASHSEED": str(job.seed)}
+        child = Child("workbench.experiments.process", variables=seeded, errors=said)
         with contextlib.suppress(BrokenPipeError):
-            send(process.stdin, (job.function, job.argument, job.memory))
-        return child
-
-    @property
-    def outlet(self) -> IO[bytes]:
-        assert self.process.stdout is not None
-        return self.process.stdout
+            child.send((job.function, job.argument, job.memory))
+        return cls(job, child, said)
 
     @property
     def left(self) -> float:
         return self.began + self.job.seconds - time.perf_counter()
 
     def outcome(self) -> Outcome:
-        """Read how the job ended; wait for it."""
+        """Wait until the job ends, and return its outcome."""
         try:
-            status, value, note = receive(self.outlet)
+            status, value, note = self.child.receive()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(PATIENCE)
+                self.child.wait(PATIENCE)
         except EOFError:
-            code = self.process.wait()
+            code = self.child.wait()
             how = f"ended with code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
             self.said.seek(0)
             last = self.said.read().decode(errors="replace").strip().rpartition("\n")[2]
@@ -106,55 +96,46 @@ class _Child:
         return Outcome(status, value, note, time.perf_counter() - self.began)
 
     def end(self) -> None:
-        """End the process, and let it end its own first."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.said):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        """End the process; it has PATIENCE seconds to end its own children first."""
+        self.child.terminate(PATIENCE)
+        self.said.close()
 
 
 def run_jobs(
     jobs: Iterable[Job], at_once: int = 1, halt: threading.Event | None = None
 ) -> Generator[tuple[Job, Outcome]]:
-    """Run jobs, so many at a time, and return each with its outcome when it ends.
+    """Run jobs, ``at_once`` at a time, and yield each with its outcome when it ends.
 
-    However the iteration ends, the processes end with it; it ends soon after ``halt`` is set.
+    All processes end with the iteration, however it ends. It ends soon after ``halt`` is set.
     """
-    waiting, running = deque(jobs), list[_Child]()
+    waiting, running = deque(jobs), list[_Run]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                running.append(_Child.start(waiting.popleft()))
+                running.append(_Run.start(waiting.popleft()))
             if halt is not None and halt.is_set():
                 return
-            wait = max(0.0, min(child.left for child in running))
+            wait = max(0.0, min(run.left for run in running))
             wait = wait if halt is None else min(wait, GLANCE)
-            ready, _, _ = select.select([child.outlet for child in running], [], [], wait)
-            for child in list(running):
-                if child.outlet in ready:
-                    outcome = child.outcome()
-                elif child.left <= 0:
-                    note = f"not over after {child.job.seconds:g} s"
-                    outcome = Outcome("killed", None, note, time.perf_counter() - child.began)
+            ready, _, _ = select.select([run.child for run in running], [], [], wait)
+            for run in list(running):
+                if run.child in ready:
+                    outcome = run.outcome()
+                elif run.left <= 0:
+                    note = f"not finished after {run.job.seconds:g} s"
+                    outcome = Outcome("killed", None, note, time.perf_counter() - run.began)
                 else:
                     continue
-                child.end()
-                running.remove(child)
-                yield child.job, outcome
+                run.end()
+                running.remove(run)
+                yield run.job, outcome
     finally:
-        for child in running:
-            child.end()
+        for run in running:
+            run.end()
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the pipe, which comes when the parent dies, and end this process too."""
+    """Wait until the pipe closes, which happens when the parent dies, and then end this process too."""
     with contextlib.suppress(OSError):
         while os.read(0, 1):
             pass
@@ -164,8 +145,8 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Do one job; whatever else prints goes to the standard error."""
-    # An exception, so that what started processes of its own ends them.
+    """Do one job; all output that it prints goes to standard error."""
+    # SIGTERM raises an exception, so that code which started further processes can end them.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

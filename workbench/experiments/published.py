@@ -1,4 +1,4 @@
-"""What others report for the e-graphs of Tensat that the extraction gym keeps, to stand beside ours."""
+"""Published extractions of Tensat's e-graphs in the extraction gym, for comparison with workbench runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class PublishedRun:
-    """Hold one reported extraction; a gap is that of the solver's own definition."""
+    """One published extraction; a gap in the notes follows the solver's own definition."""
 
     source: str
     cost: float
@@ -19,7 +19,7 @@ class PublishedRun:
 
 SOURCE: Final = "logs that come with SmoothE's artifact (ASPLOS 2025): 900 s and 36 000 s are time limits"
 
-#: By instance. "Optimal" is said only where the solver ended before its limit.
+#: The published runs by instance. The status is "optimal" only if the solver ended before its limit.
 PUBLISHED: Final[dict[str, tuple[PublishedRun, ...]]] = {
     "extraction-gym/bert": (
         PublishedRun("CPLEX 900 s", 0.704720, "feasible", notes="gap 9.65 %"),

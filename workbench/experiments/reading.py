@@ -1,9 +1,8 @@
-"""YAML read strictly into frozen settings: what is wrong is named with its key, and the nearest there is."""
+"""Strict YAML → dataclass loading; errors name the offending key and suggest the closest valid one."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -12,12 +11,13 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 
 from workbench.experiments.resources import is_file_name
+from workbench.support.names import nearest, unknown
 
 T = TypeVar("T")
 
 
 class StudyError(ValueError):
-    """Say what is wrong with a study, and at which key."""
+    """Raised when a study is not valid; the message names the key at fault."""
 
 
 _NOUNS: Final = {
@@ -30,7 +30,7 @@ _NOUNS: Final = {
     type(None): "empty",
 }
 
-#: Studies are written by hand: none has more characters, levels or (aliases written out) values.
+#: Limits on characters, levels and values (with aliases expanded); studies are written by hand.
 LONGEST: Final = 1 << 20
 DEEPEST: Final = 50
 MOST_NODES: Final = 100_000
@@ -39,9 +39,10 @@ _PLAIN: Final = (int, float, bool, str)
 
 
 def parse(text: str) -> dict[Any, Any]:
-    """Return a YAML text as a mapping; raise :class:`StudyError` where it is none or has a key twice.
+    """Return a YAML text as a mapping.
 
-    Raise yaml.YAMLError where it cannot be read at all.
+    Raise yaml.YAMLError if the text is not YAML, and :class:`StudyError` if it is not a mapping, has a
+    duplicate key or exceeds the limits on size.
     """
     _check_size(text)
     node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -49,37 +50,40 @@ def parse(text: str) -> dict[Any, Any]:
     data = yaml.safe_load(text)
     _check_keys(node)
     if not isinstance(data, dict):
-        raise StudyError(f"a study is a mapping of keys to values, not {said(data)}")
+        raise StudyError(f"a study must be a mapping of keys to values, got {said(data)}")
     return data
 
 
 def _check_size(text: str) -> None:
-    """Refuse a text that is longer, or nested deeper, than a study that is meant."""
+    """Raise StudyError if a text is longer than LONGEST or nested deeper than DEEPEST."""
     if len(text) > LONGEST:
-        raise StudyError(f"a study has at most {LONGEST} characters, not {len(text)}")
+        raise StudyError(f"a study must have at most {LONGEST} characters, got {len(text)}")
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             line = event.start_mark.line + 1
-            raise StudyError(f"line {line}: a study is nested at most {DEEPEST} levels deep")
+            raise StudyError(f"line {line}: a study must have at most {DEEPEST} levels, got more")
 
 
 def _check_aliases(root: Any) -> None:
-    """Refuse aliases that contain themselves, or multiply the study beyond :data:`MOST_NODES`."""
+    """Raise StudyError if an alias contains itself or if expanded aliases exceed :data:`MOST_NODES`."""
     sizes: dict[int, int] = {}
 
     def size(node: Any) -> int:
         if id(node) in sizes:
             if not sizes[id(node)]:
-                raise StudyError(f"line {node.start_mark.line + 1}: an alias contains itself")
+                raise StudyError(f"line {node.start_mark.line + 1}: an alias must not contain itself")
             return sizes[id(node)]
         sizes[id(node)] = 0
         parts = [] if isinstance(node, yaml.ScalarNode) else node.value
         pairs = isinstance(node, yaml.MappingNode)
         total = 1 + sum(size(p[0]) + size(p[1]) if pairs else size(p) for p in parts)
         if total > MOST_NODES:
-            raise StudyError(f"line {node.start_mark.line + 1}: aliases make more than {MOST_NODES} values")
+            raise StudyError(
+                f"line {node.start_mark.line + 1}: expanded aliases must have at most {MOST_NODES} values, "
+                "got more"
+            )
         sizes[id(node)] = total
         return total
 
@@ -88,12 +92,12 @@ def _check_aliases(root: Any) -> None:
 
 
 def _check_keys(node: Any) -> None:
-    """Raise where a mapping has a key twice, of which YAML would keep the last without a word."""
+    """Raise StudyError for a duplicate key in a mapping; YAML would silently keep the last value."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
             if key.value in seen:
-                raise StudyError(f"line {key.start_mark.line + 1}: {key.value!r} stands there twice")
+                raise StudyError(f"line {key.start_mark.line + 1}: the key {key.value!r} is duplicated")
             seen.add(key.value)
             _check_keys(value)
     elif isinstance(node, yaml.SequenceNode):
@@ -102,7 +106,10 @@ def _check_keys(node: Any) -> None:
 
 
 def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
-    """Make an object of settings from a mapping; ``prefix`` is the path of keys that leads to it."""
+    """Return settings of a class from a mapping; ``prefix`` is the path of keys that leads to it.
+
+    Raise :class:`StudyError` for an unknown or missing key, a value of another type, or invalid settings.
+    """
     hints = get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in data:
@@ -118,12 +125,15 @@ def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
     except StudyError as error:
         raise StudyError(f"{prefix}{error}") from None
     except (ValueError, LookupError, OSError) as error:
-        where = prefix.rstrip(".") + ": " if prefix else ""
-        raise StudyError(f"{where}{error.args[0] if error.args else error}") from None
+        message = str(error.args[0] if error.args else error)
+        # A message about a key begins with its name, which then continues the path to it.
+        own = message.partition(" ")[0] in fields
+        path = prefix if own or not prefix else prefix.rstrip(".") + ": "
+        raise StudyError(path + message) from None
 
 
 def _value(hint: Any, data: Any, key: str) -> Any:
-    """Return a value of the type that a key wants."""
+    """Return a value of the type that a field declares; raise StudyError if the data do not fit it."""
     if isinstance(hint, types.UnionType):
         if set(get_args(hint)) <= set(_PLAIN):
             return _plain(data, key)
@@ -144,17 +154,17 @@ def _value(hint: Any, data: Any, key: str) -> Any:
 
 
 def _plain(data: Any, key: str) -> Any:
-    """Return a number, a text or a truth value as it stands there."""
+    """Return a number, a text or a truth value unchanged; raise StudyError for anything else."""
     if not isinstance(data, _PLAIN):
-        raise StudyError(f"{key}: {said(data)} where a number, a text, or true or false is expected")
+        raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
     return data
 
 
 def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
-    """Return one of several kinds of settings; ``by`` says which."""
+    """Return settings of one of several classes, selected by the key ``by``."""
     known = {kind.BY: kind for kind in kinds}
     if "by" not in data:
-        raise StudyError(f"'{key}.by' is missing; it is one of {', '.join(known)}")
+        raise StudyError(f"'{key}.by' is missing; it must be one of {', '.join(known)}")
     by = _of(str, data.pop("by"), f"{key}.by")
     check_names(f"{key}.by", "way", [by], known)
     return read_object(known[by], data, f"{key}.")
@@ -167,62 +177,76 @@ def _of(kind: type, data: Any, key: str) -> Any:
     }.get(kind, lambda d: isinstance(d, kind))
     if not fits(data):
         wanted = "a whole number" if kind is int else _NOUNS[kind]
-        raise StudyError(f"{key}: {said(data)} where {wanted} is expected")
+        raise StudyError(f"{key} must be {wanted}, got {said(data)}")
     return data
 
 
 def said(data: Any) -> str:
-    """Return what a value is, and the value where it is short."""
+    """Return a description of a value for messages: its kind and, for simple values, the value itself."""
     noun = _NOUNS.get(type(data), f"a {type(data).__name__}")
     return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"
 
 
 def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise :class:`StudyError` for a name that is not known, with the nearest, and for one that is twice."""
+    """Raise :class:`StudyError` for an unknown name, with the nearest known one, or for a duplicate.
+
+    Args:
+        key: The key of the names in the study.
+        noun: A noun for the message, such as ``"network"``.
+        names: The names to check.
+        known: The valid names.
+    """
     known = list(known)
     for name in names:
         if name not in known:
-            hint = nearest(name, known) or "."
-            raise StudyError(f"{key}: no {noun} is called {name!r}{hint} There are: {', '.join(known)}")
+            raise StudyError(f"{key}: {unknown(noun, name, known)}")
     check_double(key, names)
 
 
 def check_double(key: str, names: Iterable[str]) -> None:
-    """Raise :class:`StudyError` for a name that stands there twice."""
+    """Raise :class:`StudyError` for a duplicate name."""
     seen = set()
     for name in names:
         if name in seen:
-            raise StudyError(f"{key}: {name!r} stands there twice")
+            raise StudyError(f"{key}: {name!r} is duplicated")
         seen.add(name)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean NAME?`` where a name is near to a known one, else nothing."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def check_numbers(
     seconds: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, repeats: int = 1, seed: int = 0
 ) -> None:
-    """Raise :class:`StudyError` for a limit, by its key, that is not positive, or a seed that is none."""
+    """Check the numeric settings of a study.
+
+    Args:
+        seconds: Limits that must be positive and finite, by their keys.
+        grace: Seconds, at least 0 and below 2^32.
+        memory: GiB, positive and finite.
+        repeats: A positive number.
+        seed: A seed, at least 0 and below 2^32.
+
+    Raises:
+        StudyError: A number is out of its range.
+    """
     for key, value in {**seconds, "memory": memory, "repeats": repeats}.items():
         if not 0 < value < float("inf"):
-            raise StudyError(f"{key}: {value} is not a positive number")
+            raise StudyError(f"{key} must be a positive number, got {value}")
     for key, value in {"grace": grace, "seed": seed}.items():
         if not 0 <= value < 2**32:
-            raise StudyError(f"{key}: {value} is not between 0 and 2^32")
+            raise StudyError(f"{key} must be at least 0 and below 2^32, got {value}")
 
 
 def check_keys(key: str, names: Iterable[str]) -> None:
-    """Raise :class:`StudyError` for a name that a study gives and that makes no folder's name."""
+    """Raise :class:`StudyError` for a name that cannot be part of a folder's name."""
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise StudyError(f"{key}: {name!r} is no name: letters, digits, '.', '_' and '-' make one")
+            raise StudyError(
+                f"{key}: a name must start with a letter or digit and contain only letters, digits, '.', '_' "
+                f"and '-', got {name!r}"
+            )
 
 
 def check_rules(rules: str) -> None:
-    """Raise LookupError with the nearest name where rules are neither a file's nor a set's name."""
+    """Raise LookupError with the nearest name if a text is neither a file's name nor a rule set's name."""
     from workbench.rules import rule_set
 
     if not is_file_name(rules):

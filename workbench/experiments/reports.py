@@ -1,4 +1,4 @@
-"""Reports of stored runs and studies: a notebook each, rendered from their files alone."""
+"""Reports of stored runs and studies: one notebook each, rendered from their files alone."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.markdown import machines
 from workbench.experiments.store import RECORD, load_record
-from workbench.files import write_atomic
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from workbench.trace import Trace
+    from workbench.run.trace import Trace
 
-#: What a report is called, in the folder of what it reports on.
+#: The name of a report, in the folder of its run or study.
 REPORT: Final = "report.ipynb"
-#: Bytes of a report; what is larger is no report but a data file.
+#: Limit on the bytes of a report: larger files belong to the data, not to the reports.
 LARGEST: Final = 1_000_000
-#: Seconds that a cell of a report may take.
+#: Limit in seconds on a cell of a report.
 LIMIT: Final = 120
 TRACES: Final = ("trace.parquet", "trace.jsonl")
 
@@ -35,11 +35,11 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 class ReportError(RuntimeError):
-    """Say why there is no report."""
+    """Raised when a report cannot be made; the message is the reason."""
 
 
 class Text(str):
-    """Hold text that notebooks show as markdown."""
+    """A text that notebooks show as markdown."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class Text(str):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Hold a figure that notebooks show as PNG, whichever backend they have."""
+    """A figure that notebooks show as PNG with any matplotlib backend."""
 
     figure: Figure
 
@@ -61,7 +61,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Hold a stored run and say what its report shows; without a trace the figures are missing."""
+    """The contents of a stored run's report; without a trace there is no figure."""
 
     folder: Path
     record: dict[str, Any]
@@ -69,8 +69,8 @@ class RunReport:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> RunReport:
-        """Read a run; raise FileNotFoundError where none is stored, ValueError where it cannot be read."""
-        from workbench.trace import Trace
+        """Read a run; raise FileNotFoundError if none is stored, and ValueError if it cannot be read."""
+        from workbench.run.trace import Trace
 
         home = Path(folder)
         record = load_record(home)
@@ -81,53 +81,54 @@ class RunReport:
 
     @property
     def heading(self) -> Text:
-        """Return the run's name, why it ended, and on which machine it was made."""
+        """Return the run's name, the reason for its end, and the machine that made it."""
         record = self.record
         ended = f"**{record['row'].get('status', '')}**, ended by: {record.get('stop_reason') or 'nothing'}"
         command = record["provenance"].get("command")
         said = [
             f"## {record['name']}",
-            f"{ended}; {record['wall_seconds']:.1f} s in all.",
+            f"{ended}; {record['wall_seconds']:.1f} s in total.",
             *machines([record]),
         ]
         return Text("\n\n".join([*said, *([f"Command: `{command}`"] if command else [])]))
 
     @property
     def row(self) -> pd.DataFrame:
-        """Return the run's figures, a row each."""
+        """Return the run's figures, one row per figure."""
         return _column(self.record["row"], "figure")
 
     @property
     def settings(self) -> pd.DataFrame:
-        """Return the settings that the run's folder is named by, a row each."""
+        """Return the settings whose digest names the run's folder, one row per setting."""
         return _column(_flat(self.record["config"]), "setting")
 
     @property
     def details(self) -> pd.DataFrame:
-        """Return what the run found beside its figures: rules, operators or verdicts, as its kind has it."""
+        """Return the further results of the run, by its kind of study.
+
+        These are rules left out, verdicts, counts of operators, or the figures of the e-graph.
+        """
         import pandas as pd
 
-        result = self.record.get("result", {})
-        if "without" in result:
+        study, result = self.record["config"]["study"], self.record.get("result", {})
+        if study == "extraction" or not result:
+            return _column(_flat(self.record.get("e_graph", {})), "e-graph")
+        if study == "ablation":
             return pd.DataFrame(result["without"])
-        if "verdicts" in result:
+        if study == "verification":
             verdicts = pd.DataFrame(result["verdicts"].items(), columns=["rule", "verdict"])
             return verdicts.sort_values("verdict", kind="stable").reset_index(drop=True)
-        if "operators_after" in result:
-            before, after = (result[f"operators_{when}"] for when in ("before", "after"))
-            forms = {"original": before, "optimised": after}
-            if "operators_by_hand" in result:
-                forms["by hand"] = result["operators_by_hand"]
-            counts = pd.DataFrame(forms)
-            return counts.fillna(0).astype(int)
-        return _column(_flat(self.record.get("e_graph", {})), "e-graph")
+        forms = {"original": result["operators_before"], "optimised": result["operators_after"]}
+        if "operators_by_hand" in result:
+            forms["by hand"] = result["operators_by_hand"]
+        return pd.DataFrame(forms).fillna(0).astype(int)
 
     def draw(self) -> Picture | Text:
-        """Return the figure of the run's trace, or why there is none."""
+        """Return the figure of the run's trace, or a text with the reason why there is none."""
         from workbench import plots
 
         if self.trace is None:
-            return Text("*The trace is not here: it is made again by running the study with `--force`.*")
+            return Text("*The trace is missing; running the study with `--force` makes it again.*")
         study, by = self.record["config"]["study"], self.record["row"].get("by")
         priced = "cost_before" in self.trace.meta and "cost_after" in self.trace.meta
         if study == "extraction" and any(step.cost is not None for step in self.trace):
@@ -136,21 +137,21 @@ class RunReport:
             return _drawn(partial(plots.plot_growth, self.trace), partial(plots.plot_cost_bars, self.trace))
         if by == "search" and priced:
             return _drawn(partial(plots.plot_cost_curve, self.trace))
-        return Text("*The steps of such a run make no figure; the tables say what it found.*")
+        return Text("*There is no figure for the steps of such a run; the tables have its results.*")
 
 
 @dataclass(frozen=True, slots=True)
 class StudyReport:
-    """Hold a study's folder and say what its report shows."""
+    """The contents of a study's report, from the study's folder."""
 
     folder: Path
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> StudyReport:
-        """Return a study's report; raise FileNotFoundError where it has no tables."""
+        """Return a study's report; raise FileNotFoundError if the folder has no tables."""
         home = Path(folder)
         if not (home / "table.md").is_file():
-            raise FileNotFoundError(f"{home / 'table.md'}: no study has its tables there")
+            raise FileNotFoundError(f"{home / 'table.md'}: there are no tables of a study")
         return cls(home)
 
     @property
@@ -159,7 +160,11 @@ class StudyReport:
         return Text((self.folder / "table.md").read_text(encoding="utf-8"))
 
     def draw(self) -> Picture | Text:
-        """Return the study's figure: speed-up and seconds by network, and the trend where k_multi varies."""
+        """Return the study's figure, or a text if its kind has none.
+
+        Branches have their latencies and scaling; other studies have the trend over ``k_multi`` if it takes
+        more than two values, and otherwise speed-up and seconds by network.
+        """
         from workbench import plots
         from workbench.experiments.results import load
 
@@ -167,10 +172,10 @@ class StudyReport:
         if (frame["study"] == "branches").all():
             return self._branches(frame)
         if (frame["study"] == "deployment").all():
-            return Text("*Such a study has no figure of its own; the tables say what it found.*")
+            return Text("*There is no figure for such a study; the tables have its results.*")
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if runs.empty:
-            return Text("*Such a study has no figure of its own; the tables say what it found.*")
+            return Text("*There is no figure for such a study; the tables have its results.*")
         if runs["k_multi"].nunique() > 2:
             from matplotlib.figure import Figure
 
@@ -213,7 +218,7 @@ def _render(template: str, folder: Path) -> Path:
         import papermill
     except ImportError as error:
         raise ReportError(
-            "papermill is not installed: pip install 'tamago-workbench[notebook]', or --no-reports"
+            "papermill is not installed: pip install 'tamago-workbench[notebook]', or use --no-reports"
         ) from error
     with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
         output = Path(scratch) / REPORT
@@ -221,7 +226,7 @@ def _render(template: str, folder: Path) -> Path:
             papermill.execute_notebook(
                 str(_TEMPLATES / f"{template}.ipynb"),
                 str(output),
-                # Seen from its own folder, so that the report can be moved and names no machine's paths.
+                # The path is relative, so that the report can be moved and contains no machine's paths.
                 {"folder": "."},
                 cwd=str(folder),
                 progress_bar=False,
@@ -230,7 +235,7 @@ def _render(template: str, folder: Path) -> Path:
                 extra_arguments=["--log-level=ERROR"],
             )
             notebook = json.loads(output.read_text(encoding="utf-8"))
-        except Exception as error:  # whatever a kernel can die of; a report is never worth a run
+        except Exception as error:  # a kernel can fail in any way, and a report must never end a sweep
             reason = getattr(error, "evalue", None) or str(error) or type(error).__name__
             raise ReportError(" ".join(str(reason).split())[:300]) from error
     notebook["metadata"].pop("papermill", None)
@@ -239,7 +244,7 @@ def _render(template: str, folder: Path) -> Path:
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     size = len(text.encode())
     if size > LARGEST:
-        raise ReportError(f"it would have {size / 1e6:.1f} MB, more than {LARGEST / 1e6:g} MB")
+        raise ReportError(f"the report must have at most {LARGEST / 1e6:g} MB, got {size / 1e6:.1f} MB")
     try:
         write_atomic(folder / REPORT, text)
     except OSError as error:
@@ -248,7 +253,7 @@ def _render(template: str, folder: Path) -> Path:
 
 
 def _drawn(*draws: Callable[[Axes], object], stacked: bool = False) -> Picture:
-    """Return a picture of figures beside each other, or below each other where they need the width."""
+    """Return a picture of plots next to each other, or below each other if ``stacked``."""
     from matplotlib.figure import Figure
 
     from workbench.plots import paper_style

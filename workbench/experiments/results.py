@@ -1,4 +1,4 @@
-"""What stored runs came to: all of them as a frame, tables of it, and one set of runs against another."""
+"""Results of stored runs: a frame of all runs, tables of it, and a comparison of two sets of runs."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
     from workbench.plots.records import Estimate
 
-#: Columns of :func:`load` beside those of :data:`workbench.plots.records.COLUMNS`.
+#: Columns of :func:`load` in addition to those of :data:`workbench.plots.records.COLUMNS`.
 MORE: Final[Mapping[str, str]] = {
     "study": "the kind of study",
-    "by": "saturation or search; extraction, ablation or verification, of such studies",
-    "claimed": "cost of the graph that was found, before its certificate was asked",
-    "certified": "whether the result passed its certificate; where it did not, the original is the result",
-    "bound": "proven lower bound on the cost of what the e-graph holds",
-    "status": "of the extraction: optimal or not; killed, failed or crashed where the run was",
-    "stop_reason": "why the saturation or the search ended",
-    "limits_hit": "limits that had a part in the result, separated by semicolons",
+    "by": "saturation or search; in other studies extraction, ablation or verification",
+    "claimed": "cost of the graph that was found, before its certificate was checked",
+    "certified": "whether the result passed its certificate; if not, the original is the result",
+    "bound": "proven lower bound on the cost of every term in the e-graph",
+    "status": "of the extraction: optimal or not; of a run without a result: killed, failed or crashed",
+    "stop_reason": "the reason for which the saturation or the search ended",
+    "limits_hit": "limits that affected the result, separated by semicolons",
     "failed": "whether the run has no result",
-    "notes": "what else is to be said",
+    "notes": "further remarks",
     "seed": "of Python's hashes and of the certificate's inputs",
     "family": "of a network with branches",
-    "blocks": "of a network with branches",
+    "blocks": "number of blocks of a network with branches",
     "by_hand": "cost of the form that is merged by hand",
-    "operators": "of the result, as an ONNX file has them; operators_original and operators_by_hand likewise",
-    "operators_original": "see operators",
-    "operators_by_hand": "see operators",
-    "rounding": "how far the result in the model's dtype is from the original in float64",
-    "own_rounding": "how far the original in the model's dtype is from itself in float64",
+    "operators": "number of operators of the result, counted in its ONNX file",
+    "operators_original": "number of operators of the original, counted in its ONNX file",
+    "operators_by_hand": "number of operators of the form merged by hand, counted in its ONNX file",
+    "rounding": "difference of the result in the model's dtype from the original in float64",
+    "own_rounding": "difference of the original in the model's dtype from itself in float64",
     "wall_seconds": "of the run's process, from its start to its end",
-    "call_seconds": "of the optimiser's whole call: the engine's start and the certificate are among them",
-    "device": "the device that costs are of",
+    "call_seconds": "of the optimiser's whole call, including the engine's start and the certificate",
+    "device": "the device whose costs are used",
     "versions": "of the package, its engine and its solvers",
-    "commit": "of the package, with + where files differed from it",
+    "commit": "of the package, with + if files differed from it",
     "folder": "of the record and the trace",
 }
 
@@ -50,18 +50,18 @@ LATENCY: Final = (
     "speedup_high", "rounds", "skipped", "threads", "title", "cost_source", "hardware", "version",
 )  # fmt: skip
 
-#: What stands where there is nothing.
+#: The text of an empty cell.
 NOTHING: Final = "—"
 MEAN: Final = "geometric mean"
 
 
 def load(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return all runs below a folder, one row a run: a study's, several studies', or a single run's.
+    """Return all runs below a folder as a frame, one row per run.
 
-    The columns are those of :data:`workbench.plots.records.COLUMNS` (the first eight are Tensat's) and
-    ``OPTIONAL`` there, then those of :data:`MORE`; ``speedup`` is in percent. Networks come in the
-    papers' order. Raise FileNotFoundError where there is no run, and ValueError where a record cannot be
-    read.
+    The folder may belong to a single run, a study or several studies. The columns are those of
+    :data:`workbench.plots.records.COLUMNS` (the first eight are Tensat's) and ``OPTIONAL`` there, then those
+    of :data:`MORE`; ``speedup`` is in percent. Networks are in the order of the papers. Raise
+    FileNotFoundError if there is no run, and ValueError if a record cannot be read.
     """
     return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in records(path)))
 
@@ -69,30 +69,31 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
 def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the records of the runs below a folder, each with its ``folder``.
 
-    Raise FileNotFoundError where there is no run.
+    Raise FileNotFoundError if there is no run.
     """
     root = Path(path)
     files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
     found = []
     for file in files:
         record = load_record(file.parent)
-        # A folder that is being written has another's name until it is whole.
+        # A folder has a temporary name while it is being written.
         if record is not None and {"row", "config"} <= set(record) and ".part-" not in str(file):
             found.append(record | {"folder": file.parent.as_posix()})
     if not found:
-        raise FileNotFoundError(f"{root}: no run is stored there; `workbench run STUDY.yaml` makes some")
+        raise FileNotFoundError(f"{root} must have a stored run, got none (try `workbench run STUDY.yaml`)")
     return found
 
 
 def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a run's record; extractions of e-graphs have their figures under the same names."""
+    """Return the row of a run's record; the columns are the same for all kinds of studies."""
     row, where = dict(record["row"]), record["provenance"]
-    if "instance" in row:
+    study = record["config"]["study"]
+    if study == "extraction":
         row = _extraction_row(row, record)
-    elif "rules" in row:
+    elif study == "verification":
         row |= {"network": row["rules"], "by": "verification"}
     return row | {
-        "study": record["config"]["study"],
+        "study": study,
         "published": False,
         "hardware": _hardware(where["machine"]),
         "stop_reason": record.get("stop_reason"),
@@ -136,12 +137,12 @@ def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[s
 
 
 def latency(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return what was timed in the runs below a folder: a row for every run, target and form of a network.
+    """Return the timings of the runs below a folder, one row per run, target and form of a network.
 
-    ``median``, ``low`` and ``high`` (its quartiles) are in µs; ``speedup`` is over the original on the same
-    target, the median of the rounds' ratios, ``speedup_low`` and ``speedup_high`` hold it with 95 %;
-    ``skipped`` says why there are none; ``version`` is of a rival. Raise FileNotFoundError where there is
-    no run.
+    ``median``, ``low`` and ``high`` (the quartiles) are in µs. ``speedup`` is relative to the original on the
+    same target, the median of the rounds' ratios; ``speedup_low`` and ``speedup_high`` are its 95 %
+    interval. ``skipped`` is the reason for a row without timings; ``version`` is the version of a rival.
+    Raise FileNotFoundError if there is no run.
     """
     return _in_order(latency_frame(records(path)), ["network", "method", "repeat"])
 
@@ -172,7 +173,7 @@ def latency_frame(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return rows as a frame with all columns; counts are whole numbers, also where some are missing."""
+    """Return rows as a frame with all columns; counts stay whole numbers even if some are missing."""
     import pandas as pd
 
     from workbench.plots.records import COLUMNS, OPTIONAL, records_frame
@@ -189,7 +190,7 @@ def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return rows by the keys, networks as the papers name them, otherwise as they stand."""
+    """Return rows sorted by the keys: networks in the papers' order, then other networks; ties keep order."""
     from workbench.benchmarks import benchmarks
     from workbench.benchmarks.branches import families
 
@@ -201,7 +202,7 @@ def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def with_published(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return runs and, below them, what TASO's and Tensat's papers report for the same networks."""
+    """Return runs and, below them, the figures of TASO's and Tensat's papers for the same networks."""
     from workbench.plots.records import published_records
 
     networks = dict.fromkeys(str(n) for n in frame["network"])
@@ -212,10 +213,10 @@ def with_published(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
     """Return a table of texts: for every network and method speed-up, seconds and the number of runs.
 
-    Speed-ups are in percent, and with seconds the mean ± its standard error where there are several
-    runs; what is missing is ``—``. The geometric mean is over the networks that a method has, whose number
-    is its n: methods with different n do not compare. Published figures say so, and on which hardware.
-    ``by`` is ``"network"`` (a row a network, columns by method) or ``"method"`` (the other way round).
+    Speed-ups are in percent. Speed-ups and seconds are means, with ± the standard error if there are several
+    runs; a missing figure is ``—``. The geometric mean is over the networks of a method, whose number is its
+    n: methods with different n are not comparable. Published figures are marked, with their hardware.
+    ``by`` is ``"network"`` (one row per network, columns by method) or ``"method"`` (the other way round).
 
     >>> import pandas as pd
     >>> runs = pd.DataFrame({"network": ["bert", "bert"], "method": ["ours", "ours"], "speedup": [10.0, 12.0],
@@ -228,7 +229,7 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
     from workbench.plots.records import records_frame
 
     if by not in ("network", "method"):
-        raise ValueError(f"a table is by 'network' or by 'method', not by {by!r}")
+        raise ValueError(f"by must be 'network' or 'method', got {by!r}")
     frame = records_frame(frame).assign(label=labels(frame))
     networks, methods = (list(dict.fromkeys(frame[column])) for column in ("network", "label"))
     cells: dict[tuple[str, str], tuple[str, str, str]] = {}
@@ -260,7 +261,7 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
 
 
 def labels(frame: pd.DataFrame) -> list[str]:
-    """Return how the method of every row is called in a table; published ones say so, with the hardware."""
+    """Return the method's label in tables for every row; published ones are marked, with the hardware."""
     from workbench.plots.records import records_frame
 
     return [
@@ -272,11 +273,11 @@ def labels(frame: pd.DataFrame) -> list[str]:
 
 
 def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
-    """Return two sets of runs side by side, a row for every network and method that either has.
+    """Return two sets of runs side by side, one row per network and method of either set.
 
-    ``optimized`` and ``seconds`` are means over repeats, ``_a`` and ``_b`` of which set; the ratios are
-    b / a, so below 1 where the second is better; ``n`` counts runs, 0 where a set has none. Published
-    rows are left out. Raise ValueError where the costs come from different sources.
+    ``optimized`` and ``seconds`` are means over repeats; ``_a`` and ``_b`` name the set. The ratios are
+    b / a, so they are below 1 if the second set is better. ``n`` counts runs and is 0 if a set has none.
+    Published rows are left out. Raise ValueError if the costs come from different sources.
     """
     import pandas as pd
 
@@ -292,7 +293,8 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
         means.append(mean.assign(n=grouped["optimized"].count()))
     if all(sources) and sources[0] != sources[1]:
         raise ValueError(
-            f"costs of different sources do not compare: {', '.join(sources[0])} and {', '.join(sources[1])}"
+            "both sets must have the same cost source, "
+            f"got {', '.join(sources[0])} and {', '.join(sources[1])}"
         )
     index = list(dict.fromkeys([*means[0].index, *means[1].index]))
     a, b = (m.reindex(pd.MultiIndex.from_tuples(index, names=["network", "method"])) for m in means)
@@ -311,7 +313,7 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
-    """Return the geometric mean of the values that are there, None for none or one that is not positive."""
+    """Return the geometric mean of the values, ignoring NaN; None if none is left or one is not positive."""
     known = [v for v in values if v == v]
     if not known or min(known) <= 0:
         return None

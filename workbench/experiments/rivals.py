@@ -1,4 +1,4 @@
-"""Other people's optimisers of ONNX models, each in a process of its own: they print, and they may crash."""
+"""Other optimisers of ONNX models, each in its own process, because they print and may crash."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workbench.experiments.process import Job, run_jobs
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: Outputs that differ by more than this part of the largest are wrong, not rounded otherwise.
+#: Outputs that differ by more than this part of the largest output are wrong: rounding differs by less.
 WRONG: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Hold what a rival made of a model: nothing, with a note that says why, where it failed.
+    """The result of a rival on a model; if it failed, ``model`` is None and ``note`` is the reason.
 
-    ``difference`` is how far the model's outputs are from the original's in ONNX Runtime, as a part of the
-    largest.
+    ``difference`` is the largest difference of the outputs from the original's in ONNX Runtime, as a part of
+    the largest output.
     """
 
     name: str
@@ -36,7 +36,18 @@ class Rival:
 def rival(
     name: str, model: ModelProto, *, seconds: float = 120.0, memory: int | None = None, seed: int = 0
 ) -> Rival:
-    """Optimise a model by a rival of :data:`RIVALS`, whatever that does; compare outputs on random inputs."""
+    """Optimise a model by a rival and compare the outputs on random inputs.
+
+    Args:
+        name: A key of :data:`RIVALS`.
+        model: The original model.
+        seconds: Limit on the rival's time.
+        memory: Limit on the rival's memory in bytes, or None.
+        seed: Seed of the random inputs.
+
+    Returns:
+        The result; failures of the rival are reported in its note.
+    """
     if find_spec(name) is None:
         return Rival(name, note=f"{name} is not installed: pip install 'tamago-workbench[rivals]'")
     job = Job(name, _optimised, (name, model.SerializeToString()), seconds, memory=memory)
@@ -52,24 +63,24 @@ def rival(
 
 
 def _judged(model: ModelProto, made: ModelProto, seed: int) -> tuple[float | None, str]:
-    """Return how far the outputs of two models are apart, and what is wrong with the second."""
+    """Return the difference of the outputs of two models, and the defect of the second or an empty text."""
     from workbench.devices.latency import difference
+    from workbench.devices.timing import random_feeds
     from workbench.frontends.runtime import session
-    from workbench.timing import random_feeds
 
     loaded = session(model, threads=1)
     feeds = random_feeds(loaded, seed)
     expected = loaded.run(None, feeds)
     try:
         found = session(made, threads=1).run(None, feeds)
-    except Exception as error:  # whatever it wrote, it is no model that runs
+    except Exception as error:  # the rival's file cannot be loaded or run, for any reason
         return None, f"its model does not run: {' '.join(str(error).split())[:200]}"
     apart = difference(expected, found)
-    wrong = f"its model is wrong: {apart:.1e} of the largest output off" if apart > WRONG else ""
+    wrong = f"its model is wrong: outputs differ by {apart:.1e} of the largest" if apart > WRONG else ""
     return (apart if apart < float("inf") else None), wrong
 
 
-# -- in a process of their own ------------------------------------------------------------------------
+# -- in the process of a run ---------------------------------------------------------------------------
 def _optimised(order: tuple[str, bytes]) -> tuple[bytes, float]:
     import time
 
@@ -97,7 +108,7 @@ def _onnxslim(model: ModelProto) -> ModelProto:
     return made
 
 
-#: The rivals there are, by the names of their packages, with their own default settings.
+#: The rivals with their own default settings, by the names of their packages.
 RIVALS: Final[Mapping[str, Callable[[ModelProto], ModelProto]]] = {
     "onnxsim": _onnxsim,
     "onnxslim": _onnxslim,

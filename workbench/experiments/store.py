@@ -1,4 +1,4 @@
-"""Records of runs: a folder each, named by its settings, that appears whole or not at all."""
+"""Records of runs: one folder per run, named by the settings, that appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,39 +14,47 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-import workbench
-from workbench.files import UnwritableOutput
-from workbench.trace import Trace
+from workbench.run.trace import Trace
+from workbench.support.files import UnwritableOutput
+from workbench.support.machine import processor
 
-#: The file that says, where it is there, that a run is done; and the one with its steps.
+#: The file of the record, whose existence means that the run is done, and the file of the steps.
 RECORD: Final = "run.json"
 TRACE: Final = "trace.parquet"
 
 
+#: The folder of the package.
+PACKAGE: Final = Path(__file__).resolve().parents[1]
+
+
 def digest(config: Mapping[str, Any]) -> str:
-    """Return twelve hexadecimal digits that stand for settings, whatever the order of their keys."""
+    """Return a digest of settings, twelve hexadecimal digits, that does not depend on the order of keys."""
     text = json.dumps(config, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def load_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record of a run, None where it is not done; raise ValueError where it cannot be read."""
+    """Return the record of a run, or None if it is not done; raise ValueError if it cannot be read."""
     file = folder / RECORD
     if not file.exists():
         return None
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{file} is no record of a run ({error}); delete it to run it again") from None
+        raise ValueError(
+            f"{file} must be the record of a run, got unreadable JSON: {error} (delete it to run it again)"
+        ) from None
     if not isinstance(record, dict):
-        raise ValueError(f"{file} is no record of a run; delete it to run it again")
+        raise ValueError(
+            f"{file} must be the record of a run, got {type(record).__name__} (delete it to run it again)"
+        )
     return record
 
 
 def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = None) -> None:
-    """Write a run's record, and its trace as Parquet, in place of one that may be there.
+    """Write a run's record, and its trace as Parquet, replacing an existing record.
 
-    Raise :class:`~workbench.files.UnwritableOutput` where that cannot be done.
+    Raise :class:`~workbench.support.files.UnwritableOutput` if the files cannot be written.
     """
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
@@ -65,18 +73,18 @@ def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = N
 
 
 def provenance() -> dict[str, Any]:
-    """Return what a figure depends on beside its settings, on the machine that this is called on.
+    """Return the conditions, apart from its settings, on which a run's figures depend on this machine.
 
-    Versions, commit (with ``+`` where files differ from it), machine, the moment and the machine's load.
+    These are versions, commit (with ``+`` if files differ from it), machine, the time and the machine's load.
     """
-    from workbench.stages import versions
+    from workbench.optimizer.stages import versions
 
     return {
         "versions": {**versions(), **{name: version(name) for name in ("ortools", "numpy")}},
         "commit": commit(),
         "machine": {
             "cpus": os.cpu_count(),
-            "processor": _processor(),
+            "processor": processor(),
             "platform": platform.platform(),
             "memory_gib": _memory(),
         },
@@ -86,8 +94,8 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the git commit of the package, with ``+`` where files differ from it; None outside of git."""
-    root = Path(workbench.__file__).resolve().parent
+    """Return the git commit of the package, with ``+`` if files differ from it; None outside of git."""
+    root = PACKAGE
 
     def git(*arguments: str) -> str | None:
         try:
@@ -98,7 +106,7 @@ def commit() -> str | None:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    # A package installed somewhere below another repository is not that repository's.
+    # A package that is installed below another repository does not belong to that repository.
     if git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None
     head = git("rev-parse", "--short=12", "HEAD")
@@ -111,13 +119,3 @@ def _memory() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):
         return None
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()

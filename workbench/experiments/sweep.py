@@ -1,4 +1,4 @@
-"""Do the runs of a study: those without a record, each in a process of its own, each record kept at once."""
+"""The sweep of a study: do the runs without a record, and write each record as soon as its run ends."""
 
 from __future__ import annotations
 
@@ -21,10 +21,20 @@ def sweep(
     command: str = "",
     tell: Tell = lambda text: None,
 ) -> Generator[Record]:
-    """Do the runs that have no record, or all with ``force``, and return each record when it is kept.
+    """Do runs, write their records and yield each record when it is written.
 
-    ``pool`` does them one at a time on this machine unless it is given; ``command`` is what asked for
-    them. What is kept stays when the iteration is given up.
+    Records that are written stay if the iteration is abandoned.
+
+    Args:
+        plan: The plan of the study.
+        runs: The runs to do; runs with a missing file are left out.
+        pool: The pool that does the jobs; by default one at a time on this machine.
+        force: Whether to do runs that already have a record.
+        command: The command line that started the sweep, for the provenance.
+        tell: A function that shows a message about the progress.
+
+    Yields:
+        The record of each run.
     """
     pool = pool or local_pool()
     todo = [run for run in runs if not run.absent and (force or load_record(plan.place(run)) is None)]

@@ -1,4 +1,4 @@
-"""Run a command and see what it takes: seconds, and memory of all its processes together."""
+"""Commands run under observation of their seconds and of the memory of all their processes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-#: Seconds between two looks at the processes.
+#: Seconds between two samples of the processes.
 _GLANCE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a command came to.
+    """The outcome of a command.
 
-    ``peak`` is the most memory, in bytes, that one of its processes held at once, ``together`` the most that
-    all held at once as far as was seen (None where the system does not say); memory that is mapped from a
-    file counts while it is there. ``code`` is negative where a signal ended the command.
+    ``peak`` is the largest memory, in bytes, of one of its processes; ``together`` is the largest sum over
+    all processes in one sample. Both are None if the system does not report memory. Memory that is mapped
+    from a file counts while it is resident. ``code`` is negative if a signal ended the command. ``late``
+    means that the time limit was reached.
     """
 
     code: int
@@ -34,7 +35,7 @@ class Watched:
 
 
 def watch(command: Sequence[str], *, seconds: float, environment: Mapping[str, str] | None = None) -> Watched:
-    """Run a command to its end, or kill it after ``seconds``; what it prints is kept."""
+    """Run a command to its end, or end it after ``seconds``, and return its outcome with its output."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as failed:
         began = time.perf_counter()
         process = subprocess.Popen(
@@ -62,7 +63,7 @@ def watch(command: Sequence[str], *, seconds: float, environment: Mapping[str, s
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, and let it end its own first."""
+    """End a process; it has three seconds to end its own processes first."""
     process.terminate()
     try:
         process.wait(3.0)
@@ -72,7 +73,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Sampler(threading.Thread):
-    """A thread that looks at the memory of a process and of those that it started."""
+    """A thread that samples the memory of a process and of its descendants."""
 
     def __init__(self, root: int) -> None:
         super().__init__(daemon=True)
@@ -81,20 +82,20 @@ class _Sampler(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Look until it is stopped."""
+        """Take samples until the thread is stopped."""
         while not self._over.wait(_GLANCE):
             held = [memory_of(pid) for pid in family(self.root)]
             self.together = max(self.together, sum(now for now, _ in held))
             self.largest = max([self.largest, *(most for _, most in held)])
 
     def stop(self) -> None:
-        """Stop, after a last look."""
+        """Stop the thread and wait for its end."""
         self._over.set()
         self.join()
 
 
 def family(root: int) -> list[int]:
-    """Return a process and all that it or they started, as far as the system says."""
+    """Return the ids of a process and its descendants, as far as the system reports them."""
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
@@ -108,7 +109,7 @@ def family(root: int) -> list[int]:
 
 
 def memory_of(pid: int) -> tuple[int, int]:
-    """Return the bytes that a process holds and the most it has held; zeros where nothing says so."""
+    """Return the current and the largest resident bytes of a process, zeros if they are unknown."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

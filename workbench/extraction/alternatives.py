@@ -1,4 +1,4 @@
-"""What else an extraction could be: the k best distinct ones, and what an e-class costs otherwise."""
+"""Alternatives to an extraction: the k best distinct ones, and the cost of each choice in an e-class."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.egraph import EGraph
-from workbench.extraction.exact import solve_whole
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.solve import solve_whole
+from workbench.extraction.exact.solving import selection_cost
 from workbench.extraction.extract import extract
-from workbench.extraction.greedy import greedy_dag
-from workbench.extraction.loops import unfounded
-from workbench.extraction.must import must_sets
-from workbench.extraction.presolve import drop_circular, drop_expensive, drop_useless, presolve, pull_up
+from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.problem import (
     Problem,
     check_costs,
@@ -26,26 +25,41 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
+from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.presolve import (
+    drop_circular,
+    drop_expensive,
+    drop_useless,
+    presolve,
+    pull_up,
+)
 from workbench.extraction.solution import Solution, Status
-from workbench.extraction.solving import selection_cost
 
-#: Solutions of at most so many times the least cost are looked at first; all of them at last.
+#: Solutions within these multiples of the least cost are searched first; the last multiple admits all.
 REACH: Final = (1.02, 1.2, math.inf)
 
-#: Reductions that keep every solution up to the cost given, not only one of the best.
+#: Reductions that keep every solution up to the given cost, not only one of the best.
 _KEEPING: Final = (drop_useless, pull_up, drop_circular, drop_expensive)
 
 
 def k_best(egraph: EGraph, costs: np.ndarray, k: int, *, seconds: float = 60.0) -> list[Solution]:
-    """Return the ``k`` cheapest distinct extractions, cheapest first, fewer where there are no more.
+    """Return the ``k`` cheapest distinct extractions, cheapest first, or all of them if there are fewer.
 
-    Two are distinct when they take different e-nodes in an e-class that costs something; choices
-    between terms that cost nothing are not told apart. Each is found by forbidding those before it;
-    ``seconds`` bound the whole. A solution that is not ``OPTIMAL`` may have been undercut by one that
-    was not found.
+    Two extractions are distinct when they choose different e-nodes in an e-class that costs something;
+    choices between terms that cost nothing are not distinguished. Each extraction is found by forbidding
+    all earlier ones. If a solution is not ``OPTIMAL``, a cheaper one may have been missed.
+
+    Args:
+        egraph: The e-graph.
+        costs: One cost per e-node, 0 or more.
+        k: Number of extractions, at least 1.
+        seconds: Time limit for all of them together.
+
+    Raises:
+        ValueError: If ``k`` is less than 1.
     """
     if k < 1:
-        raise ValueError(f"k is at least 1, not {k}")
+        raise ValueError(f"k must be at least 1, got {k}")
     values = check_costs(egraph, costs)
     until = time.perf_counter() + seconds
     best, choice = tree_costs(egraph, values)
@@ -64,7 +78,7 @@ def k_best(egraph: EGraph, costs: np.ndarray, k: int, *, seconds: float = 60.0) 
 def _next_best(
     egraph: EGraph, costs: np.ndarray, problem: Problem, first: Solution, k: int, until: float
 ) -> list[Solution]:
-    """Return the best selections of a problem one after another, ``first`` among them."""
+    """Return up to ``k`` cheapest selections of a problem in order of cost, starting with ``first``."""
     must = must_sets(problem, until)
     place = {node: i for i, node in enumerate(problem.nodes)}
     picked = {c: place[i] for c in problem.members() if (i := int(first.choice[c])) in place}
@@ -81,7 +95,7 @@ def _next_best(
         cost = dag_cost(selection, costs)
         status = Status.OPTIMAL if solved.proved else Status.FEASIBLE
         bound = cost if solved.proved else min(cost, max(solved.bound, found[-1].bound))
-        found.append(Solution(selection, cost, bound, status, "exact", notes=solved.notes))
+        found.append(Solution(selection, cost, bound, status, "exact", endings=solved.endings))
         picked = solved.picked
         forbidden.append(_taken(problem.roots, problem.children, picked))
     return found
@@ -94,9 +108,10 @@ def _neighbour(
     forbidden: Sequence[tuple[int, ...]],
     until: float,
 ) -> dict[int, int] | None:
-    """Return the cheapest selection that differs from another in one e-class, to begin with.
+    """Return a start for the solver: the cheapest selection that differs from ``picked`` in one e-class.
 
-    ``rest`` has a candidate for the e-classes that the other does not build.
+    ``rest`` supplies a candidate for every e-class that ``picked`` does not build. Selections in
+    ``forbidden`` and cyclic ones are skipped; the result is None if nothing is left.
     """
     members = problem.members()
     known = set(forbidden)
@@ -117,7 +132,7 @@ def _neighbour(
 def _taken(
     roots: tuple[int, ...], children: list[tuple[int, ...]], picked: dict[int, int]
 ) -> tuple[int, ...]:
-    """Return the candidates of a selection below the roots."""
+    """Return the candidates that a selection uses below the roots, sorted."""
     seen: dict[int, int] = {}
     stack = list(roots)
     while stack:
@@ -130,11 +145,11 @@ def _taken(
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Hold what the whole extraction costs when an e-class takes one of its e-nodes.
+    """The cost of the whole extraction if an e-class takes one particular e-node.
 
-    ``cost`` is the best found, ``bound`` what it costs at least, both infinite where no acyclic
-    selection takes the e-node; ``more`` is the difference from the best extraction, ``taken`` says
-    that this is the e-node which that one takes.
+    ``cost`` is the best cost found and ``bound`` a lower bound on it; both are infinite if no acyclic
+    selection takes the e-node. ``more`` is the extra cost over the best extraction. ``taken`` is
+    whether the best extraction uses this e-node.
     """
 
     node: int
@@ -154,13 +169,26 @@ def alternatives(
     method: str = "exact",
     seconds: float = 10.0,
 ) -> list[Alternative]:
-    """Return what the extraction would cost with each e-node of an e-class, cheapest first.
+    """Return the cost of the extraction with each e-node of an e-class, cheapest first.
 
-    The e-class is built in all of them, whether the best extraction needs it or not. ``seconds`` bound
-    the whole. Raise IndexError where there is no such e-class.
+    Every alternative builds the e-class, whether or not the best extraction needs it.
+
+    Args:
+        egraph: The e-graph.
+        costs: One cost per e-node, 0 or more.
+        eclass: The number of the e-class.
+        best: The best extraction, if it is already known.
+        method: A name of :data:`~workbench.extraction.METHODS`.
+        seconds: Time limit for all alternatives together.
+
+    Returns:
+        One alternative per e-node of the e-class.
+
+    Raises:
+        IndexError: If the e-graph has no such e-class.
     """
     if not 0 <= eclass < egraph.n_classes:
-        raise IndexError(f"e-classes are numbered 0 to {egraph.n_classes - 1}, not {eclass}")
+        raise IndexError(f"the e-class must be a number from 0 to {egraph.n_classes - 1}, got {eclass}")
     values = check_costs(egraph, costs)
     known = best if best is not None else extract(egraph, values, method, seconds=seconds)
     members = np.flatnonzero(egraph.eclass == eclass).tolist()

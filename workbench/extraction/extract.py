@@ -1,24 +1,24 @@
-"""Extraction as a stepwise object, and in one call."""
+"""Extraction, as a stepwise object and as one function call."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from workbench.extraction.collector import collector_paused
-from workbench.extraction.cycles import break_cycles
-from workbench.extraction.egraph import EGraph
-from workbench.extraction.exact import Exact, solve
-from workbench.extraction.greedy import greedy_dag
-from workbench.extraction.local import PATIENCE, improve
-from workbench.extraction.must import chain_bound, lower_bound, must_sets
-from workbench.extraction.presolve import presolve
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.race import Race
+from workbench.extraction.exact.solve import Exact, solve
+from workbench.extraction.exact.solving import Job, met
+from workbench.extraction.exact.tensat import ORDERS
+from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.greedy.local_search import PATIENCE, improve
+from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import (
     NoExtraction,
     Problem,
@@ -29,60 +29,71 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
-from workbench.extraction.race import MEMORY, Race
+from workbench.extraction.reduce.cycles import break_cycles
+from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets
+from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.solution import Solution, Status
-from workbench.extraction.solving import Job, met
-from workbench.extraction.tensat import ORDERS
-from workbench.stepwise import Stepwise
-from workbench.trace import RuleStep, Step, StopReason, Trace
+from workbench.run.stepwise import Stepwise
+from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
+from workbench.support.collector import collector_paused
+from workbench.support.processes import SOLVER_MEMORY
 
-#: What a method does, in a line.
+if TYPE_CHECKING:
+    import pulp
+
+#: One line on each method.
 METHODS: Final = {
     "exact": "greedy, local search, then HiGHS and CP-SAT at once until an optimum is proved",
     "auto": "as exact, but the solvers stop when they make no progress worth waiting for",
     "dag": "the least cost of each term with shared parts counted once, greedily",
-    "local": "greedy, then local search: switches, and what pays when several share it",
+    "local": "greedy, then local search: switches, and shared parts that pay only together",
     "tree": "the least cost of each term with shared parts counted every time",
     "highs": "as exact, with HiGHS alone",
     "cp-sat": "as exact, with CP-SAT alone",
-    "filtered": "as exact on what is left when cycles are broken first, as Tensat does",
+    "filtered": "as exact, on the cycle-free part left after breaking cycles, as Tensat does",
     "tensat": "Tensat's program by itself, with real order variables, in HiGHS",
     "tensat-integer": "Tensat's program by itself, with integer order variables",
     "tensat-filtered": "Tensat's program by itself, without order variables, cycles broken first",
 }
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
-#: The note of a run in which Tensat's program found nothing.
-NOTHING: Final = "nothing found: this is the tree selection"
-#: Shares of the time that greedy search, local search and presolve may take at most.
+#: Largest shares of the remaining time for greedy search, local search and presolve.
 GREEDY, LOCAL, PRESOLVE = 0.3, 0.25, 0.3
-#: Candidates from which local search pays before a solver is asked, and the seconds without a gain after
-#: which it ends then, for each of them.
+#: From LARGE candidates on, local search runs before a solver is started. It then ends after REST seconds
+#: per candidate without an improvement.
 LARGE, REST = 2000, 2e-4
-#: The share of local search grows with the candidates, of which so many leave a solver no chance.
+#: The share of local search grows with the number of candidates; with HUGE candidates a solver is hopeless.
 MOST_LOCAL, HUGE = 0.5, 400_000
-#: Seconds a candidate that it takes to hand a problem over to a solver.
+#: Seconds per candidate that it takes to hand a problem over to a solver.
 LEAST: Final = 1e-5
-#: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds.
+#: ``auto`` stops when neither cost nor bound has moved by the share MOVED for IDLE seconds.
 MOVED, IDLE = 1e-3, 5.0
-#: Further seconds for every candidate: the first relaxation takes its time.
+#: Additional idle seconds per candidate, because the first relaxation of a large problem is slow.
 PER_CANDIDATE: Final = 5e-5
 
 
 class Extraction(Stepwise):
-    """Search an e-graph for its cheapest term, one improvement a step.
+    """A search for the cheapest term of an e-graph, one improvement per step.
 
-    The steps: the start graph's own selection, where it is known; the least tree cost; the least cost
-    with sharing; local search; reductions; then an exact method. Each selection is kept only if it is
-    better, so the result is never worse than the start graph. ``solution`` is the best so far at any
-    time, and stays when a solver is killed, runs out of time or memory, or is interrupted.
+    The steps are: the start graph's own selection, if it is known; the least tree cost; the least cost
+    with sharing; local search; reductions; then an exact method. A selection is kept only if it is
+    better than the previous one, so the result is never worse than the start graph. ``solution`` is always
+    the best selection so far, and survives when a solver is killed, runs out of time or memory, or is
+    interrupted.
 
     Tensat's programs run by themselves, as they did there: ``solution`` is None until one finds
-    something, and the tree selection, with a note, where none does.
+    something. If none does, it is the tree selection, and ``Limit.NOTHING`` is among its limits.
 
-    ``costs`` has one entry per e-node, ``seconds`` bound the whole, and each solver's process may use
-    ``memory`` bytes. Raise ValueError for an unknown method or a limit that is not positive, NoExtraction
-    (a ValueError) for costs that cannot be used or a root without a finite term.
+    Args:
+        egraph: The e-graph, with at least one root.
+        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        method: A name of :data:`METHODS`.
+        seconds: Time limit for all steps together.
+        memory: Bytes that each solver's process may use.
+
+    Raises:
+        ValueError: For an unknown method or a limit that is not positive.
+        NoExtraction: (a ValueError) for costs that cannot be used or a root without a finite term.
     """
 
     def __init__(
@@ -92,14 +103,14 @@ class Extraction(Stepwise):
         method: str = "exact",
         *,
         seconds: float = 60.0,
-        memory: int = MEMORY,
+        memory: int = SOLVER_MEMORY,
     ) -> None:
         if method not in METHODS:
-            raise ValueError(f"the extraction method is one of {', '.join(METHODS)}, not {method!r}")
+            raise ValueError(f"the extraction method must be one of {', '.join(METHODS)}, got {method!r}")
         if not seconds > 0:
-            raise ValueError(f"the time limit is positive, not {seconds}")
+            raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=60)")
         if not memory > 0:
-            raise ValueError(f"the memory limit is a positive number of bytes, not {memory}")
+            raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
         super().__init__()
         self.egraph = egraph
         self.costs = check_costs(egraph, costs)
@@ -108,40 +119,56 @@ class Extraction(Stepwise):
         self.memory = memory
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self.solution: Solution | None = None
-        self._stages: Generator[str] = self._plan()
+        self._stages: Generator[StepKind] = self._plan()
         self._spent = 0.0
         self._until = math.inf
         self._bound = 0.0
         self._scope = "e-graph"
 
+    def model(self) -> pulp.LpProblem:
+        """Return the integer program of this extraction, to read, to write as LP or MPS, or to solve.
+
+        Any solver that PuLP knows can solve it; its optimum is the cheapest acyclic selection. With the
+        methods ``"tensat"`` and ``"tensat-integer"`` it is the program of Tensat (MLSys 2021, section 5.2).
+        :func:`~workbench.extraction.exact.formulation.selection_of` reads a solved model.
+
+        >>> model = Extraction(egraph, costs).model()  # doctest: +SKIP
+        >>> model.writeLP("extraction.lp")             # doctest: +SKIP
+        """
+        from workbench.extraction.exact.formulation import pulp_problem, tensat_problem
+
+        if self.method in ORDERS:
+            return tensat_problem(self.egraph, self.costs, integer_order=self.method == "tensat-integer")
+        return pulp_problem(self.egraph, self.costs)
+
     def _share(self, share: float) -> float:
-        """Return the moment until which a stage may take a share of the time left."""
+        """Return the moment (of ``time.perf_counter``) at which a share of the remaining time is spent."""
         now = time.perf_counter()
         return now + share * max(0.0, self._until - now)
 
-    def _plan(self) -> Generator[str]:
+    def _plan(self) -> Generator[StepKind]:
         self._until = time.perf_counter() + self.seconds
         best, choice = tree_costs(self.egraph, self.costs)
         problem = make_problem(self.egraph, self.costs, best, choice)
-        # Tree-greedy asked for by itself is reported as it is, even where it loses to the original.
+        # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
         tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
         if self.method in ORDERS:
             yield from self._alone(problem, tree, choice)
             return
         self._bound = chain_bound(problem)
         if self.method == "tree":
-            yield self._offer(tree, "tree")
+            yield self._offer(tree, StepKind.TREE)
             return
         original = self._original()
         if original is not None:
-            yield self._offer(original, "original")
-        yield self._offer(tree, "tree")
+            yield self._offer(original, StepKind.ORIGINAL)
+        yield self._offer(tree, StepKind.TREE)
         if not problem.roots:
             yield self._prove(0.0, proved=True)
             return
         taken = greedy_dag(problem, self._share(GREEDY))
         if taken:
-            yield self._offer(complete(self.egraph, problem, taken), "dag")
+            yield self._offer(complete(self.egraph, problem, taken), StepKind.DAG)
         if self.method == "dag":
             return
         if self._done():
@@ -156,12 +183,12 @@ class Extraction(Stepwise):
         yield from self._exact(problem)
 
     def _done(self) -> bool:
-        """Say whether the best selection meets its bound before any solver was asked."""
+        """Return whether the best selection meets its bound, so that no solver is needed."""
         compared = self.method in ("highs", "cp-sat")
         return not compared and self.solution is not None and met(self.solution.cost, self.solution.bound)
 
     def _original(self) -> np.ndarray | None:
-        """Return the start graph's selection where it is an acyclic one."""
+        """Return the start graph's selection, or None if it is incomplete or cyclic."""
         choice = np.full(self.egraph.n_classes, -1, dtype=np.int64)
         for i in self.egraph.original.tolist():
             if i >= 0 and choice[self.egraph.eclass[i]] < 0:
@@ -176,28 +203,28 @@ class Extraction(Stepwise):
         return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
 
     def _cycle_free(self, problem: Problem, keep: Set[int]) -> Problem:
-        """Break the cycles around an acyclic selection; bounds are of what is left from here on."""
+        """Break all cycles but keep an acyclic selection; later bounds hold for the remaining part only."""
         broken = break_cycles(problem, keep, ages(self.egraph))
         if broken.dropped:
             self._scope = "cycle-free part"
         return broken.problem
 
-    def _local(self, problem: Problem) -> str:
+    def _local(self, problem: Problem) -> StepKind:
         last, patience, rest = self._until, PATIENCE, math.inf
         if self.method != "local":
-            # Descend only: what stirring finds after that, a solver finds too.
+            # Only descend: a solver also finds the gains of random stirring.
             size = len(problem.nodes)
             share = min(MOST_LOCAL, max(LOCAL, size / HUGE))
             last, patience, rest = self._share(share), 0, REST * size
         taken = improve(problem, self._incumbent(problem), last, patience=patience, rest=rest)
-        return self._offer(complete(self.egraph, problem, taken), "local search")
+        return self._offer(complete(self.egraph, problem, taken), StepKind.LOCAL_SEARCH)
 
-    def _alone(self, problem: Problem, tree: np.ndarray, choice: Sequence[int]) -> Iterator[str]:
-        """Run Tensat's program with no bound and no selection of ours; only free terms are settled before."""
+    def _alone(self, problem: Problem, tree: np.ndarray, choice: Sequence[int]) -> Iterator[StepKind]:
+        """Run Tensat's program without our bounds and selections; only free terms are decided before."""
         if self.method == "tensat-filtered":
             problem = self._cycle_free(problem, frozenset(choice))
         if not problem.roots:
-            yield self._offer(complete(self.egraph, problem, {}), self.method)
+            yield self._offer(complete(self.egraph, problem, {}), StepKind.INCUMBENT, self.method)
             yield self._prove(0.0, proved=True)
             return
         left = max(0.01, self._until - time.perf_counter())
@@ -205,34 +232,35 @@ class Extraction(Stepwise):
         for _ in race.run():
             self._bound = race.bound
             if race.best is None:
-                self._note(self.method, self._bound)
+                self._note(StepKind.INCUMBENT, self._bound, self.method)
             else:
                 taken = {c: problem.nodes[i] for c, i in race.best.items()}
-                self._offer(complete(self.egraph, problem, taken), self.method)
-            yield self.method
-        notes = tuple(race.notes)
+                self._offer(complete(self.egraph, problem, taken), StepKind.INCUMBENT, self.method)
+            yield StepKind.INCUMBENT
+        endings = tuple(race.endings)
         if self.solution is None:
-            yield self._offer(tree, "tree")
-            notes = (*notes, NOTHING)
+            yield self._offer(tree, StepKind.TREE)
+            endings = (*endings, Ending(Limit.NOTHING))
         proved = race.proved and race.best is not None
-        yield self._prove(race.cost if proved else race.bound, proved=proved, notes=notes)
+        yield self._prove(race.cost if proved else race.bound, proved=proved, endings=endings)
 
-    def _exact(self, problem: Problem) -> Iterator[str]:
+    def _exact(self, problem: Problem) -> Iterator[StepKind]:
         assert self.solution is not None
         reduced, effects = presolve(problem, self.solution.cost, until=self._share(PRESOLVE))
         bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in effects)
-        self._note(f"presolve: {len(problem.nodes)} → {len(reduced.nodes)} candidates", bound, rules)
-        yield "presolve"
+        counts = {"before": len(problem.nodes), "after": len(reduced.nodes)}
+        note = "presolve: {before} → {after} candidates".format(**counts)
+        yield self._note(StepKind.PRESOLVE, bound, note, rules, counts)
         if not reduced.roots:
-            # What is left to decide was decided by the reductions.
-            yield self._offer(complete(self.egraph, reduced, {}), self.method)
+            # The reductions have decided every choice.
+            yield self._offer(complete(self.egraph, reduced, {}), StepKind.INCUMBENT, self.method)
             yield self._prove(self.solution.cost, proved=True)
             return
 
         left = self._until - time.perf_counter()
         if left < LEAST * len(reduced.nodes):
-            yield self._prove(bound, proved=False, notes=("time limit",))
+            yield self._prove(bound, proved=False, endings=(Ending(Limit.TIME),))
             return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
         patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
@@ -245,52 +273,65 @@ class Extraction(Stepwise):
             added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
             cuts = max(cuts, found.cuts)
             if found.taken is not None:
-                self._offer(complete(self.egraph, reduced, found.taken), "exact", added)
-            yield "exact"
-        yield self._prove(bound, proved=found.proved, notes=found.notes)
+                selection = complete(self.egraph, reduced, found.taken)
+                self._offer(selection, StepKind.INCUMBENT, "exact", added)
+            yield StepKind.INCUMBENT
+        yield self._prove(bound, proved=found.proved, endings=found.endings)
 
-    def _prove(self, bound: float, *, proved: bool, notes: tuple[str, ...] = ()) -> str:
+    def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         assert self.solution is not None
         bound = min(bound, self.solution.cost)
-        # Optimal only where cost and bound really meet.
+        # The status is optimal only if cost and bound really meet.
         closed = met(self.solution.cost, bound)
         closed |= proved and self.solution.cost - bound <= 1e-6 * self.solution.cost
         status = Status.OPTIMAL if closed else self.solution.status
-        notes = self.solution.notes + notes
-        self.solution = replace(self.solution, bound=bound, status=status, scope=self._scope, notes=notes)
-        self._note("; ".join([status.value, *notes]), bound)
-        return "exact"
+        endings = self.solution.endings + endings
+        self.solution = replace(self.solution, bound=bound, status=status, scope=self._scope, endings=endings)
+        return self._note(StepKind.SETTLED, bound, "; ".join([status.value, *self.solution.notes]))
 
-    def _offer(self, choice: np.ndarray, method: str, rules: tuple[RuleStep, ...] = ()) -> str:
-        """Keep a selection if it is the best so far."""
+    def _offer(
+        self, choice: np.ndarray, kind: StepKind, solver: str = "", rules: tuple[RuleStep, ...] = ()
+    ) -> StepKind:
+        """Keep a selection if it is the best so far; ``solver`` names the method of an incumbent."""
+        method = solver or kind.value
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
         cost = dag_cost(choice, self.costs)
         bound = self._bound if self.solution is None else max(self._bound, self.solution.bound)
         if self.solution is None or cost < self.solution.cost - 1e-12 * abs(self.solution.cost):
-            status = Status.FEASIBLE if method == "exact" or method in ORDERS else Status.GREEDY
+            status = Status.FEASIBLE if kind is StepKind.INCUMBENT else Status.GREEDY
             self.solution = Solution(choice, cost, min(bound, cost), status, method, self._scope)
         else:
             self.solution = replace(self.solution, bound=min(bound, self.solution.cost))
-        self._note(method, self.solution.bound, rules)
-        return method
+        return self._note(kind, self.solution.bound, method, rules)
 
-    def _note(self, stage: str, bound: float, rules: tuple[RuleStep, ...] = ()) -> None:
+    def _note(
+        self,
+        kind: StepKind,
+        bound: float,
+        note: str,
+        rules: tuple[RuleStep, ...] = (),
+        counts: Mapping[str, int] | None = None,
+    ) -> StepKind:
+        """Add a step to the trace, and return its kind."""
         size = (len(self.egraph), self.egraph.n_classes)
         self.trace.add(
             Step(
                 len(self.trace),
+                kind,
                 0.0,
                 *size,
                 rules=rules,
                 cost=None if self.solution is None else self.solution.cost,
                 bound=bound if math.isfinite(bound) else None,
-                note=stage,
+                note=note,
+                counts=counts or {},
             )
         )
+        return kind
 
     def step(self) -> Step:
-        """Take the next stage; raise StopIteration where none is left."""
+        """Run the next stage; raise StopIteration if none is left."""
         if not self.unfinished:
             raise StopIteration("the extraction has finished")
         self.stop_reason = None
@@ -318,13 +359,13 @@ class Extraction(Stepwise):
 
     @property
     def unfinished(self) -> bool:
-        """Say whether there is a stage left to take; an interrupted stage is lost, and so is what follows."""
+        """Return whether a stage is left to run; an interrupted stage ends the extraction."""
         return super().unfinished and inspect.getgeneratorstate(self._stages) != inspect.GEN_CLOSED
 
     def run(self, progress: Callable[[Step], None] | None = None) -> Solution:
-        """Take all stages and return the best selection.
+        """Run all stages and return the best selection.
 
-        Ctrl-C returns the best so far; it raises KeyboardInterrupt where there is none yet.
+        Ctrl-C returns the best selection so far, or raises KeyboardInterrupt if there is none yet.
         """
         if self.drive(progress) is StopReason.INTERRUPTED:
             return self.interrupt()
@@ -332,13 +373,14 @@ class Extraction(Stepwise):
         return self.solution
 
     def interrupt(self) -> Solution:
-        """End the solvers and return the best selection so far; raise KeyboardInterrupt without one."""
+        """End the solvers and return the best selection so far; raise KeyboardInterrupt if there is none."""
         self._stages.close()
         self.stop_reason = StopReason.INTERRUPTED
         if self.solution is None:
             raise KeyboardInterrupt
-        if "interrupted" not in self.solution.notes:
-            self.solution = replace(self.solution, notes=(*self.solution.notes, "interrupted"))
+        if Limit.INTERRUPTED not in self.solution.limits:
+            endings = (*self.solution.endings, Ending(Limit.INTERRUPTED))
+            self.solution = replace(self.solution, endings=endings)
         self.solution = replace(self.solution, seconds=self._spent)
         return self.solution
 
@@ -357,7 +399,7 @@ class Extraction(Stepwise):
 
 
 class _Patience:
-    """Go on while cost or bound move; the larger the problem, the longer they may rest."""
+    """A stopping rule: go on while cost or bound move; larger problems may pause longer."""
 
     def __init__(self, candidates: int) -> None:
         self._idle = max(IDLE, PER_CANDIDATE * candidates)
@@ -371,13 +413,13 @@ class _Patience:
 
 
 def ages(egraph: EGraph) -> list[int]:
-    """Return the step of every e-node's birth, 0 for all where that is not known."""
+    """Return the step in which every e-node was born, or 0 for all if the steps are not recorded."""
     known = egraph.birth_step.tolist()
     return known if known else [0] * len(egraph)
 
 
 def _below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
-    """Return the part of a choice that the roots need, None where it is incomplete."""
+    """Return the part of a choice that the roots need, or None if the choice is incomplete."""
     result = np.full(egraph.n_classes, -1, dtype=np.int64)
     stack = list(egraph.roots)
     while stack:
@@ -397,13 +439,21 @@ def extract(
     method: str = "exact",
     *,
     seconds: float = 60.0,
-    memory: int = MEMORY,
+    memory: int = SOLVER_MEMORY,
 ) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 
-    ``costs`` has one entry per e-node, none negative. ``method`` is a name of
-    :data:`METHODS`: ``"tree"`` (least tree cost), ``"dag"`` (greedy with sharing), ``"exact"`` (an
-    optimum, proved where ``seconds`` suffice), ``"auto"`` (exact while it pays). Each solver's process
-    may use ``memory`` bytes.
+    Args:
+        egraph: The e-graph, with at least one root.
+        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        method: A name of :data:`METHODS`, such as ``"tree"`` (least tree cost), ``"dag"`` (greedy with
+            sharing), ``"exact"`` (proved optimal if ``seconds`` suffice) or ``"auto"`` (exact, but stops
+            when it makes no more progress).
+        seconds: Time limit.
+        memory: Bytes that each solver's process may use.
+
+    Raises:
+        ValueError: For an unknown method or a limit that is not positive.
+        NoExtraction: (a ValueError) for costs that cannot be used or a root without a finite term.
     """
     return Extraction(egraph, costs, method, seconds=seconds, memory=memory).run()

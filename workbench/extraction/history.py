@@ -1,4 +1,4 @@
-"""How the best cost fell while the e-graph grew, seen afterwards."""
+"""The best cost after each step of a saturation, reconstructed from the finished e-graph."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 from workbench.extraction.extract import Extraction
-from workbench.trace import Trace
+from workbench.run.trace import Trace
 
 
 def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
-    """Return the e-graph of the e-nodes born in ``step`` or before, and their positions.
+    """Return the e-graph restricted to e-nodes born in ``step`` or earlier, and their old positions.
 
-    E-classes stay as they are at the end: a merge counts from the start.
+    E-classes are those of the finished e-graph: a merge counts from the start, whenever it happened.
     """
     kept = np.flatnonzero(egraph.birth_step <= step)
     position = np.full(len(egraph) + 1, -1, dtype=np.int64)  # the last entry serves -1
@@ -40,7 +40,7 @@ def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
 def cost_by_step(egraph: EGraph, costs: np.ndarray, steps: Iterable[int]) -> dict[int, float]:
     """Return for each step the least DAG-greedy cost of the e-nodes born so far, in the costs' unit.
 
-    It never rises from one step to the next. The exact optimum of the last step may lie below.
+    The cost never rises from one step to the next. The exact optimum of the last step may be lower.
     """
     found: dict[int, float] = {}
     best = float("inf")
@@ -55,7 +55,14 @@ def cost_by_step(egraph: EGraph, costs: np.ndarray, steps: Iterable[int]) -> dic
 
 
 def add_costs(trace: Trace, egraph: EGraph, costs: np.ndarray, source: str) -> None:
-    """Add to a saturation's trace the best cost known after every step, and where the costs come from."""
+    """Add the best cost known after every step to a saturation's trace.
+
+    Args:
+        trace: The trace, which is changed.
+        egraph: The e-graph after the last step.
+        costs: One cost per e-node.
+        source: The source of the costs, which the trace records together with the first and last cost.
+    """
     found = cost_by_step(egraph, costs, [step.index for step in trace])
     trace.set_costs(found)
     start = np.unique(egraph.original[egraph.original >= 0])

@@ -10,23 +10,23 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 
-#: Tree costs end here, far below what a float holds and far above what is real.
+#: Tree costs are capped here: far below the largest float and far above any realistic cost.
 CEILING: Final = 1e250
 
 
 class NoExtraction(ValueError):
-    """Say that a root has no finite term of finite cost, or that the costs do not fit the e-graph."""
+    """Raised when a root has no finite term of finite cost, or when the costs do not fit the e-graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Hold what remains to be decided.
+    """The choices of an extraction that are still open.
 
-    ``nodes`` are e-nodes of the e-graph, ``eclass``, ``cost`` and ``children`` (distinct e-classes,
-    those that cost nothing left out) describe them by position. ``fixed`` is the choice made for the
-    e-classes left out: they have a term that costs nothing, so taking it is always best.
+    ``nodes`` are e-nodes of the e-graph, called candidates. ``eclass``, ``cost`` and ``children`` describe
+    them by position; ``children`` lists distinct e-classes and omits those in ``fixed``. ``fixed`` maps
+    each decided e-class to its e-node: an e-class with a term that costs nothing always takes that term.
     """
 
     nodes: list[int]
@@ -45,10 +45,10 @@ class Problem:
         return result
 
     def keep(self, alive: Sequence[bool], *, always: bool = True) -> Problem:
-        """Return the problem without the candidates that are not alive, useless or unreachable.
+        """Return the problem without candidates that are not alive, useless or unreachable.
 
-        A candidate is useless when a child of it has no candidate left. Unless ``always``, a problem
-        that stays the same is returned itself.
+        ``alive`` has one entry per candidate. A candidate is useless when one of its children has no
+        candidate left. If nothing is removed and ``always`` is false, the problem itself is returned.
         """
         alive = list(alive)
         left: dict[int, int] = {}
@@ -97,8 +97,8 @@ class Problem:
 def tree_costs(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int]]:
     """Return the least tree cost of every e-class and the e-node that attains it.
 
-    Knuth's generalisation of Dijkstra's algorithm: e-classes are settled in order of cost, so the
-    choice is acyclic. An e-class without a finite term keeps an infinite cost and choice -1.
+    This is Knuth's generalisation of Dijkstra's algorithm: e-classes are settled in order of cost, so
+    the choice is acyclic. An e-class without a finite term keeps an infinite cost and the choice -1.
     """
     start, children = egraph.child_start.tolist(), egraph.children.tolist()
     eclass, weight = egraph.eclass.tolist(), costs.tolist()
@@ -125,7 +125,7 @@ def tree_costs(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int
         choice[c], best[c] = i, cost
         for reader in readers[c]:
             if total[reader] < math.inf:
-                # In a deep term the sums double with every level; beyond the ceiling they are all alike.
+                # In a deep term the sums double with every level; above the ceiling all count as equal.
                 total[reader] = min(total[reader] + cost * operands[reader].count(c), CEILING)
             waiting[reader] -= 1
             if not waiting[reader] and choice[eclass[reader]] < 0 and total[reader] < math.inf:
@@ -134,26 +134,38 @@ def tree_costs(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int
 
 
 def check_costs(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
-    """Return the costs as floats; raise :class:`NoExtraction` where they cannot be used."""
+    """Return the costs as floats; raise :class:`NoExtraction` if they cannot be used."""
     values = np.asarray(costs, dtype=float)
     if values.shape != (len(egraph),):
-        raise NoExtraction(f"{len(egraph)} e-nodes need as many costs, not an array {values.shape}")
+        raise NoExtraction(
+            f"costs must be an array of {len(egraph)}, one per e-node, got shape {values.shape}"
+        )
     if np.isnan(values).any() or (values < 0).any():
         bad = int(np.flatnonzero(np.isnan(values) | (values < 0))[0])
         raise NoExtraction(
-            f"e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) costs {values[bad]}: costs are 0 or more; "
-            "give it such a cost, or an infinite one to keep it out of every term"
+            f"the cost of e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) must be 0 or more, "
+            f"got {values[bad]} (try an infinite cost to keep the e-node out of every term)"
         )
     if not egraph.roots:
-        raise NoExtraction("the e-graph has no root")
+        raise NoExtraction("the e-graph must have at least one root, got none")
     return values
 
 
 def make_problem(egraph: EGraph, costs: np.ndarray, best: Sequence[float], choice: Sequence[int]) -> Problem:
-    """Return what is left to decide once every e-class with a free term has taken it."""
+    """Return the choices left once every e-class with a free term has taken it.
+
+    Args:
+        egraph: The e-graph.
+        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        best: The least tree cost of every e-class, from :func:`tree_costs`.
+        choice: The e-node that attains it, -1 if the e-class has no finite term.
+
+    Raises:
+        NoExtraction: If a root has no finite term of finite cost.
+    """
     for root in egraph.roots:
         if not math.isfinite(best[root]):
-            raise NoExtraction(f"root e-class {root} has no finite term of finite cost")
+            raise NoExtraction(f"root e-class {root} must have a finite term of finite cost, got none")
     start, children = egraph.child_start.tolist(), egraph.children.tolist()
     eclass, weight = egraph.eclass.tolist(), costs.tolist()
     fixed = {c: choice[c] for c in range(egraph.n_classes) if best[c] == 0.0}
@@ -174,7 +186,7 @@ def make_problem(egraph: EGraph, costs: np.ndarray, best: Sequence[float], choic
 
 
 def complete(egraph: EGraph, problem: Problem, taken: dict[int, int]) -> np.ndarray:
-    """Return the choice for every needed e-class: ``taken`` maps e-classes to e-nodes."""
+    """Return the choice for every needed e-class; ``taken`` maps undecided e-classes to e-nodes."""
     choice = np.full(egraph.n_classes, -1, dtype=np.int64)
     stack = list(egraph.roots)
     start, children = egraph.child_start, egraph.children
@@ -189,13 +201,13 @@ def complete(egraph: EGraph, problem: Problem, taken: dict[int, int]) -> np.ndar
 
 
 def dag_cost(choice: np.ndarray, costs: np.ndarray) -> float:
-    """Return the cost of a selection, every chosen e-node once; inf where it is too large a number."""
+    """Return the cost of a selection, counting every chosen e-node once; inf if the sum overflows."""
     with np.errstate(over="ignore"):
         return float(costs[choice[choice >= 0]].sum())
 
 
 def is_acyclic(egraph: EGraph, choice: np.ndarray) -> bool:
-    """Say whether the selection below the roots is complete and without a cycle."""
+    """Return whether the selection below the roots is complete and acyclic."""
     state: dict[int, int] = {}
     start, children = egraph.child_start.tolist(), egraph.children.tolist()
     picked = choice.tolist()

@@ -1,4 +1,4 @@
-"""What an extraction returns: a choice of e-nodes with its cost, bound and status."""
+"""The result of an extraction: a choice of e-nodes with its cost, bound and status."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from workbench.face import Face
+from workbench.extraction.limits import Ending, Limit
+from workbench.run.face import Face
 
 
 class Status(enum.Enum):
-    """Say how much is known about a solution."""
+    """How much is known about a solution: proved optimal, found by an exact method, or found greedily."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -20,12 +21,13 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution(Face):
-    """Hold an acyclic selection.
+    """An acyclic selection of e-nodes with its cost, a proven bound, and the way to it.
 
-    ``choice[c]`` is the e-node taken for e-class ``c`` (-1 where the class is not needed); ``cost``
-    is its DAG cost (every chosen e-node once) in the unit of the cost model; ``bound`` a proven lower
-    bound on the cost of any selection. ``scope`` says of what: ``"e-graph"``, or
-    ``"cycle-free part"`` when cycles were broken before solving, so that ``optimal`` holds there.
+    ``choice[c]`` is the e-node taken for e-class ``c``, or -1 if the class is not needed. ``cost`` is the
+    DAG cost (every chosen e-node once) in the unit of the cost model, ``bound`` a proven lower bound on
+    the cost of any selection. Both are about the ``scope``: ``"e-graph"``, or ``"cycle-free part"`` when
+    cycles were broken before solving, so that ``optimal`` holds there. ``seconds`` is the time of the
+    extraction, ``endings`` are the reasons for which it, or a solver of it, ended early.
     """
 
     choice: np.ndarray = field(repr=False)
@@ -35,9 +37,19 @@ class Solution(Face):
     method: str
     scope: str = "e-graph"
     seconds: float = 0.0
-    notes: tuple[str, ...] = ()
+    endings: tuple[Ending, ...] = ()
 
     @property
     def gap(self) -> float:
         """Return the relative distance from the bound: (cost - bound) / cost."""
         return max(0.0, (self.cost - self.bound) / self.cost) if self.cost > 0 else 0.0
+
+    @property
+    def limits(self) -> frozenset[Limit]:
+        """Return the kinds of reasons for which the extraction, or a solver of it, ended early."""
+        return frozenset(ending.limit for ending in self.endings)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return the endings as texts for people."""
+        return tuple(map(str, self.endings))

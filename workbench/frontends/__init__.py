@@ -1,45 +1,24 @@
-"""Models in and out: ONNX files, torch modules, TASO's text format, and running them.
+"""Import, export and execution of models: ONNX files, torch modules and TASO's text format.
 
-What is named here is imported when it is first used: most ways in and out are of no use to one model.
+The names below are imported when they are first used, because one model needs only a few of them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from workbench.frontends.coverage import Coverage, OperatorUse
+    from workbench.frontends.graph_runtime import opaque_runner, run_graph
     from workbench.frontends.model_file import import_model, load_model, save_model
-    from workbench.frontends.onnx_export import save_onnx, to_onnx
-    from workbench.frontends.onnx_file import ModelError
-    from workbench.frontends.onnx_import import Imported, import_onnx, load_onnx
-    from workbench.frontends.runtime import RuntimeFailure, opaque_runner, run_graph, run_model
-    from workbench.frontends.taso_export import save_taso_model, to_taso_model
-    from workbench.frontends.taso_import import import_taso_model, load_taso_model
+    from workbench.frontends.onnx.exporter import save_onnx, to_onnx
+    from workbench.frontends.onnx.file import ModelError
+    from workbench.frontends.onnx.importer import Imported, import_onnx, load_onnx
+    from workbench.frontends.runtime import RuntimeFailure, run_model
+    from workbench.frontends.taso.exporter import save_taso_model, to_taso_model
+    from workbench.frontends.taso.importer import import_taso_model, load_taso_model
     from workbench.frontends.torch_export import import_torch, load_torch
 
-_HOMES = {
-    "Coverage": "coverage",
-    "Imported": "onnx_import",
-    "ModelError": "onnx_file",
-    "OperatorUse": "coverage",
-    "RuntimeFailure": "runtime",
-    "import_model": "model_file",
-    "import_onnx": "onnx_import",
-    "import_taso_model": "taso_import",
-    "import_torch": "torch_export",
-    "load_model": "model_file",
-    "load_onnx": "onnx_import",
-    "load_taso_model": "taso_import",
-    "load_torch": "torch_export",
-    "opaque_runner": "runtime",
-    "run_graph": "runtime",
-    "run_model": "runtime",
-    "save_model": "model_file",
-    "save_onnx": "onnx_export",
-    "save_taso_model": "taso_export",
-    "to_onnx": "onnx_export",
-    "to_taso_model": "taso_export",
-}
 
 __all__ = [
     "Coverage",
@@ -65,8 +44,29 @@ __all__ = [
     "to_taso_model",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Coverage": ".coverage",
+        "Imported": ".onnx.importer",
+        "ModelError": ".onnx.file",
+        "OperatorUse": ".coverage",
+        "RuntimeFailure": ".runtime",
+        "import_model": ".model_file",
+        "import_onnx": ".onnx.importer",
+        "import_taso_model": ".taso.importer",
+        "import_torch": ".torch_export",
+        "load_model": ".model_file",
+        "load_onnx": ".onnx.importer",
+        "load_taso_model": ".taso.importer",
+        "load_torch": ".torch_export",
+        "opaque_runner": ".graph_runtime",
+        "run_graph": ".graph_runtime",
+        "run_model": ".runtime",
+        "save_model": ".model_file",
+        "save_onnx": ".onnx.exporter",
+        "save_taso_model": ".taso.exporter",
+        "to_onnx": ".onnx.exporter",
+        "to_taso_model": ".taso.exporter",
+    },
+)

@@ -1,4 +1,4 @@
-"""The coverage report: which of a model's operators are modelled, and why the others are not."""
+"""The coverage report: which operators of a model are modelled, and why the others are not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OperatorUse:
-    """Say what became of one node.
+    """One node of a model and its fate at import.
 
-    Its fate is ``modelled``, ``opaque`` (for the reason given) or ``constant`` (computed at import).
+    The fate is ``modelled``, ``opaque`` (with a reason) or ``constant`` (computed at import).
     """
 
     op_type: str
@@ -26,7 +26,7 @@ class OperatorUse:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Hold what became of a model's nodes; nodes that no output depends on are only counted.
+    """The fates of a model's nodes; nodes that no output depends on are only counted, in ``unused``.
 
     >>> conv = OperatorUse("Conv", "", "c1", "modelled")
     >>> Coverage((conv, OperatorUse("LRN", "", "n1", "opaque", "not modelled")))
@@ -46,22 +46,22 @@ class Coverage:
 
     @property
     def modelled(self) -> dict[str, int]:
-        """Return how many nodes of each operator are modelled."""
+        """Return the number of modelled nodes of each operator."""
         return self.count("modelled")
 
     @property
     def opaque(self) -> dict[str, int]:
-        """Return how many nodes of each operator are kept as they came."""
+        """Return the number of nodes of each operator that are kept unchanged."""
         return self.count("opaque")
 
     @property
     def constant(self) -> dict[str, int]:
-        """Return how many nodes of each operator were computed at import (shape arithmetic)."""
+        """Return the number of nodes of each operator that were computed at import (shape arithmetic)."""
         return self.count("constant")
 
     @property
     def fraction(self) -> float:
-        """Return the share of run-time nodes that are modelled; 1.0 for a model without any."""
+        """Return the modelled fraction of the run-time nodes; 1.0 for a model without run-time nodes."""
         modelled, opaque = sum(self.modelled.values()), sum(self.opaque.values())
         return modelled / (modelled + opaque) if modelled + opaque else 1.0
 

@@ -1,4 +1,4 @@
-"""Models by the extension of their file: ``.model`` is TASO's text format, all else is ONNX."""
+"""Model files by extension: ``.model`` is TASO's text format, any other extension is ONNX."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ import os
 from pathlib import Path
 from typing import Any
 
-from workbench.frontends.onnx_export import save_onnx
-from workbench.frontends.onnx_file import ModelError
-from workbench.frontends.onnx_import import Imported, import_onnx
-from workbench.frontends.onnx_prepare import Dims
+from workbench.frontends.onnx.exporter import save_onnx
+from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.onnx.importer import Imported, import_onnx
+from workbench.frontends.onnx.prepare import Dims
 from workbench.graph import Graph
 
 
 def is_taso_model(source: Any) -> bool:
-    """Say whether a source is the path of a file of TASO's text format, by its extension."""
+    """Return whether a source is the path of a file in TASO's text format, judged by its extension."""
     return isinstance(source, str | os.PathLike) and Path(source).suffix == ".model"
 
 
 def load_model(source: Any, *, dims: Dims | None = None) -> Graph:
-    """Return a model as a graph; :func:`import_model` also reports what is modelled in it."""
+    """Return a model as a graph; :func:`import_model` also reports which operators are modelled."""
     return import_model(source, dims=dims).graph
 
 
 def import_model(source: Any, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:
-    """Import a model from a path, or from what else :func:`~workbench.frontends.import_onnx` takes.
+    """Import a model from a path, or from any other source of :func:`~workbench.frontends.import_onnx`.
 
-    A path that ends in ``.model`` is read by :func:`~workbench.frontends.import_taso_model`; its
-    dimensions are fixed, so that ``dims`` is refused, and no input of it has an initial value. Raise as
-    these two do.
+    A path that ends in ``.model`` is read by :func:`~workbench.frontends.import_taso_model`. The dimensions
+    of such a model are fixed, so ``dims`` is rejected, and ``keep_inputs`` has no effect, because its inputs
+    have no initial values. Errors are those of the two functions.
     """
     if not is_taso_model(source):
         return import_onnx(source, dims=dims, keep_inputs=keep_inputs)
     if dims:
-        raise ModelError(f"{source} has no symbolic dimensions; leave out {', '.join(sorted(dims))}")
-    from workbench.frontends.taso_import import import_taso_model
+        raise ModelError(f"{source} has no symbolic dimensions (try without {', '.join(sorted(dims))})")
+    from workbench.frontends.taso.importer import import_taso_model
 
     return import_taso_model(source)
 
 
 def save_model(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Write a graph as TASO's text where the path ends in ``.model``, else as ONNX; raise as they do."""
+    """Write a graph as TASO text if the path ends in ``.model``, otherwise as ONNX.
+
+    Errors are those of :func:`~workbench.frontends.save_taso_model` and
+    :func:`~workbench.frontends.save_onnx`.
+    """
     if is_taso_model(path):
-        from workbench.frontends.taso_export import save_taso_model
+        from workbench.frontends.taso.exporter import save_taso_model
 
         save_taso_model(graph, path)
     else:

@@ -1,4 +1,4 @@
-"""Run models in ONNX Runtime; what it has no kernel for runs in ONNX's reference evaluator."""
+"""Execution of models in ONNX Runtime, with ONNX's reference evaluator for operators without a kernel."""
 
 from __future__ import annotations
 
@@ -13,24 +13,17 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx_file import EXTERNAL_BEYOND, walk, weight_bytes, write_model
-from workbench.graph import Graph, Opaque
-from workbench.graph.evaluate import OpaqueRunner
+from workbench.frontends.onnx.file import EXTERNAL_BEYOND, walk, weight_bytes, write_model
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:
-    from onnx.reference import ReferenceEvaluator
     from onnxruntime import InferenceSession
 
-#: Element types that numpy has and ONNX Runtime takes from it directly.
+#: Kinds of numpy dtypes that ONNX Runtime accepts directly.
 _PLAIN = frozenset("biufcO")
 
 
-#: An opaque operator that runs longer than this, in seconds, is ended: a loop may have no end.
-OPAQUE_SECONDS = 20.0
-
-
-#: Seconds that one run of a model with a loop may take when nothing waits for its result.
+#: The time limit in seconds of one run of a model with a loop, if no caller needs its result.
 LOOP_SECONDS = 15.0
 
 
@@ -39,7 +32,7 @@ class RuntimeFailure(RuntimeError):
 
 
 class RuntimeTimeout(RuntimeFailure, TimeoutError):
-    """Raised when ONNX Runtime does not finish a run within its seconds."""
+    """Raised when ONNX Runtime does not finish a run within its time limit."""
 
 
 def session(
@@ -47,10 +40,15 @@ def session(
 ) -> InferenceSession:
     """Load a model into ONNX Runtime on the CPU.
 
-    ``threads`` bounds the threads of one operator (default: the machine's cores; 1 for exact repeats and
-    for measuring). With ``optimise=False`` the runtime changes nothing in the graph; with ``spin=False``
-    threads without work sleep, so that they do not disturb another session. Raise
-    :class:`RuntimeFailure` where the runtime refuses the model.
+    Args:
+        model: The model.
+        threads: The number of threads of one operator; by default the machine's cores. Use 1 for exactly
+            repeatable results and for measuring.
+        optimise: Whether the runtime's own graph optimisations are on.
+        spin: Whether idle threads spin; otherwise they sleep, so that they do not disturb another session.
+
+    Raises:
+        RuntimeFailure: The runtime refuses the model.
     """
     import onnxruntime as ort
 
@@ -78,8 +76,8 @@ def session(
         raise RuntimeFailure(f"ONNX Runtime does not load {model.graph.name!r}: {error}") from None
 
 
-def _packed(array: np.ndarray) -> bool:
-    """Say whether ONNX stores several elements of the array in one byte."""
+def packed(array: np.ndarray) -> bool:
+    """Return whether ONNX stores several elements of the array in one byte."""
     kind = TensorType.of(array)
     return kind.elements > kind.nbytes
 
@@ -93,14 +91,14 @@ def _to_runtime(array: Any) -> Any:
     if array.dtype.kind in _PLAIN:
         return array
     kind = TensorType.of(array)
-    if _packed(array):
-        raise RuntimeFailure(f"ONNX Runtime takes no {kind} from Python")
+    if packed(array):
+        raise RuntimeFailure(f"ONNX Runtime does not accept {kind} from Python")
     code = DTYPE_CODES[kind.dtype]
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)
 
 
 def may_not_end(model: ModelProto) -> bool:
-    """Say whether a model holds a loop, at any depth: nothing promises that it ends."""
+    """Return whether a model contains a loop, at any depth; a loop may not end."""
     nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     return any(node.op_type == "Loop" for node in walk(nodes))
 
@@ -110,8 +108,8 @@ def run_session(
 ) -> dict[str, np.ndarray]:
     """Run a loaded model and return its outputs by name.
 
-    With ``seconds`` a run that takes longer is ended, and Ctrl-C ends it at once. Raise
-    :class:`RuntimeFailure` if the runtime fails, :class:`RuntimeTimeout` if the time is up.
+    With ``seconds``, a run that takes longer is ended, and so is a run interrupted by Ctrl-C. Raise
+    :class:`RuntimeFailure` if the runtime fails, :class:`RuntimeTimeout` if the time limit is reached.
     """
     if seconds is not None:
         return _run_within(loaded, inputs, seconds)
@@ -129,7 +127,7 @@ def run_session(
 def _run_within(
     loaded: InferenceSession, inputs: Mapping[str, np.ndarray], seconds: float
 ) -> dict[str, np.ndarray]:
-    """Run in a thread that is asked to end when the time is up; the main thread stays open to Ctrl-C."""
+    """Run in a thread that is asked to end at the time limit; the main thread stays open to Ctrl-C."""
     import onnxruntime as ort
 
     options = ort.RunOptions()
@@ -164,7 +162,7 @@ def _run_within(
 def _run_once(
     loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], options: Any
 ) -> dict[str, np.ndarray]:
-    """Run on copies of what is given: some operators write into their operands."""
+    """Run on copies of the inputs, because some operators write into their operands."""
     feeds = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in feeds.items()}
     if _in_numpy(loaded, feeds):
         return dict(zip(names, loaded.run(None, feeds, options), strict=True))
@@ -197,7 +195,7 @@ def _from_runtime(value: Any) -> np.ndarray:
     kind = TensorType(_dtype_of(value.element_type()), tuple(value.shape()))
     if kind.numpy_dtype().kind in _PLAIN:
         return np.asarray(value.numpy())
-    # ONNX Runtime makes no array of the element types that numpy lacks: copy the memory.
+    # ONNX Runtime creates no array for element types that numpy lacks, so the memory is copied.
     content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(content, kind.numpy_dtype()).reshape(kind.shape)
 
@@ -211,105 +209,24 @@ def run_model(
 ) -> dict[str, np.ndarray]:
     """Run a model once in ONNX Runtime and return its outputs by name.
 
-    Raise :class:`RuntimeFailure` where the runtime refuses the model or fails.
+    ``threads`` and ``optimise`` are as for :func:`session`. Raise :class:`RuntimeFailure` if the runtime
+    refuses the model or fails.
     """
     return run_session(session(model, threads=threads, optimise=optimise), inputs)
-
-
-def run_graph(
-    graph: Graph, inputs: Mapping[str, np.ndarray], *, threads: int | None = None
-) -> dict[str, np.ndarray]:
-    """Run a graph in ONNX Runtime, as it would be exported, and return its outputs by name."""
-    from workbench.frontends.onnx_export import to_onnx
-
-    return run_model(to_onnx(graph), inputs, threads=threads)
-
-
-class OpaqueSessions:
-    """Run opaque operators, one loaded session for each distinct one.
-
-    ONNX Runtime runs them where it can, with one thread and without its optimiser, so that repeats are
-    equal; ONNX's reference evaluator runs the rest.
-    """
-
-    def __init__(self) -> None:
-        self._sessions: dict[bytes, Any] = {}
-
-    def load(self, record: Opaque) -> Any:
-        """Load an operator and return what runs it; raise :class:`RuntimeFailure` where nothing can."""
-        from workbench.frontends.onnx_opaque import payload_of
-
-        if record.payload not in self._sessions:
-            model = payload_of(record)
-            try:
-                self._sessions[record.payload] = session(model, threads=1, optimise=False)
-            except RuntimeFailure as refusal:
-                self._sessions[record.payload] = _reference(model, refusal)
-        return self._sessions[record.payload]
-
-    def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the results of an opaque operator on these operands."""
-        from onnx.reference import ReferenceEvaluator
-
-        runner = self.load(record)
-        if not isinstance(runner, ReferenceEvaluator) and any(_packed(v) for v in operands):
-            from workbench.frontends.onnx_opaque import payload_of
-
-            # Elements smaller than a byte cannot be handed to ONNX Runtime.
-            runner = self._sessions[record.payload] = ReferenceEvaluator(payload_of(record))
-        if isinstance(runner, ReferenceEvaluator):
-            return _by_reference(runner, operands)
-        names = [i.name for i in runner.get_inputs()]
-        feeds = dict(zip(names, operands, strict=True))
-        try:
-            return list(run_session(runner, feeds, seconds=OPAQUE_SECONDS).values())
-        except RuntimeTimeout:
-            raise
-        except RuntimeFailure as refusal:
-            # Some kernels load and then refuse their operands' types; the reference takes them.
-            from workbench.frontends.onnx_opaque import payload_of
-
-            try:
-                return _by_reference(_reference(payload_of(record), refusal), operands)
-            except Exception:
-                raise refusal from None
-
-
-def _by_reference(runner: ReferenceEvaluator, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    feeds = dict(zip(runner.input_names, operands, strict=True))
-    try:
-        results = [np.asarray(r) for r in runner.run(None, feeds)]
-    except Exception as error:
-        raise RuntimeFailure(f"ONNX's reference evaluator failed: {error}") from None
-    return [r.astype(object) if r.dtype.kind == "U" else r for r in results]
-
-
-def _reference(model: ModelProto, refusal: RuntimeFailure) -> ReferenceEvaluator:
-    from onnx.reference import ReferenceEvaluator
-
-    try:
-        return ReferenceEvaluator(model)
-    except Exception:
-        raise refusal from None
-
-
-def opaque_runner(graph: Graph | None = None) -> OpaqueRunner:
-    """Return what :func:`workbench.graph.evaluate` needs to run opaque operators.
-
-    With ``graph`` its operators are loaded at once; raise :class:`RuntimeFailure` where one cannot run.
-    """
-    runner = OpaqueSessions()
-    for record in graph.opaques.values() if graph is not None else ():
-        runner.load(record)
-    return runner
 
 
 def inferred_types(
     node: NodeProto, types: Mapping[str, TypeProto], imports: Sequence[Any], ir_version: int
 ) -> dict[str, TypeProto]:
-    """Ask ONNX Runtime which types a node's results have; empty where it does not know the operator.
+    """Return the types that ONNX Runtime infers for a node's results; empty if it lacks the operator.
 
     The node is loaded, not run.
+
+    Args:
+        node: The node.
+        types: The types of its operands, by name.
+        imports: The operator sets of the model.
+        ir_version: The IR version of the model.
     """
     outputs = [o for o in node.output if o]
     graph = onnx.helper.make_graph(

@@ -1,4 +1,4 @@
-"""Import torch modules through torch's own ONNX exporter."""
+"""Import of torch modules through torch's own ONNX exporter."""
 
 from __future__ import annotations
 
@@ -12,35 +12,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workbench.frontends.onnx_file import ModelError
-from workbench.frontends.onnx_import import Imported, import_onnx
+from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.onnx.importer import Imported, import_onnx
 from workbench.graph import Graph
 
 
 class TorchMissing(ImportError):
-    """Say that torch, or the package its exporter needs, is not installed."""
+    """Raised when torch, or the package that its exporter needs, is not installed."""
 
 
 def load_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Graph:
-    """Return a torch module as a graph; :func:`import_torch` also reports what is modelled in it."""
+    """Return a torch module as a graph; :func:`import_torch` also reports which operators are modelled."""
     return import_torch(module, example_inputs, opset=opset).graph
 
 
 def import_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Imported:
-    """Import a ``torch.nn.Module`` as it computes in evaluation mode on inputs like the example's.
+    """Import a ``torch.nn.Module`` in evaluation mode, for inputs like the example.
 
-    ``example_inputs`` is a tensor or a sequence of tensors and gives the types of the inputs. The module
-    keeps the mode it was in. Raise :class:`TorchMissing` (an ImportError) where torch or onnxscript is
-    not installed and :class:`ModelError` where torch's exporter cannot export the module.
+    ``example_inputs`` is a tensor or a sequence of tensors and determines the types of the inputs; ``opset``
+    is the exporter's operator set. The module keeps its mode. Raise :class:`TorchMissing` (an ImportError) if
+    torch or onnxscript is not installed, and :class:`ModelError` if the exporter cannot export the module.
     """
     try:
         import torch
     except ImportError:
-        raise TorchMissing(
-            "torch is not installed: install the extra, as in pip install 'tamago-workbench[torch]'"
-        ) from None
+        raise TorchMissing("torch is not installed (try pip install 'tamago-workbench[torch]')") from None
     if not isinstance(module, torch.nn.Module):
-        raise ModelError(f"a torch.nn.Module is expected, not {type(module).__name__}")
+        raise ModelError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     single = isinstance(example_inputs, torch.Tensor) or not isinstance(example_inputs, Sequence)
     arguments = (example_inputs,) if single else tuple(example_inputs)
     training = {m: m.training for m in module.modules()}
@@ -64,8 +62,8 @@ def _export(torch: Any, module: Any, arguments: tuple[Any, ...], path: Path, ops
             )
     except ImportError as error:
         raise TorchMissing(
-            f"torch's exporter needs a package that is not installed ({error}): "
-            "install the extra, as in pip install 'tamago-workbench[torch]'"
+            f"torch's exporter needs a package that is not installed: {error} "
+            "(try pip install 'tamago-workbench[torch]')"
         ) from None
     except Exception as error:
         reason = str(error).strip().splitlines()
@@ -76,7 +74,7 @@ def _export(torch: Any, module: Any, arguments: tuple[Any, ...], path: Path, ops
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep back what the exporter prints, warns and logs on its way; its errors are raised."""
+    """Suppress the exporter's output, warnings and logs; its errors are still raised."""
     loggers = {logging.getLogger(name): 0 for name in ("torch.onnx", "onnxscript", "onnx_ir")}
     for logger in loggers:
         loggers[logger] = logger.level

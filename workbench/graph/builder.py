@@ -1,4 +1,4 @@
-"""Build graphs in Python: each call checks types and returns a value."""
+"""Build graphs in Python: each call checks types and returns the position of a node."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workbench.ops import TensorType, TupleType, TypeMismatch, ValueType, spec_o
 
 
 class GraphBuilder:
-    """Collect nodes and make a :class:`Graph` of them.
+    """A collection of nodes from which a :class:`Graph` is made.
 
-    Values are positions (integers). Equal applications are shared unless ``share=False``.
+    Values are node positions (integers). Equal applications share a node unless ``share=False``.
 
     >>> b = GraphBuilder()
     >>> x = b.input("x", (1, 8))
@@ -52,7 +52,7 @@ class GraphBuilder:
     def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> int:
         """Declare a graph input."""
         if any(self.nodes[i].attrs[0] == name for i in self.inputs):
-            raise GraphError(f"an input is called {name!r} already")
+            raise GraphError(f"input names must be unique, got {name!r}, which already exists")
         value = self._add(Node("input", (), (name,), TensorType(dtype, tuple(map(int, shape)))))
         self.inputs.append(value)
         return value
@@ -64,20 +64,30 @@ class GraphBuilder:
         name: str | None = None,
         dtype: str = "float32",
     ) -> int:
-        """Declare a weight with ``data``, or with seeded random elements of ``shape``."""
+        """Declare a weight with ``data``, or with random elements of the given shape.
+
+        Args:
+            shape: The extents; needed only without ``data``.
+            data: The elements.
+            name: The name; by default a new one.
+            dtype: The element type of random elements; the builder's seed determines them.
+
+        Raises:
+            GraphError: If the name exists already, or neither shape nor data is given.
+        """
         if name is None:
             name = f"w{len(self.weights)}"
             while name in self.weights:
                 name += "_"
         if name in self.weights:
-            raise GraphError(f"a weight is called {name!r} already")
+            raise GraphError(f"weight names must be unique, got {name!r}, which already exists")
         if data is not None:
             weight = Weight.of(data)
         elif shape is not None:
             kind = TensorType(dtype, tuple(map(int, shape)))
             weight = Weight(kind, seed=self._seed + len(self.weights) + 1)
         else:
-            raise GraphError("a weight needs a shape or data")
+            raise GraphError("a weight must have a shape or data, got neither")
         self.weights[name] = weight
         return self._add(Node("weight", (), (name,), weight.type))
 
@@ -87,20 +97,20 @@ class GraphBuilder:
         types = []
         for i in inputs:
             if not 0 <= i < len(self.nodes):
-                raise GraphError(f"{op}: no value {i} in this graph")
+                raise GraphError(f"{op}: operands must be from 0 to {len(self.nodes) - 1}, got {i}")
             types.append(self.nodes[i].type)
         packed = spec.pack(attrs)
         return self._add(Node(op, tuple(inputs), packed, spec.result_type(types, packed)))  # type: ignore[arg-type]
 
     def apply(self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...]) -> int:
-        """Apply an operator whose attributes are already in the order of its spec."""
+        """Apply an operator to attributes given in the order of its spec."""
         spec = spec_of(op)
         types = [self.nodes[i].type for i in inputs]
         result: ValueType
         if op == "project":
             source = types[0]
             if not isinstance(source, TupleType):
-                raise TypeMismatch(f"project: a tuple is expected, not {source}")
+                raise TypeMismatch(f"project: the operand must be a tuple, got {source}")
             result = source.elements[attrs[0]]
         elif op == "opaque":
             result = self.opaques[attrs[0]].type
@@ -111,14 +121,14 @@ class GraphBuilder:
         return self._add(Node(op, tuple(inputs), tuple(attrs), result))
 
     def opaque(self, record: Opaque, inputs: Sequence[int], key: str | None = None) -> list[int]:
-        """Add an operator that is kept as it came; return its results.
+        """Add an operator that is not modelled, kept in its original form; return its results.
 
-        A key may be used again for the same operator; the record is then shared.
+        A key may be reused for the same deterministic operator, whose record is then shared.
         """
         key = key or f"{record.op_type}_{len(self.opaques)}"
         known = self.opaques.setdefault(key, record)
         if known is not record and not (record.deterministic and known.payload == record.payload):
-            raise GraphError(f"another opaque operator is called {key!r} already")
+            raise GraphError(f"keys of opaque operators must be unique, got {key!r}, which already exists")
         value = self._add(Node("opaque", tuple(inputs), (key,), record.type))
         if len(record.results) == 1:
             return [value]
@@ -127,7 +137,8 @@ class GraphBuilder:
     def split(self, x: int, axis: int, sizes: Sequence[int]) -> list[int]:
         """Cut an axis into parts of the given sizes."""
         if sum(sizes) != self.type(x).shape[axis] or any(s <= 0 for s in sizes):
-            raise TypeMismatch(f"sizes {list(sizes)} do not cut axis {axis} of {self.type(x)}")
+            whole = f"axis {axis} of {self.type(x)}"
+            raise TypeMismatch(f"sizes must be positive and add up to {whole}, got {list(sizes)}")
         axis = axis if axis < 0 else axis - self.type(x).rank
         parts, start = [], 0
         for size in sizes:
@@ -136,12 +147,12 @@ class GraphBuilder:
         return parts
 
     def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
-        """Return the graph with these outputs; nodes nothing depends on are left out."""
+        """Return the graph with these outputs, without nodes that no output depends on; inputs are kept."""
         pairs = tuple(outputs.items() if isinstance(outputs, Mapping) else outputs)
         live = [False] * len(self.nodes)
         for _, i in pairs:
             if not 0 <= i < len(self.nodes):
-                raise GraphError(f"no value {i} in this graph")
+                raise GraphError(f"outputs must be from 0 to {len(self.nodes) - 1}, got {i}")
             live[i] = True
         for i in range(len(self.nodes) - 1, -1, -1):
             if live[i]:

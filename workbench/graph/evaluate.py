@@ -1,4 +1,4 @@
-"""Run a graph by the operators' reference semantics, and fold what depends on weights alone."""
+"""Run a graph by the operators' reference semantics, and fold the parts that depend on weights alone."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy as np
 from workbench.graph.builder import GraphBuilder
 from workbench.graph.graph import Graph, GraphError, Node, Opaque
 from workbench.graph.weights import Weight
-from workbench.ops import TensorType, spec_of
+from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.types import FLOAT_DTYPES
 
 #: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
 OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
-#: Values of terms over weights, by term and by whether they are computed in their declared dtypes (None:
-#: the value for further arithmetic in float64; "stored": as it is saved).
+#: Values of terms over weights. The key is the term and a mode: whether the value is computed in its declared
+#: dtypes, None for the value converted to float64 for further arithmetic, or "stored" for the value as saved.
 Memo = dict[tuple[Any, bool | str | None], np.ndarray]
 
-#: Computed values of at least so many bytes are forgotten once they are folded.
+#: Computed values of at least this many bytes are dropped once they are folded.
 _LARGE: Final = 1 << 20
 
-#: Rows and columns of a matrix that are copied at a time.
+#: Rows and columns of a matrix that are copied in one block.
 _BLOCK: Final = 256
 
-#: Folded graphs, as long as the graphs live that they were made of.
+#: Folded graphs, kept as long as the graphs from which they were made.
 _FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
 
 
@@ -39,7 +39,7 @@ def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
 
 
 def _attrs(node: Node, precise: bool) -> dict[str, Any]:
-    """Return the attributes to compute with: a constant has no operand whose dtype it could follow."""
+    """Return the attributes for the computation; a constant computes in float64 if ``precise``."""
     attrs = node.named_attrs()
     if precise and not node.inputs and attrs.get("dtype") in FLOAT_DTYPES:
         attrs["dtype"] = "float64"
@@ -47,7 +47,7 @@ def _attrs(node: Node, precise: bool) -> dict[str, Any]:
 
 
 def _discrete(node: Node) -> bool:
-    """Say whether a node turns numbers into integers or truth values: it sees how they are rounded."""
+    """Return whether a node converts numbers to integers or truth values, and so depends on rounding."""
     return node.op == "cast" and node.attr("to") not in FLOAT_DTYPES
 
 
@@ -59,13 +59,22 @@ def evaluate(
     opaque: OpaqueRunner | None = None,
     memo: Memo | None = None,
 ) -> dict[str, np.ndarray]:
-    """Compute the outputs of ``graph`` by name.
+    """Return the outputs of ``graph`` by name.
 
-    With ``precise`` floating-point operators compute in float64 whatever the declared dtype (the
-    reference of the certificate); a conversion to integers or truth values sees its operand rounded to
-    the declared dtype, and any conversion one that is computed in it where it depends on weights alone.
-    Opaque operators need a runner. Values are dropped as soon as their last reader has run; ``memo`` keeps
-    those that depend on weights alone for the next call.
+    Values are dropped as soon as their last reader has run.
+
+    Args:
+        graph: The graph.
+        inputs: The arrays of all inputs by name.
+        precise: Whether floating-point operators compute in float64 whatever their declared dtype (the
+            reference of the certificate). A conversion to integers or truth values then still reads its
+            operand rounded to the declared dtype. A conversion that depends on weights alone reads an
+            operand that was computed in the declared dtypes.
+        opaque: The runner of opaque operators; required if the graph has any.
+        memo: Values that depend on weights alone, kept for the next call.
+
+    Raises:
+        GraphError: If an input is missing or has the wrong shape, or an opaque operator has no runner.
     """
     wanted = set(graph.output_ids)
     found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque, memo=memo) if i in wanted}
@@ -80,15 +89,23 @@ def values(
     opaque: OpaqueRunner | None = None,
     memo: Memo | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Compute a graph and yield each node that an output depends on with its value, operands first.
+    """Yield each node that an output depends on together with its value, operands first.
 
-    Arguments are those of :func:`evaluate`. A value is dropped after its last reader has run.
+    Args:
+        graph: The graph.
+        inputs: The arrays of all inputs by name.
+        precise: See :func:`evaluate`.
+        opaque: See :func:`evaluate`.
+        memo: See :func:`evaluate`.
+
+    Yields:
+        The position of a node and its value, which is dropped after its last reader has run.
     """
     for name, kind in graph.input_types.items():
         if name not in inputs:
-            raise GraphError(f"input {name!r} ({kind}) is missing; given: {sorted(inputs)}")
+            raise GraphError(f"input {name!r} ({kind}) must be given, got only {sorted(inputs)}")
         if tuple(inputs[name].shape) != kind.shape:
-            raise GraphError(f"input {name!r} is {kind}, not shape {inputs[name].shape}")
+            raise GraphError(f"input {name!r} must be {kind}, got shape {inputs[name].shape}")
     live = graph.reachable()
     last: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
@@ -133,7 +150,7 @@ def _value(
     if node.op == "opaque":
         record = graph.opaques[node.attr("key")]
         if opaque is None:
-            raise GraphError(f"{record.op_type} is opaque: a runner for it is needed")
+            raise GraphError(f"{record.op_type} is opaque: it must have a runner, got none (try opaque=…)")
         if precise:
             kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
             operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
@@ -148,11 +165,9 @@ def _value(
     return run(operands, _attrs(node, precise))
 
 
-#: Operators that move elements, or make 0 and 1: exact in any dtype, and without a copy where they view.
-_EXACT = frozenset(
-    {"cast", "concat", "enlarge", "expand", "gather", "identity", "merge_gconv", "pad", "reshape", "slice"}
-    | {"transpose", "eye", "identity_kernel", "ones"}
-)
+#: Operators that move elements, or make 0 and 1: exact in any dtype, and without a copy if they view.
+_MOVES: Final = with_trait(Trait.MOVES)
+_EXACT: Final = _MOVES | {"cast"}
 
 
 def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
@@ -163,14 +178,14 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
         if np.isfinite(exact.astype(np.float64, copy=False)).all() != np.isfinite(wide).all():
             raise OverflowError(f"a folded weight of type {kind} overflows its dtype")
         exact = rounded
-    # One element repeated (strides of 0) is a generated weight and stays as small as it is.
+    # A single repeated element (strides of 0) is a generated weight; it is kept without a copy.
     return exact if not any(exact.strides) else _contiguous(exact)
 
 
 def _contiguous(array: np.ndarray) -> np.ndarray:
-    """Return an array in order of its axes; a large transposed matrix is copied block by block.
+    """Return a contiguous array; a large transposed matrix is copied block by block.
 
-    Numpy's copy reads such a matrix column by column and misses the cache at every element.
+    NumPy's copy reads such a matrix column by column and misses the cache at every element.
     """
     if array.ndim != 2 or array.flags.c_contiguous or array.nbytes < _LARGE:
         return np.ascontiguousarray(array)
@@ -182,11 +197,11 @@ def _contiguous(array: np.ndarray) -> np.ndarray:
 
 
 class Constants:
-    """The values of what depends on weights alone, each computed when it is asked for.
+    """Values of nodes that depend on weights alone, each computed when it is first used.
 
-    They are computed in float64, or in the declared dtypes. A conversion reads its operand in the declared
-    dtypes either way: integers, truth values and a longer mantissa show how it was rounded. ``memo`` may
-    be shared by graphs that hold the same weights: equal terms are then computed once.
+    Values are computed in float64 or in the declared dtypes. A conversion always reads its operand in the
+    declared dtypes, because integers, truth values and a longer mantissa reveal how it was rounded. ``memo``
+    may be shared by graphs with the same weights: equal terms are then computed once.
     """
 
     def __init__(self, graph: Graph, memo: Memo | None = None) -> None:
@@ -196,7 +211,7 @@ class Constants:
         self._keys: dict[int, Any] = {}
 
     def value(self, root: int, *, declared: bool = False) -> np.ndarray:
-        """Return the value of a node; raise IndexError for an index outside its axis."""
+        """Return the value of a node; raise IndexError if an index lies outside its axis."""
         stack = [(root, declared)]
         while stack:
             i, plain = stack[-1]
@@ -213,7 +228,7 @@ class Constants:
         return self._memo[self._key(root), declared]
 
     def precise(self, root: int) -> np.ndarray:
-        """Return the value of a node, in float64 if it is a floating-point one; a shared memo keeps it."""
+        """Return the value of a node, in float64 if it is floating-point; a shared memo keeps it."""
         at = self._key(root), None
         if at in self._memo:
             return self._memo[at]
@@ -223,9 +238,9 @@ class Constants:
         return found
 
     def laid_out(self, root: int) -> np.ndarray:
-        """Return the value of a node as it is stored: in its own dtype and in order of its axes.
+        """Return the value of a node as it is stored: in its declared dtype and in order of its axes.
 
-        A shared memo keeps one that weights were only moved for, as long as that is the same everywhere.
+        A shared memo keeps transposed weights, because their values are the same in every graph.
         """
         at = self._key(root), "stored"
         if at in self._memo:
@@ -237,7 +252,7 @@ class Constants:
         return stored
 
     def forget_large(self) -> None:
-        """Forget large values that were computed: in float64 they take twice the memory of the weights."""
+        """Drop large computed values: in float64 they take twice the memory of the weights."""
         large = [
             k
             for k, v in self._memo.items()
@@ -247,7 +262,7 @@ class Constants:
             del self._memo[key]
 
     def _computed(self, node: Node, plain: bool, inner: bool) -> np.ndarray:
-        """Compute a node whose operands are known, these in their declared dtypes if ``inner``."""
+        """Compute a node from its operands, which are in their declared dtypes if ``inner``."""
         if node.op == "weight":
             return self._graph.weights[node.attr("name")].value()
         run = spec_of(node.op).evaluate
@@ -265,7 +280,7 @@ class Constants:
         return result
 
     def _key(self, root: int) -> Any:
-        """Return what a term is known by: equal for equal terms over the same weights."""
+        """Return the key of a term: equal for equal terms over the same weights."""
         stack = [root]
         while stack:
             i = stack[-1]
@@ -284,12 +299,14 @@ class Constants:
 
 
 def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | None = None) -> Graph:
-    """Return the graph with every weight-only part replaced by its value; the same graph gives the same.
+    """Return the graph with every weight-only part replaced by its value.
 
-    Parts are computed in float64 and rounded once to their dtype; what is converted to another dtype is
-    computed in the declared ones. Raise OverflowError where a finite float64 value has no
-    finite counterpart in the part's dtype, and IndexError where an index lies outside its axis; with
-    ``keep_overflow`` such a part stays as it is. ``memo`` holds values that are known already.
+    Values are computed in float64 and rounded once to their dtype; a value that is converted to another
+    dtype is computed in the declared ones. Folding the same graph again returns the same result.
+
+    Raise OverflowError if a finite float64 value has no finite counterpart in its dtype, and IndexError if
+    an index lies outside its axis; with ``keep_overflow`` such a part is left unfolded. ``memo`` holds
+    values that are already known.
     """
     known = _FOLDED.setdefault(graph, {})
     if keep_overflow not in known:
@@ -298,10 +315,10 @@ def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | No
 
 
 def fold_moves(graph: Graph, *, memo: Memo | None = None) -> Graph:
-    """Return the graph with weights laid out as they are read: what only moves elements is done once."""
+    """Return the graph with its weights laid out as they are read: operators that only move them run once."""
     moved: list[bool] = []
     for node in graph.nodes:
-        moves = node.op == "weight" or (node.op in _EXACT and node.op != "cast" and bool(node.inputs))
+        moves = node.op == "weight" or (node.op in _MOVES and bool(node.inputs))
         moved.append(moves and all(moved[j] for j in node.inputs))
     return _folded(graph, moved, False, memo)
 
@@ -317,7 +334,7 @@ def _folded(graph: Graph, constant: Sequence[bool], keep_overflow: bool, memo: M
     } | {i for i in graph.output_ids if constant[i]}
     constants = Constants(graph, memo)
     folded: dict[int, np.ndarray] = {}
-    for i in range(len(graph.nodes) - 1, -1, -1):  # what is kept needs its operands, which come before
+    for i in range(len(graph.nodes) - 1, -1, -1):  # an unfolded node needs its operands, which come before it
         node = graph.nodes[i]
         if i not in needed or node.op == "weight":
             continue

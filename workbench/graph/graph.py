@@ -8,22 +8,23 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from workbench.face import Face
 from workbench.graph.info import Label, ModelInfo
 from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
+from workbench.ops.leaves import REFERENCES, RUNTIME
+from workbench.run.face import Face
 
 
 class GraphError(ValueError):
-    """Say what makes a graph ill-formed."""
+    """Raised when a graph is ill-formed or cannot be run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Hold one operator application; every node has one result.
+    """One operator application with one result.
 
     ``inputs`` are positions of earlier nodes, ``attrs`` are in the order of the operator's spec. An
-    opaque operator with several results has a tuple type and ``project`` nodes that pick from it.
+    opaque operator with several results has a tuple type; ``project`` nodes pick from the tuple.
     """
 
     op: str
@@ -43,17 +44,17 @@ class Node:
     def tensor(self) -> TensorType:
         """Return the type of a tensor-valued node."""
         if not isinstance(self.type, TensorType):
-            raise TypeMismatch(f"{self.op} has several results: {self.type}")
+            raise TypeMismatch(f"{self.op} must have a single result, got {self.type}")
         return self.type
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
-    """Hold an operator of a model as it came: name, result types and the serialised original.
+    """An operator of a model that is not modelled here, kept in its original serialised form.
 
-    ``payload`` is an ONNX model of its own, serialised: its inputs are the operands in order (outer
-    values that subgraphs read among them), its outputs the results, and it carries the operator sets and
-    local functions it needs. It can be run as it is and is written back unchanged. ``reason`` says why
+    ``payload`` is a serialised ONNX model of its own. Its inputs are the operands in order, including outer
+    values that subgraphs read; its outputs are the results. It contains the operator sets and local
+    functions that it needs, can be run directly, and is written back unchanged. ``reason`` explains why
     the operator is not modelled. Records of deterministic operators with equal payloads share a key.
     """
 
@@ -66,7 +67,7 @@ class Opaque:
 
     @property
     def type(self) -> ValueType:
-        """Return the type of the node: a tensor, or a tuple of them."""
+        """Return the type of the node: a tensor, or a tuple of tensors."""
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
 
@@ -76,12 +77,12 @@ def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Graph(Face):
-    """Hold a tensor program.
+    """A tensor program.
 
-    ``nodes`` are in topological order; ``inputs`` and ``outputs`` keep the model's names and order
-    (an input may be unused; an output is a name and a node). ``weights`` and ``opaques`` hold what
-    the nodes ``weight[name]`` and ``opaque[key]`` refer to. A graph that was read from a file has what
-    else the file says in ``info``, and in ``labels`` what it calls nodes. Build one with
+    ``nodes`` are in topological order. ``inputs`` and ``outputs`` keep the model's names and order; an
+    input may be unused, and an output is a name and a node. ``weights`` and ``opaques`` contain the records
+    to which the nodes ``weight[name]`` and ``opaque[key]`` refer. For a graph that was read from a file,
+    ``info`` holds the rest of the file and ``labels`` the file's names of nodes. Build a graph with
     :class:`GraphBuilder`.
     """
 
@@ -104,7 +105,7 @@ class Graph(Face):
         for i, node in enumerate(self.nodes):
             spec = spec_of(node.op)
             if any(not 0 <= j < i for j in node.inputs):
-                raise GraphError(f"node {i} ({node.op}) reads {node.inputs}: operands come before")
+                raise GraphError(f"node {i} ({node.op}) must read earlier nodes only, got {node.inputs}")
             expected: ValueType
             if node.op == "input":
                 expected = node.type
@@ -115,7 +116,7 @@ class Graph(Face):
             elif node.op == "project":
                 source = self.nodes[node.inputs[0]].type
                 if not isinstance(source, TupleType):
-                    raise GraphError(f"node {i} picks a result of {source}, which is no tuple")
+                    raise GraphError(f"node {i} (project) must read a tuple, got {source}")
                 expected = source.elements[int(node.attrs[0])]  # type: ignore[arg-type]
             else:
                 expected = spec.result_type(
@@ -123,24 +124,24 @@ class Graph(Face):
                     node.attrs,
                 )
             if expected != node.type:
-                raise GraphError(f"node {i} ({node.op}) says {node.type} but is {expected}")
+                raise GraphError(f"node {i} ({node.op}) must have type {expected}, got {node.type}")
         for i in self.inputs:
             if self.nodes[i].op != "input":
-                raise GraphError(f"node {i} is listed as an input but is {self.nodes[i].op}")
+                raise GraphError(f"graph input {i} must be an input node, got {self.nodes[i].op}")
         if not self.outputs:
-            raise GraphError("a graph has at least one output")
+            raise GraphError("a graph must have at least one output, got none")
         names = [name for name, _ in self.outputs]
         if len(set(names)) != len(names):
-            raise GraphError(f"output names repeat: {names}")
+            raise GraphError(f"output names must be unique, got {names}")
         for name, i in self.outputs:
             if not 0 <= i < len(self.nodes):
-                raise GraphError(f"output {name} names node {i}, which does not exist")
+                raise GraphError(f"output {name} must be a node from 0 to {len(self.nodes) - 1}, got {i}")
             self.nodes[i].tensor  # noqa: B018  (raises when the output is a tuple)
 
     @staticmethod
     def _lookup(table: Mapping[str, Any], key: AttrValue, i: int) -> Any:
         if key not in table:
-            raise GraphError(f"node {i} refers to {key!r}, which the graph does not hold")
+            raise GraphError(f"node {i} must refer to a record of the graph, got {key!r}")
         return table[str(key)]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,6 +154,12 @@ class Graph(Face):
         opaques = {key: replace(o, payload=b"") for key, o in self.opaques.items()}
         info = None if self.info is None else self.info.bare()
         return replace(self, weights=weights, opaques=opaques, info=info)
+
+    def to_dot(self) -> Any:
+        """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.dot.graph_dot`."""
+        from workbench.graph.dot import graph_dot
+
+        return graph_dot(self)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -176,7 +183,7 @@ class Graph(Face):
         return {name: self.nodes[i].tensor for name, i in self.outputs}
 
     def reachable(self) -> list[bool]:
-        """Say for every node whether an output depends on it."""
+        """Return for every node whether an output depends on it."""
         seen = [False] * len(self.nodes)
         for i in self.output_ids:
             seen[i] = True
@@ -187,19 +194,14 @@ class Graph(Face):
         return seen
 
     def constant(self) -> list[bool]:
-        """Say for every node whether it depends on weights alone, or on nothing, and can be folded."""
+        """Return for every node whether it depends on weights alone or on nothing, and can be folded."""
         flags: list[bool] = []
         for node in self.nodes:
-            if node.op == "weight":
-                flags.append(True)
-            elif node.op in ("input", "opaque", "project"):
-                flags.append(False)
-            else:
-                flags.append(all(flags[j] for j in node.inputs))
+            flags.append(node.op not in RUNTIME and all(flags[j] for j in node.inputs))
         return flags
 
     def users(self) -> list[list[int]]:
-        """Return for every node the nodes that read it, once per operand."""
+        """Return for every node the nodes that read it, one entry per operand."""
         result: list[list[int]] = [[] for _ in self.nodes]
         for i, node in enumerate(self.nodes):
             for j in node.inputs:
@@ -207,9 +209,9 @@ class Graph(Face):
         return result
 
     def structural_hash(self) -> str:
-        """Return a digest of the structure: equal for graphs that differ only in node order.
+        """Return a digest of the structure: equal for graphs that differ only in the order of nodes.
 
-        Weights count by name and type, not by value.
+        Weights are compared by name and type, not by value.
         """
         digests: list[bytes] = []
         for node in self.nodes:
@@ -223,15 +225,15 @@ class Graph(Face):
         return top.hexdigest()
 
     def operators(self) -> dict[str, int]:
-        """Count the operators, leaves excluded."""
+        """Return the number of nodes per operator, without leaves."""
         counts: dict[str, int] = {}
         for node in self.nodes:
-            if not spec_of(node.op).leaf or node.op == "opaque":
+            if node.op not in REFERENCES:
                 counts[node.op] = counts.get(node.op, 0) + 1
         return counts
 
     def text(self) -> str:
-        """Return the graph as text, one node a line."""
+        """Return the graph as text, one node per line."""
         from workbench.graph.text import format_graph
 
         return format_graph(self)
@@ -250,7 +252,7 @@ class Graph(Face):
 
 
 def topological(roots: Sequence[int], inputs: Mapping[int, Sequence[int]]) -> list[int]:
-    """Order the nodes reachable from ``roots``, operands first; raise GraphError on a cycle."""
+    """Return the nodes reachable from ``roots``, operands first; raise GraphError on a cycle."""
     order: list[int] = []
     state: dict[int, int] = {}
     for root in roots:
@@ -262,7 +264,7 @@ def topological(roots: Sequence[int], inputs: Mapping[int, Sequence[int]]) -> li
             for child in rest:
                 mark = state.get(child, 0)
                 if mark == 1:
-                    raise GraphError(f"the graph has a cycle through node {child}")
+                    raise GraphError(f"the graph must be acyclic, got a cycle through node {child}")
                 if mark == 0:
                     state[child] = 1
                     stack.append((child, iter(inputs[child])))

@@ -1,4 +1,4 @@
-"""What a graph that was read from a model file keeps of it beside the computation."""
+"""The parts of a model file that are not computation, kept with the graph that was read from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a model calls a value, and the operator that makes it: name, documentation, properties."""
+    """A model's names for a value and for the operator that makes it, with documentation and properties."""
 
     value: str = ""
     op_type: str = ""
@@ -21,14 +21,14 @@ class Label:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelInfo:
-    """What a model file says beside its computation, to be written back.
+    """The parts of a model file other than its computation, kept in order to be written back.
 
-    ``shell`` is the ONNX model without nodes and stored tensors, serialised: producer, documentation,
-    properties, inputs and outputs as they were declared, types of inner values. ``defaults`` are the
-    initial values of inputs that a caller may leave out. ``tail`` is a serialised ONNX model of the nodes
-    that follow the graph and stay as they came, because their values are no tensors of static shape: it
-    reads ``shell``'s inputs that are no tensors and outputs of the graph by their names, and makes outputs
-    of the model; ``tail_arrays`` are its stored tensors.
+    ``shell`` is the serialised ONNX model without nodes and stored tensors: producer, documentation,
+    properties, declared inputs and outputs, types of inner values. ``defaults`` are the initial values of
+    inputs that a caller may omit. ``tail`` is a serialised ONNX model of the nodes that follow the graph
+    and are kept unchanged, because their values are not tensors of static shape. It reads outputs of the
+    graph and inputs of ``shell`` that are not tensors, by name, and computes outputs of the model.
+    ``tail_arrays`` are its stored tensors.
     """
 
     shell: bytes = field(repr=False)

@@ -1,4 +1,4 @@
-"""Repeated layers of a graph: cut where few values cross, told apart by structure, found in runs."""
+"""Repeated layers of a graph: cut where few values cross, compared by structure, and joined into runs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Final
 
 from workbench.graph.graph import Graph
 
-#: Values that may cross a cut between two segments: a chain has one, a cell that reads two before it two.
+#: Numbers of values that may cross a cut between segments: 1 in a chain, 2 in a cell that reads its two
+#: predecessors.
 WIDTHS: Final = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Hold consecutive nodes between two cuts.
+    """Consecutive nodes between two cuts.
 
-    Segments with the same ``kind`` have the same operators, types, weights' types and inner wiring;
-    ``repeat`` of ``repeats`` says which of a run this is, ``repeats`` is 1 outside of runs.
+    Segments with the same ``kind`` have the same operators, types, weights' types and inner wiring.
+    The segment is number ``repeat`` of a run of ``repeats`` equal ones; ``repeats`` is 1 outside of runs.
     """
 
     nodes: tuple[int, ...]
@@ -29,11 +30,11 @@ class Segment:
 def segments(
     graph: Graph, nodes: Sequence[int], marks: Mapping[int, Hashable] | None = None
 ) -> tuple[Segment, ...]:
-    """Return the nodes, operands first, in segments, those of a run of repetitions as one each.
+    """Return the nodes, operands first, in segments; the repetitions of a run are one segment each.
 
-    ``nodes`` are the ones that count, the others (weights, inputs, what is computed of weights) belong
-    to their readers. What ``marks`` distinguishes is not the same. Of the numbers of values that may
-    cross a cut, the one is taken that leaves the fewest segments.
+    ``nodes`` are the nodes to be segmented; the others (weights, inputs, values computed from weights)
+    belong to their readers. Nodes with different ``marks`` count as different. Of the allowed numbers of
+    values that cross a cut, the one with the fewest segments is chosen.
     """
     best: tuple[Segment, ...] = tuple(Segment((i,), k) for k, i in enumerate(nodes))
     for width in WIDTHS:
@@ -44,7 +45,7 @@ def segments(
 
 
 def _pieces(graph: Graph, nodes: Sequence[int], width: int) -> list[tuple[int, ...]]:
-    """Cut where at most ``width`` values cross."""
+    """Return the nodes, cut after every node at which at most ``width`` values cross."""
     place = {i: k for k, i in enumerate(nodes)}
     last = dict(place)
     for i in nodes:
@@ -57,7 +58,7 @@ def _pieces(graph: Graph, nodes: Sequence[int], width: int) -> list[tuple[int, .
     pieces, piece, live = [], [], 0
     for k, i in enumerate(nodes):
         piece.append(i)
-        # A value that nothing reads (an output) crosses no cut.
+        # A value that nothing reads (an output) does not cross a cut.
         live += 1 - ends.get(k, 0)
         if live <= width:
             pieces.append(tuple(piece))
@@ -72,7 +73,7 @@ def _kind(
     key = []
     for i in piece:
         node = graph.nodes[i]
-        # Where a slice begins tells the steps of an unrolled loop apart, not what they do.
+        # The start of a slice distinguishes the steps of an unrolled loop, but not their function.
         attrs = () if node.op in ("slice", "opaque") else node.attrs
         operands = tuple(place[j] if j in place else (folded[j], graph.nodes[j].type) for j in node.inputs)
         key.append((node.op, attrs, node.type, operands, marks.get(i)))
@@ -82,7 +83,7 @@ def _kind(
 def _runs(
     pieces: Sequence[tuple[int, ...]], graph: Graph, marks: Mapping[int, Hashable]
 ) -> tuple[Segment, ...]:
-    """Join pieces that repeat one after another; the others stay single nodes."""
+    """Join pieces that repeat consecutively; the nodes of other pieces stay single."""
     numbers: dict[Hashable, int] = {}
     folded = graph.constant()
     kinds = [numbers.setdefault(_kind(graph, piece, folded, marks), len(numbers)) for piece in pieces]
@@ -104,14 +105,14 @@ def _runs(
 
 
 def _best_run(kinds: Sequence[int], pieces: Sequence[tuple[int, ...]], k: int) -> tuple[int, int]:
-    """Return the period and count of the run from ``k`` on that saves the most nodes."""
+    """Return the period and count of the run starting at ``k`` that saves the most nodes."""
     best, saved = (1, 1), 0
     for period in range(1, (len(kinds) - k) // 2 + 1):
         size = sum(len(pieces[k + p]) for p in range(period))
         count = 1
         while kinds[k : k + period] == kinds[k + count * period : k + (count + 1) * period]:
             count += 1
-        # What is drawn once only; so the shortest period wins.
+        # The gain is the number of nodes that need not be drawn; on a tie the shorter period wins.
         gain = (count - 1) * size
         if count > 1 and size > 1 and gain > saved:
             best, saved = (period, count), gain

@@ -1,4 +1,4 @@
-"""Weights: stored data, or a seeded generator that makes the same data every time."""
+"""Weights: stored data, or a seeded generator that produces the same data every time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from workbench.mapped import checked
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES
+from workbench.support.mapped import checked
 
-#: Generated data that somebody holds: it is the same wherever it is asked for.
+#: Generated data in use: equal weights share it.
 _MADE: WeakValueDictionary[tuple[TensorType, int], np.ndarray] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:
-    """Hold a tensor's data, or how to make it.
+    """The data of a tensor, or a seed from which it is generated.
 
-    Without ``data`` the elements are drawn from ``seed``, uniformly around 0 with the variance 1 / fan-in:
-    two weights with one seed and one type are equal.
+    Without ``data`` the elements are drawn from ``seed``, uniformly around 0 with variance 1 / fan-in.
+    Two generated weights with the same seed and type are equal.
     """
 
     type: TensorType
@@ -34,20 +34,20 @@ class Weight:
             return
         if tuple(self.data.shape) != self.type.shape or self.data.dtype != self.type.numpy_dtype():
             raise TypeMismatch(
-                f"a weight of type {self.type} was given data of dtype {self.data.dtype} "
-                f"and shape {tuple(self.data.shape)}"
+                f"the data of a weight of type {self.type} must have its dtype and shape, got "
+                f"{self.data.dtype} and {tuple(self.data.shape)}"
             )
 
     @classmethod
     def of(cls, data: np.ndarray) -> Weight:
-        """Wrap an array."""
+        """Return the weight that holds an array."""
         data = np.asarray(data)
         return cls(TensorType.of(data), data)
 
     def value(self) -> np.ndarray:
-        """Return the data, generating it where none is stored.
+        """Return the data, generating it if none is stored.
 
-        Raise :class:`~workbench.mapped.ChangedFile` where the data lie in a file that was changed since.
+        Raise :class:`~workbench.support.mapped.ChangedFile` if the file with the data has changed since.
         """
         if self.data is not None:
             return checked(self.data)
@@ -65,8 +65,8 @@ class Weight:
         if self.type.dtype not in FLOAT_DTYPES:
             return np.asarray(rng.integers(0, 2, size=shape), dtype)
         fan_in = max(1, int(np.prod(shape[1:])) if len(shape) != 2 else shape[0])
-        # In place and in single precision: a network has a hundred million elements. A normal distribution
-        # takes three times as long.
+        # In place and in single precision, because a network has up to a hundred million elements. A normal
+        # distribution takes three times as long.
         drawn = np.empty(shape, np.float64 if dtype == np.float64 else np.float32)
         rng.random(out=drawn, dtype=drawn.dtype.type)
         drawn -= 0.5

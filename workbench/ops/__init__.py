@@ -1,17 +1,18 @@
-"""Operators: one :class:`OpSpec` each, grouped by family."""
+"""Operators: one :class:`OpSpec` per operator, grouped by family."""
 
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
     constants,
     convolution,
     elementwise,
     layout,
+    leaves,
     linear,
     normalisation,
-    opaque,
     pooling,
 )
-from workbench.ops.registry import operators, spec_of
+from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType, TupleType, TypeMismatch, ValueType
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "AttrValue",
     "OpSpec",
     "TensorType",
+    "Trait",
     "TupleType",
     "TypeMismatch",
     "ValueType",
     "operators",
     "spec_of",
+    "with_trait",
 ]

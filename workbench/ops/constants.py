@@ -1,57 +1,60 @@
-"""Constants that rewrite rules make: operators without operands, known from their attributes alone.
+"""Constants that rewrite rules introduce: operators without operands, determined by their attributes alone.
 
-They are folded like weights. What one holds is exact in every element type that it may have; only the
-mean is rounded, and evaluation that computes in float64 makes it in float64.
+They are folded like weights. Their values are exact in every element type that they may have, except that
+the mean is rounded; evaluation in float64 computes the mean in float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, Evaluate, OnnxExport, OpSpec, TypeRule, Typing, no_flops
+from workbench.ops.spec import Attr, Evaluate, OnnxExport, OpSpec, no_flops
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs, N, T, TypeRule, Typing
 
-#: A constant that is stored element by element has at most this many (1 GiB of float32): folding is free
-#: in every cost model, so that nothing else would keep a rule from asking for an identity of any size.
+#: A constant that is stored element by element has at most this many (1 GiB of float32). Folding is free in
+#: every cost model, so that otherwise nothing would prevent a rule from using an identity of any size.
 LARGEST: Final = 1 << 28
 
 _DTYPE: Final = Attr("dtype", "dtype", "float32")
 
 
-def _stored(t: Typing, out: Any) -> Any:
-    t.require(t.elements(out) <= LARGEST, f"a constant has at most {LARGEST} elements")
+def _stored(t: Typing[T, N], out: T) -> T:
+    t.require(t.elements(out) <= LARGEST, f"a constant must have at most {LARGEST} elements")
     return out
 
 
-def _eye_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _eye_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     out = _stored(t, t.constant(attrs["dtype"], attrs["size"], attrs["size"]))
     t.require_number(out)
     return out
 
 
-def _ones_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _ones_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     out = t.constant_of_shape(attrs["dtype"], attrs["shape"])
     t.require_number(out)
     return out
 
 
-def _identity_kernel_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _identity_kernel_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     channels, groups, (height, width) = attrs["channels"], attrs["groups"], attrs["kernel"]
-    t.require(groups >= 1, "the groups are positive")
-    t.require(channels % groups == 0, "the channels do not divide into the groups")
+    t.require(groups >= 1, "the number of groups must be positive")
+    t.require(channels % groups == 0, "the channels must divide into the groups")
     for extent in (height, width):
-        t.require(extent % 2 == 1, "the extents of an identity kernel are odd")
+        t.require(extent % 2 == 1, "the extents of an identity kernel must be odd")
     out = _stored(t, t.constant(attrs["dtype"], channels, channels // groups, height, width))
     t.require_number(out)
     return out
 
 
-def _mean_kernel_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _mean_kernel_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     out = _stored(t, t.constant(attrs["dtype"], attrs["channels"], 1, *attrs["kernel"]))
     t.require_float(out)
     return out
@@ -62,7 +65,7 @@ def _numpy(attrs: Attrs) -> np.dtype:
 
 
 def _ones(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    # One element, repeated without being stored.
+    # A single element, repeated without being stored.
     return np.broadcast_to(np.ones((), _numpy(attrs)), attrs["shape"])
 
 
@@ -79,8 +82,35 @@ def _mean_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.full((attrs["channels"], 1, height, width), 1 / (height * width), _numpy(attrs))
 
 
-def _constant(name: str, infer: TypeRule, evaluate: Evaluate, *attrs: Attr, doc: str) -> OpSpec:
-    return OpSpec(name, 0, 0, infer, evaluate, (*attrs, _DTYPE), no_flops, export=_export(evaluate), doc=doc)
+def _exact_mean_kernel(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    height, width = attrs["kernel"]
+    out = np.empty((attrs["channels"], 1, height, width), dtype=object)
+    out[...] = numbers.number(1) / (height * width)
+    return out
+
+
+def _constant(
+    name: str,
+    infer: TypeRule,
+    evaluate: Evaluate,
+    *attrs: Attr,
+    traits: Trait = Trait.MOVES | Trait.UNROUNDED,
+    exact: ExactForm = POLYNOMIAL,
+    doc: str,
+) -> OpSpec:
+    return OpSpec(
+        name,
+        0,
+        0,
+        infer,
+        evaluate,
+        (*attrs, _DTYPE),
+        no_flops,
+        traits | Trait.CONSTANT,
+        export=_export(evaluate),
+        exact=exact,
+        doc=doc,
+    )
 
 
 def _export(evaluate: Evaluate) -> OnnxExport:
@@ -116,6 +146,8 @@ register(
         _mean_kernel,
         Attr("channels", "int"),
         Attr("kernel", "ints", None, 2),
+        traits=Trait.NONE,
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_mean_kernel),
         doc="the weight of a depthwise convolution that averages its windows",
     ),
 )

@@ -6,12 +6,15 @@ optional ``b [1, O, 1, 1]``; pads are explicit and in ONNX's order (top, left, b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.ops.elementwise import ACTIVATE, activate_torch
+from workbench.ops.elementwise import ACTIVATE, activate_torch, activation_needs, exactly_activated
+from workbench.ops.exact import POLYNOMIAL, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -21,36 +24,63 @@ from workbench.ops.onnx_form import (
     imports,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
+from workbench.ops.spec import Attr, OpSpec, no_flops
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def window_extent(extent: Any, kernel: Any, stride: Any, before: Any, after: Any, dilation: Any) -> Any:
-    """Return the extent of a sliding window's result: ``(n + p - d(k-1) - 1) // s + 1``."""
+def window_extent(
+    extent: N, kernel: N | int, stride: N | int, before: N | int, after: N | int, dilation: N | int
+) -> N:
+    """Return the extent of a sliding window's result: ``(n + p - d(k-1) - 1) // s + 1``.
+
+    Args:
+        extent: The extent n of the input.
+        kernel: The extent k of the window.
+        stride: The stride s.
+        before: The pad before the input; p is the sum of both pads.
+        after: The pad after the input.
+        dilation: The dilation d.
+    """
     return (extent + before + after - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def require_window(t: Typing, extent: Any, kernel: Any, before: Any, after: Any, dilation: Any) -> None:
-    """Require that the window fits into the padded extent at least once."""
+def require_window(
+    t: Typing[T, N], extent: N, kernel: N | int, before: N | int, after: N | int, dilation: N | int
+) -> None:
+    """Require that the window fits into the padded extent at least once.
+
+    Args:
+        t: The typing in which the requirement is stated.
+        extent: The extent of the input.
+        kernel: The extent of the window.
+        before: The pad before the input.
+        after: The pad after the input.
+        dilation: The dilation.
+    """
     t.require(extent + before + after >= dilation * (kernel - 1) + 1, "the window exceeds its input")
 
 
-def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x, w = xs[:2]
     (sh, sw), (top, left, bottom, right) = attrs["strides"], attrs["pads"]
     (dh, dw), groups = attrs["dilations"], attrs["groups"]
     t.require_float(x)
     t.require_same_dtype(x, w)
-    t.require(t.rank(x) == 4, "the input needs four axes [N, C, H, W]")
-    t.require(t.rank(w) == 4, "the weight needs four axes [O, C/groups, kh, kw]")
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    t.require(t.rank(w) == 4, "the weight must have four axes [O, C/groups, kh, kw]")
     for number in (sh, sw, dh, dw, groups):
-        t.require(number >= 1, "strides, dilations and groups are positive")
+        t.require(number >= 1, "strides, dilations and groups must be positive")
     for pad in (top, left, bottom, right):
-        t.require(pad >= 0, "pads are not negative")
-    t.require(t.dim(x, -3) == t.dim(w, -3) * groups, f"channels of {x} do not fit {w} in the groups given")
-    t.require(t.dim(w, -4) % groups == 0, "the output channels do not divide into the groups")
+        t.require(pad >= 0, "pads must not be negative")
+    t.require(t.dim(x, -3) == t.dim(w, -3) * groups, f"channels of {x} do not fit {w} in the given groups")
+    t.require(t.dim(w, -4) % groups == 0, "the output channels must divide into the groups")
     if len(xs) == 3:
-        t.require_same(xs[2], t.tensor(x, 1, t.dim(w, -4), 1, 1), "the bias is [1, O, 1, 1]")
+        t.require_same(xs[2], t.tensor(x, 1, t.dim(w, -4), 1, 1), "the bias must be [1, O, 1, 1]")
     require_window(t, t.dim(x, -2), t.dim(w, -2), top, bottom, dh)
     require_window(t, t.dim(x, -1), t.dim(w, -1), left, right, dw)
     height = window_extent(t.dim(x, -2), t.dim(w, -2), sh, top, bottom, dh)
@@ -65,7 +95,15 @@ def windows(
     dilations: tuple[int, int],
     out: tuple[int, int],
 ) -> np.ndarray:
-    """View ``x [N, C, H, W]`` (already padded) as ``[N, C, oh, ow, kh, kw]`` windows."""
+    """Return ``x [N, C, H, W]`` (already padded) viewed as ``[N, C, oh, ow, kh, kw]`` windows.
+
+    Args:
+        x: The padded input.
+        kernel: The extents (kh, kw) of a window.
+        strides: The distances between windows.
+        dilations: The distances between the elements of a window.
+        out: The numbers (oh, ow) of windows.
+    """
     n, c = x.shape[:2]
     sn, sc, sh, sw = x.strides
     return np.lib.stride_tricks.as_strided(
@@ -76,7 +114,7 @@ def windows(
     )
 
 
-#: Columns of at most this many elements are laid out at a time: the memory of a convolution stays bounded.
+#: Largest number of elements of columns laid out at a time, which bounds the memory of a convolution.
 _COLUMNS = 1 << 24
 
 
@@ -97,7 +135,7 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 def _depthwise(view: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Convolve each channel by itself: one product of the whole image for each tap of the kernel."""
+    """Convolve each channel separately: one product of the whole image per tap of the kernel."""
     n, channels, height, width, kh, kw = view.shape
     taps = w.reshape(1, channels, -1, 1, 1, kh, kw)
     out = np.zeros((n, channels, taps.shape[2], height, width), dtype=view.dtype)
@@ -122,7 +160,7 @@ def _products(view: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
     return out.reshape(n, w.shape[0], height, width)
 
 
-def _torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     x, w = xs[:2]
     top, left, bottom, right = attrs["pads"]
     pads = (top, left)
@@ -138,12 +176,12 @@ def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float
     return 2.0 * out.elements * per_in * kh * kw
 
 
-def _enlarge_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _enlarge_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     (w,) = xs
     top, left, bottom, right = attrs["pads"]
-    t.require(t.rank(w) == 4, "a convolution's weight is expected")
+    t.require(t.rank(w) == 4, "the operand must be a convolution's weight of four axes")
     for pad in (top, left, bottom, right):
-        t.require(pad >= 0, "a kernel grows by non-negative amounts")
+        t.require(pad >= 0, "the pads of a kernel must not be negative")
     taller = t.with_dim(w, -2, t.dim(w, -2) + top + bottom)
     return t.with_dim(taller, -1, t.dim(w, -1) + left + right)
 
@@ -153,19 +191,19 @@ def _enlarge(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.pad(xs[0], ((0, 0), (0, 0), (top, bottom), (left, right)))
 
 
-def _enlarge_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _enlarge_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     top, left, bottom, right = attrs["pads"]
     return torch.nn.functional.pad(xs[0], (left, right, top, bottom))
 
 
-def _merge_gconv_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _merge_gconv_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     (w,) = xs
     count, groups = attrs["count"], attrs["groups"]
-    t.require(t.rank(w) == 4, "a convolution's weight is expected")
-    t.require(count >= 1, "the count is positive")
-    t.require(groups >= 1, "the groups are positive")
-    t.require(groups % count == 0, "the groups do not divide into blocks of count")
-    t.require(t.dim(w, -4) % groups == 0, "the output channels do not divide into the groups")
+    t.require(t.rank(w) == 4, "the operand must be a convolution's weight of four axes")
+    t.require(count >= 1, "the count must be positive")
+    t.require(groups >= 1, "the number of groups must be positive")
+    t.require(groups % count == 0, "the groups must divide into blocks of count groups")
+    t.require(t.dim(w, -4) % groups == 0, "the output channels must divide into the groups")
     return t.with_dim(w, -3, t.dim(w, -3) * count)
 
 
@@ -181,7 +219,7 @@ def _merge_gconv(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return out
 
 
-def _merge_gconv_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _merge_gconv_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     (w,) = xs
     count, groups = attrs["count"], attrs["groups"]
     o, i, kh, kw = w.shape
@@ -210,13 +248,21 @@ def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorT
 
 
 def require_bfloat16(e: Emitter, kind: TensorType) -> None:
-    """Require an operator set in which windows slide over bfloat16."""
+    """Require an operator set in which ONNX's windows may have elements of bfloat16."""
     if kind.dtype == "bfloat16" and e.opset < 22:
-        raise OpsetTooOld(f"operator set {e.opset} has no windows over bfloat16; write 22 or newer")
+        raise OpsetTooOld(f"operator set must be 22 or newer for windows over bfloat16, got {e.opset}")
 
 
 def export_pad(e: Emitter, x: str, pads: Sequence[int], dtype: np.dtype, value: float = 0.0) -> str:
-    """Write a constant border: ``pads`` has all begins, then all ends."""
+    """Write a constant border.
+
+    Args:
+        e: The emitter.
+        x: The name of the value.
+        pads: All begins, then all ends.
+        dtype: The element type of ``x``.
+        value: The value of the border.
+    """
     if e.opset < 11:
         return e.node("Pad", [x], mode="constant", pads=pads, value=value)
     amounts = e.constant(np.asarray(pads, dtype=np.int64))
@@ -231,10 +277,19 @@ def _export_enlarge(
 
 
 def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
-    """Write ``start..stop`` of an axis (counted from the first), every ``step``-th."""
+    """Write a slice of an axis.
+
+    Args:
+        e: The emitter.
+        x: The name of the value.
+        axis: The axis, counted from the first.
+        start: The first position.
+        stop: The position after the last.
+        step: The distance of positions.
+    """
     if e.opset < 10:
         if step != 1:
-            raise OpsetTooOld(f"operator set {e.opset} has no slice with a step; write 10 or newer")
+            raise OpsetTooOld(f"operator set must be 10 or newer for a slice with a step, got {e.opset}")
         return e.node("Slice", [x], axes=(axis,), starts=(start,), ends=(stop,))
     numbers = [(start,), (stop,), (axis,)] + ([(step,)] if step != 1 else [])
     return e.node("Slice", [x, *(e.constant(np.asarray(v, dtype=np.int64)) for v in numbers)])
@@ -255,6 +310,17 @@ def _export_merge_gconv(
     return rows[0] if groups == 1 else e.node("Concat", rows, axis=0)
 
 
+def _degree(degrees: Sequence[int]) -> int:
+    return max(sum(degrees[:2]), *degrees)
+
+
+def _bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    return bounds[0] * bounds[1] * math.prod(shapes[1][1:]) + sum(bounds[2:])
+
+
+#: The operators that rewrite the weight of a convolution move its elements and fill with zeros.
+_WEIGHT_SIDE = Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR | Trait.FOUR_AXES
+
 register(
     OpSpec(
         "conv2d",
@@ -270,6 +336,9 @@ register(
             Attr("act", "act", "none"),
         ),
         _flops,
+        Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
+        exact=ExactForm(activation_needs, exactly_activated(_evaluate), _degree, _bound),
+        weights_from=1,
         export=_export,
         torch=_torch,
         doc="act(x convolved with w, plus b)",
@@ -281,7 +350,10 @@ register(
         _enlarge_type,
         _enlarge,
         (Attr("pads", "ints", (0, 0, 0, 0), 4),),
-        lambda a, ins, out: 0.0,
+        no_flops,
+        _WEIGHT_SIDE,
+        exact=POLYNOMIAL,
+        weights_from=0,
         export=_export_enlarge,
         torch=_enlarge_torch,
         doc="a kernel with zero rows and columns added (top, left, bottom, right)",
@@ -293,10 +365,13 @@ register(
         _merge_gconv_type,
         _merge_gconv,
         (Attr("count", "int"), Attr("groups", "int")),
-        lambda a, ins, out: 0.0,
+        no_flops,
+        _WEIGHT_SIDE,
+        exact=POLYNOMIAL,
+        weights_from=0,
         export=_export_merge_gconv,
         torch=_merge_gconv_torch,
-        doc="the weight of a grouped convolution with count neighbouring groups made one",
+        doc="the weight of a grouped convolution with count neighbouring groups merged into one",
     ),
 )
 
@@ -304,10 +379,16 @@ register(
 def explicit_pads(
     n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the pads (all begins, then all ends) that a window operator of ONNX has.
+    """Return the pads (all begins, then all ends) of an ONNX window operator.
 
-    ``SAME_UPPER`` and ``SAME_LOWER`` make the result ``ceil(extent / stride)`` long; an odd amount of
-    padding goes to the end and to the beginning respectively.
+    ``SAME_UPPER`` and ``SAME_LOWER`` give a result of extent ``ceil(extent / stride)``; the odd element of
+    padding is put at the end or at the beginning, respectively.
+
+    Args:
+        n: The node.
+        kernel: The extents of the window.
+        strides: The strides.
+        dilations: The dilations.
     """
     mode = n.attr("auto_pad", "NOTSET")
     if mode == "NOTSET":

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from fractions import Fraction
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from workbench.ops.exact import (
+    ORDERED,
+    POLYNOMIAL,
+    Arithmetic,
+    ExactAttrs,
+    ExactCompute,
+    ExactForm,
+    Inexact,
+    Number,
+    Numbers,
+    each,
+    in_digits,
+)
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -18,18 +33,23 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, OnnxExport, OpSpec, TorchForm, Typing
+from workbench.ops.spec import Attr, Evaluate, OnnxExport, OpSpec, TorchForm
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def _binary_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _binary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x, y = xs
     t.require_float(x)
     t.require_same_dtype(x, y)
     return t.broadcast(x, y)
 
 
-def _unary_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _unary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     t.require_float(xs[0])
     return xs[0]
 
@@ -37,13 +57,13 @@ def _unary_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
 def _erf(x: np.ndarray) -> np.ndarray:
     try:
         from scipy.special import erf
-    except ImportError:  # a machine that only measures has no scipy
+    except ImportError:  # a machine that only measures does not have scipy
         erf = np.vectorize(math.erf, otypes=[np.float64])
     return np.asarray(erf(x.astype(np.float64)), dtype=x.dtype)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    # exp of a non-positive number only: no overflow at either end.
+    # exp is computed only of numbers that are not positive, so that it does not overflow.
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
 
@@ -55,8 +75,8 @@ def _gelu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
     return (0.5 * x * (1 + _erf(x / math.sqrt(2)))).astype(x.dtype)
 
 
-def activate_torch(torch: Any, fresh: Any, act: str) -> Any:
-    """Apply an activation in torch, in place: ``fresh`` is a tensor that nothing else reads."""
+def activate_torch(torch: ModuleType, fresh: Tensor, act: str) -> Tensor:
+    """Apply an activation in torch, in place: ``fresh`` must be a tensor that nothing else reads."""
     return fresh if act == "none" else getattr(torch, f"{act}_")(fresh)
 
 
@@ -68,11 +88,83 @@ ACTIVATE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+# -- exact forms --------------------------------------------------------------------------------------
+def _exact_sigmoid(numbers: Numbers, x: Number) -> Number:
+    return 1 / (1 + numbers.exp(-x))
+
+
+#: The activations on arrays of fractions and decimals; only decimals have the last two.
+_EXACT_ACTIVATIONS: Final[dict[str, Callable[[Numbers, np.ndarray], np.ndarray]]] = {
+    "none": lambda numbers, x: x,
+    "relu": lambda numbers, x: np.maximum(x, 0),
+    "sigmoid": lambda numbers, x: each(lambda e: _exact_sigmoid(numbers, e), x),
+    "tanh": lambda numbers, x: each(numbers.tanh, x),
+}
+
+
+def activation_needs(attrs: ExactAttrs) -> Arithmetic:
+    """Return the arithmetic that a product followed by an activation needs."""
+    return {"none": Arithmetic.POLYNOMIAL, "relu": Arithmetic.ORDERED}.get(attrs["act"], Arithmetic.DIGITS)
+
+
+def exactly_activated(evaluate: Evaluate) -> ExactCompute:
+    """Return the exact semantics of a product with a fused activation."""
+
+    def compute(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+        product = np.asarray(evaluate(xs, {**attrs, "act": "none"}), dtype=object)
+        return _EXACT_ACTIVATIONS[attrs["act"]](numbers, product)
+
+    return compute
+
+
+def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    top, bottom = (xs[0], xs[1]) if len(xs) == 2 else (1, xs[0])
+    if any(e == 0 for e in bottom.flat):
+        raise Inexact("a division by zero")
+    return np.asarray(top / bottom)
+
+
+def _exact_power(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    return np.asarray(np.frompyfunc(numbers.power, 2, 1)(xs[0], xs[1]))
+
+
+def _exact_gelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    if attrs["tanh"]:
+        # The factor is part of the operator's definition, not an approximation of a number.
+        cubic = numbers.number(Fraction("0.044715"))
+        scale = numbers.root(2 / numbers.pi())
+        return each(lambda x: x * (1 + numbers.tanh(scale * (x + cubic * x**3))) / 2, xs[0])
+    root = numbers.root(numbers.number(2))
+    return each(lambda x: x * (1 + numbers.erf(x / root)) / 2, xs[0])
+
+
+def _exact_leakyrelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    alpha = numbers.number(attrs["alpha"])
+    return each(lambda x: x if x >= 0 else x * alpha, xs[0])
+
+
+def _exact_clip(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    out = xs[0]
+    if attrs["low"] > -math.inf:
+        out = np.maximum(out, numbers.number(attrs["low"]))
+    if attrs["high"] < math.inf:
+        out = np.minimum(out, numbers.number(attrs["high"]))
+    return np.asarray(out)
+
+
+_SUM: Final = ExactForm(Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: sum(bounds))
+_PRODUCT: Final = ExactForm(
+    Arithmetic.POLYNOMIAL, degree=sum, bound=lambda bounds, shapes, attrs: bounds[0] * bounds[1]
+)
+_QUOTIENT: Final = ExactForm(Arithmetic.RATIONAL, _exact_quotient)
+
+
+# -- export -------------------------------------------------------------------------------------------
 def _export_gelu(
     e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
 ) -> str:
     (x,) = xs
-    if e.opset >= 20 and out.dtype != "float64":  # for which ONNX Runtime has no kernel
+    if e.opset >= 20 and out.dtype != "float64":  # ONNX Runtime has no Gelu kernel for float64
         return e.node("Gelu", [x], approximate="tanh" if attrs["tanh"] else "none")
     if attrs["tanh"]:
         cube = e.node("Mul", [e.node("Mul", [x, x]), x])
@@ -80,7 +172,7 @@ def _export_gelu(
         bent = e.node("Tanh", [e.node("Mul", [inner, export_scalar(e, out, math.sqrt(2 / math.pi))])])
     else:
         bent = e.node("Erf", [e.node("Div", [x, export_scalar(e, out, math.sqrt(2))])])
-    # x * (1 + bent) * 0.5 in this order is the pattern that ONNX Runtime fuses.
+    # ONNX Runtime fuses the pattern x * (1 + bent) * 0.5 in this order.
     scaled = e.node("Mul", [x, e.node("Add", [bent, export_scalar(e, out, 1.0)])])
     return e.node("Mul", [scaled, export_scalar(e, out, 0.5)])
 
@@ -99,7 +191,14 @@ def _export_clip(
 
 
 def _binary(
-    name: str, f: Callable[[np.ndarray, np.ndarray], np.ndarray], onnx: str, doc: str, in_torch: str = ""
+    name: str,
+    f: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    onnx: str,
+    doc: str,
+    in_torch: str = "",
+    *,
+    traits: Trait,
+    exact: ExactForm,
 ) -> OpSpec:
     return OpSpec(
         name,
@@ -107,6 +206,8 @@ def _binary(
         2,
         _binary_type,
         lambda xs, a: f(xs[0], xs[1]),
+        traits=traits | Trait.BROADCASTS,
+        exact=exact,
         export=export_as(onnx),
         torch=lambda torch, xs, a: getattr(torch, in_torch or name)(xs[0], xs[1]),
         doc=doc,
@@ -121,6 +222,9 @@ def _unary(
     attrs: tuple[Attr, ...] = (),
     cost: float = 1.0,
     torch: TorchForm | None = None,
+    *,
+    traits: Trait = Trait.NONE,
+    exact: ExactForm,
 ) -> OpSpec:
     return OpSpec(
         name,
@@ -130,6 +234,8 @@ def _unary(
         lambda xs, a: f(xs[0], a),
         attrs,
         lambda a, ins, out: cost * out.elements,
+        traits,
+        exact=exact,
         export=export_as(onnx) if isinstance(onnx, str) else onnx,
         torch=torch or (lambda torch, xs, a: getattr(torch, name)(xs[0])),
         doc=doc,
@@ -137,24 +243,69 @@ def _unary(
 
 
 register(
-    _binary("add", np.add, "Add", "x + y"),
-    _binary("sub", np.subtract, "Sub", "x - y"),
-    _binary("mul", np.multiply, "Mul", "x * y"),
-    _binary("div", np.divide, "Div", "x / y"),
-    _binary("max", np.maximum, "Max", "the larger of x and y", "maximum"),
-    _binary("min", np.minimum, "Min", "the smaller of x and y", "minimum"),
-    _binary("pow", np.power, "Pow", "x ** y"),
-    _unary("relu", lambda x, a: np.maximum(x, 0), "Relu", "max(x, 0)"),
+    _binary("add", np.add, "Add", "x + y", traits=Trait.GROWS, exact=_SUM),
+    _binary("sub", np.subtract, "Sub", "x - y", traits=Trait.GROWS, exact=_SUM),
+    _binary("mul", np.multiply, "Mul", "x * y", traits=Trait.GROWS | Trait.LINEAR, exact=_PRODUCT),
+    _binary("div", np.divide, "Div", "x / y", traits=Trait.GROWS, exact=_QUOTIENT),
+    _binary(
+        "max",
+        np.maximum,
+        "Max",
+        "the larger of x and y",
+        "maximum",
+        traits=Trait.UNROUNDED,
+        exact=ORDERED,
+    ),
+    _binary(
+        "min",
+        np.minimum,
+        "Min",
+        "the smaller of x and y",
+        "minimum",
+        traits=Trait.UNROUNDED,
+        exact=ORDERED,
+    ),
+    _binary(
+        "pow",
+        np.power,
+        "Pow",
+        "x ** y",
+        traits=Trait.GROWS,
+        exact=ExactForm(Arithmetic.DIGITS, _exact_power),
+    ),
+    _unary(
+        "relu",
+        lambda x, a: np.maximum(x, 0),
+        "Relu",
+        "max(x, 0)",
+        traits=Trait.UNROUNDED,
+        exact=ORDERED,
+    ),
     _unary(
         "leakyrelu",
         lambda x, a: np.where(x >= 0, x, x * x.dtype.type(a["alpha"])),
         export_as("LeakyRelu", alpha="alpha"),
-        "x where x >= 0, alpha * x elsewhere",
+        "x if x >= 0, otherwise alpha * x",
         (Attr("alpha", "float", 0.01),),
         torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_leakyrelu),
     ),
-    _unary("sigmoid", lambda x, a: _sigmoid(x), "Sigmoid", "1 / (1 + exp(-x))", cost=4),
-    _unary("tanh", lambda x, a: np.tanh(x), "Tanh", "the hyperbolic tangent", cost=4),
+    _unary(
+        "sigmoid",
+        lambda x, a: _sigmoid(x),
+        "Sigmoid",
+        "1 / (1 + exp(-x))",
+        cost=4,
+        exact=in_digits(_exact_sigmoid),
+    ),
+    _unary(
+        "tanh",
+        lambda x, a: np.tanh(x),
+        "Tanh",
+        "the hyperbolic tangent",
+        cost=4,
+        exact=in_digits(lambda numbers, x: numbers.tanh(x)),
+    ),
     _unary(
         "gelu",
         _gelu,
@@ -165,14 +316,65 @@ register(
         torch=lambda torch, xs, a: torch.nn.functional.gelu(
             xs[0], approximate="tanh" if a["tanh"] else "none"
         ),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_gelu),
     ),
-    _unary("erf", lambda x, a: _erf(x), "Erf", "the error function", cost=4),
-    _unary("exp", lambda x, a: np.exp(x), "Exp", "e ** x", cost=4),
-    _unary("log", lambda x, a: np.log(x), "Log", "the natural logarithm", cost=4),
-    _unary("sqrt", lambda x, a: np.sqrt(x), "Sqrt", "the square root", cost=2),
-    _unary("neg", lambda x, a: np.negative(x), "Neg", "-x"),
-    _unary("abs", lambda x, a: np.abs(x), "Abs", "the absolute value"),
-    _unary("reciprocal", lambda x, a: np.reciprocal(x), "Reciprocal", "1 / x"),
+    _unary(
+        "erf",
+        lambda x, a: _erf(x),
+        "Erf",
+        "the error function",
+        cost=4,
+        exact=in_digits(lambda numbers, x: numbers.erf(x)),
+    ),
+    _unary(
+        "exp",
+        lambda x, a: np.exp(x),
+        "Exp",
+        "e ** x",
+        cost=4,
+        traits=Trait.GROWS,
+        exact=in_digits(lambda numbers, x: numbers.exp(x)),
+    ),
+    _unary(
+        "log",
+        lambda x, a: np.log(x),
+        "Log",
+        "the natural logarithm",
+        cost=4,
+        exact=in_digits(lambda numbers, x: numbers.log(x)),
+    ),
+    _unary(
+        "sqrt",
+        lambda x, a: np.sqrt(x),
+        "Sqrt",
+        "the square root",
+        cost=2,
+        exact=in_digits(lambda numbers, x: numbers.root(x)),
+    ),
+    _unary(
+        "neg",
+        lambda x, a: np.negative(x),
+        "Neg",
+        "-x",
+        traits=Trait.UNROUNDED | Trait.LINEAR,
+        exact=POLYNOMIAL,
+    ),
+    _unary(
+        "abs",
+        lambda x, a: np.abs(x),
+        "Abs",
+        "the absolute value",
+        traits=Trait.UNROUNDED,
+        exact=ORDERED,
+    ),
+    _unary(
+        "reciprocal",
+        lambda x, a: np.reciprocal(x),
+        "Reciprocal",
+        "1 / x",
+        traits=Trait.GROWS,
+        exact=_QUOTIENT,
+    ),
     _unary(
         "clip",
         lambda x, a: np.minimum(np.maximum(x, x.dtype.type(a["low"])), x.dtype.type(a["high"])),
@@ -180,6 +382,7 @@ register(
         "x limited to low..high",
         (Attr("low", "float", -math.inf), Attr("high", "float", math.inf)),
         torch=lambda torch, xs, a: torch.clamp(xs[0], a["low"], a["high"]),
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_clip),
     ),
 )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.ops.convolution import export_pad, export_slice
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -19,30 +21,35 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import MANY, Attr, Attrs, OnnxExport, OpSpec, Typing, no_flops
+from workbench.ops.spec import MANY, Attr, OnnxExport, OpSpec, no_flops
+from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def _concat_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _concat_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     axis = attrs["axis"]
     first = xs[0]
     t.require_axis(first, axis)
     total = t.dim(first, axis)
     for x in xs[1:]:
-        t.require(t.rank(first) == t.rank(x), "operands of one rank are expected")
+        t.require(t.rank(first) == t.rank(x), "the operands must have the same rank")
         t.require_same(t.with_dim(first, axis, 1), t.with_dim(x, axis, 1), "extents differ off the axis")
         total = total + t.dim(x, axis)
     return t.with_dim(first, axis, total)
 
 
-def _slice_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _slice_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     (x,) = xs
     axis, start, stop, step = attrs["axis"], attrs["start"], attrs["stop"], attrs["step"]
     t.require_axis(x, axis)
-    t.require(start >= 0, "a slice starts at 0 or later")
-    t.require(stop > start, "a slice is not empty")
-    t.require(stop <= t.dim(x, axis), "a slice ends inside its axis")
-    t.require(step >= 1, "a slice steps forward")
+    t.require(start >= 0, "a slice must start at 0 or later")
+    t.require(stop > start, "a slice must not be empty")
+    t.require(stop <= t.dim(x, axis), "a slice must end inside its axis")
+    t.require(step >= 1, "the step of a slice must be positive")
     return t.with_dim(x, axis, (stop - start + step - 1) // step)
 
 
@@ -52,29 +59,29 @@ def _slice(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0][tuple(index)]
 
 
-def _slice_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _slice_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     index: list[slice] = [slice(None)] * xs[0].dim()
     index[attrs["axis"]] = slice(attrs["start"], attrs["stop"], attrs["step"])
     return xs[0][tuple(index)]
 
 
-def _reshape_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _reshape_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     out = t.with_shape(xs[0], attrs["shape"])
     t.require(t.elements(xs[0]) == t.elements(out), f"{xs[0]} does not reshape to {out}")
     return out
 
 
-def _transpose_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _transpose_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.permute(xs[0], attrs["perm"])
 
 
-def _pad_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _pad_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     (x,) = xs
     top, left, bottom, right = attrs["pads"]
     t.require_float(x)
-    t.require(t.rank(x) >= 2, "padding needs two axes or more")
+    t.require(t.rank(x) >= 2, "the operand must have two axes or more")
     for pad in (top, left, bottom, right):
-        t.require(pad >= 0, "pads are not negative")
+        t.require(pad >= 0, "pads must not be negative")
     taller = t.with_dim(x, -2, t.dim(x, -2) + top + bottom)
     return t.with_dim(taller, -1, t.dim(x, -1) + left + right)
 
@@ -85,38 +92,37 @@ def _pad(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.pad(xs[0], widths, constant_values=attrs["value"])
 
 
-def _pad_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _pad_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     top, left, bottom, right = attrs["pads"]
     return torch.nn.functional.pad(xs[0], (left, right, top, bottom), value=attrs["value"])
 
 
-def _expand_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _expand_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     out = t.with_shape(xs[0], attrs["shape"])
     t.require_same(t.broadcast(out, xs[0]), out, "the operand does not broadcast to the shape")
     return out
 
 
-def _gather_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
-    data, indices = xs
+def _gather_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     axis = attrs["axis"]
-    t.concrete("gather")
-    t.require_axis(data, axis)
-    t.require(indices.dtype in ("int32", "int64"), f"indices are int32 or int64, not {indices}")
+    data, indices = t.concrete("gather", *xs)
+    t.require_axis(xs[0], axis)
+    t.require(indices.dtype in ("int32", "int64"), f"indices must be int32 or int64, got {indices}")
     at = len(data.shape) + axis
-    return t.tensor(data, *data.shape[:at], *indices.shape, *data.shape[at + 1 :])
+    return t.tensor(xs[0], *data.shape[:at], *indices.shape, *data.shape[at + 1 :])
 
 
 def _gather(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.take(xs[0], xs[1], axis=attrs["axis"])
 
 
-def _gather_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
-    # Indexing counts negative indices from the end, as numpy does; index_select takes none.
+def _gather_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    # Like numpy, indexing counts negative indices from the end; index_select rejects them.
     before = (slice(None),) * (xs[0].dim() + attrs["axis"])
     return xs[0][(*before, xs[1])]
 
 
-def _cast_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _cast_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.with_dtype(xs[0], attrs["to"])
 
 
@@ -124,7 +130,7 @@ def _cast(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0].astype(TensorType(attrs["to"], ()).numpy_dtype())
 
 
-def _cast_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _cast_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     return xs[0].to(TensorType(attrs["to"], ()).torch_dtype(torch))
 
 
@@ -173,6 +179,20 @@ def _export_cast(
     return e.node("Cast", xs, to=DTYPE_CODES[attrs["to"]])
 
 
+def _exact_pad(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    return _pad(xs, {**attrs, "value": numbers.number(attrs["value"])})
+
+
+def _pad_needs(attrs: ExactAttrs) -> Arithmetic:
+    return Arithmetic.POLYNOMIAL if attrs["value"] == int(attrs["value"]) else Arithmetic.RATIONAL
+
+
+def _pad_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    return max(bounds[0], int(abs(attrs["value"])))
+
+
+_SELECTS = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED
+
 register(
     OpSpec(
         "concat",
@@ -182,6 +202,8 @@ register(
         lambda xs, a: np.concatenate(xs, axis=a["axis"]),
         (Attr("axis", "int"),),
         no_flops,
+        _SELECTS | Trait.LINEAR,
+        exact=POLYNOMIAL,
         export=_export_along("Concat"),
         torch=lambda torch, xs, a: torch.cat(tuple(xs), a["axis"]),
         doc="operands joined along an axis",
@@ -194,6 +216,8 @@ register(
         _slice,
         (Attr("axis", "int"), Attr("start", "int"), Attr("stop", "int"), Attr("step", "int", 1)),
         no_flops,
+        _SELECTS | Trait.LINEAR | Trait.VIEW,
+        exact=POLYNOMIAL,
         export=_export_slice,
         torch=_slice_torch,
         doc="start..stop of an axis, every step-th; a split is a set of slices",
@@ -206,7 +230,8 @@ register(
         lambda xs, a: np.reshape(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
         no_flops,
-        view=True,
+        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.ALIAS,
+        exact=POLYNOMIAL,
         export=lambda e, xs, a, types, out: e.reshape(xs[0], out.shape),
         torch=lambda torch, xs, a: xs[0].reshape(a["shape"]),
         doc="the same elements in another shape (also squeeze, unsqueeze, flatten)",
@@ -219,6 +244,8 @@ register(
         lambda xs, a: np.transpose(xs[0], a["perm"]),
         (Attr("perm", "perm"),),
         no_flops,
+        _SELECTS | Trait.LINEAR | Trait.VIEW,
+        exact=POLYNOMIAL,
         export=_export_transpose,
         torch=lambda torch, xs, a: xs[0].permute(a["perm"]),
         doc="axes permuted: result axis i is operand axis perm[i]",
@@ -231,6 +258,8 @@ register(
         _pad,
         (Attr("pads", "ints", (0, 0, 0, 0), 4), Attr("value", "float", 0.0)),
         no_flops,
+        Trait.MOVES | Trait.UNROUNDED,
+        exact=ExactForm(_pad_needs, _exact_pad, bound=_pad_bound),
         export=_export_pad,
         torch=_pad_torch,
         doc="a constant border around the last two axes (top, left, bottom, right)",
@@ -243,9 +272,11 @@ register(
         lambda xs, a: np.broadcast_to(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
         no_flops,
+        _SELECTS | Trait.LINEAR | Trait.VIEW,
+        exact=POLYNOMIAL,
         export=_export_expand,
         torch=lambda torch, xs, a: xs[0].expand(a["shape"]),
-        doc="the operand repeated to a shape it broadcasts to",
+        doc="the operand repeated to a shape to which it broadcasts",
     ),
     OpSpec(
         "gather",
@@ -255,6 +286,8 @@ register(
         _gather,
         (Attr("axis", "int"),),
         no_flops,
+        _SELECTS,
+        exact=POLYNOMIAL,
         export=_export_along("Gather"),
         torch=_gather_torch,
         doc="entries of an axis picked by an index tensor",
@@ -278,7 +311,8 @@ register(
         lambda xs, a: xs[0],
         (),
         no_flops,
-        view=True,
+        _SELECTS | Trait.FREE | Trait.VIEW | Trait.ALIAS,
+        exact=POLYNOMIAL,
         export=lambda e, xs, a, types, out: xs[0],
         torch=lambda torch, xs, a: xs[0],
         doc="the operand itself (also dropout at inference)",
@@ -312,7 +346,7 @@ def _import_transpose(n: OnnxNode) -> int:
 
 @imports("Concat")
 def _import_concat(n: OnnxNode) -> int:
-    # Operator sets before 4 had a default axis; the checker asks for one since.
+    # Operator sets before 4 had a default axis; since then the checker requires the attribute.
     return n.op("concat", *n.operands(), axis=from_end(n.attr("axis", 1), n.type(0).rank))
 
 
@@ -390,7 +424,7 @@ def _import_pad(n: OnnxNode) -> int:
     return n.op("pad", n.operand(0), pads=(*begins[-2:], *ends[-2:]), value=value)
 
 
-#: Element types between which numpy converts as ONNX does.
+#: Element types between which numpy converts in the same way as ONNX.
 _CASTABLE = frozenset(
     {"float16", "float32", "float64", "bfloat16", "bool", "int8", "int16", "int32", "int64"}
     | {"uint8", "uint16", "uint32", "uint64"}
@@ -407,7 +441,7 @@ def _import_cast(n: OnnxNode) -> int:
 
 @imports("ConstantOfShape")
 def _import_constant_of_shape(n: OnnxNode) -> int:
-    # One element, repeated without being stored: a generated weight takes no memory.
+    # A single element, repeated without being stored: a generated weight takes no memory.
     value = n.attr("value")
     element = np.float32(0) if value is None else value.reshape(-1)[0]
     return n.constant(np.broadcast_to(element, only_result(n).shape))

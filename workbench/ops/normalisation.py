@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers, each
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -18,16 +20,21 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Attrs, OpSpec, Typing
+from workbench.ops.spec import Attr, Flops, OpSpec
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def _batchnorm_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _batchnorm_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x, *vectors = xs
     t.require_float(x)
-    t.require(t.rank(x) == 4, "the input needs four axes [N, C, H, W]")
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
     for v in vectors:
-        t.require_same(v, t.tensor(x, t.dim(x, -3)), "scale, bias, mean and variance are [C]")
+        t.require_same(v, t.tensor(x, t.dim(x, -3)), "scale, bias, mean and variance must be [C]")
     return x
 
 
@@ -42,23 +49,23 @@ def _batchnorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return xs[0] * a + b
 
 
-def _affine_torch(torch: Any, xs: Sequence[Any], eps: float) -> tuple[Any, Any]:
+def _affine_torch(torch: ModuleType, xs: Sequence[Tensor], eps: float) -> tuple[Tensor, Tensor]:
     scale, bias, mean, var = (v.reshape(1, -1, 1, 1) for v in xs)
     a = scale / torch.sqrt(var + eps)
     return a, bias - a * mean
 
 
-def _batchnorm_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _batchnorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     x, scale, bias, mean, var = xs
     return torch.nn.functional.batch_norm(x, mean, var, scale, bias, eps=attrs["eps"])
 
 
-def _bn_vector_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _bn_vector_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     first = xs[0]
     t.require_float(first)
-    t.require(t.rank(first) == 1, "vectors [C] are expected")
+    t.require(t.rank(first) == 1, "the operands must be vectors [C]")
     for v in xs[1:]:
-        t.require_same(first, v, "vectors of one type are expected")
+        t.require_same(first, v, "the vectors must have the same type")
     return t.tensor(first, 1, t.dim(first, -1), 1, 1)
 
 
@@ -67,18 +74,18 @@ def _bn_scale(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return scale / np.sqrt(var + var.dtype.type(attrs["eps"]))
 
 
-def _bn_scale_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _bn_scale_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
     return scale / torch.sqrt(var + attrs["eps"])
 
 
-def _layernorm_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _layernorm_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x = xs[0]
     t.require_float(x)
     t.require_axis(x, attrs["axis"])
     for v in xs[1:]:
         t.require_same_dtype(x, v)
-        t.require_same(t.broadcast(x, v), x, "scale and bias broadcast to the input")
+        t.require_same(t.broadcast(x, v), x, "scale and bias must broadcast to the input")
     return x
 
 
@@ -93,7 +100,7 @@ def _layernorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return out
 
 
-def _layernorm_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _layernorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     x, *affine = xs
     shape = x.shape[attrs["axis"] :]
     if all(v.shape == shape for v in affine):
@@ -105,7 +112,7 @@ def _layernorm_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
     return out
 
 
-def _softmax_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _softmax_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     t.require_float(xs[0])
     t.require_axis(xs[0], attrs["axis"])
     return xs[0]
@@ -116,7 +123,7 @@ def _softmax(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return e / e.sum(axis=attrs["axis"], keepdims=True)
 
 
-def _times(n: float) -> Any:
+def _times(n: float) -> Flops:
     def flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
         return n * out.elements
 
@@ -182,6 +189,45 @@ def _export_softmax(
     return e.node("Transpose", [last], perm=swap)
 
 
+# -- exact forms --------------------------------------------------------------------------------------
+def _exact_softmax(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    e = each(numbers.exp, xs[0])
+    return np.asarray(e / e.sum(axis=attrs["axis"], keepdims=True))
+
+
+def _exact_deviation(numbers: Numbers, variance: np.ndarray, eps: float) -> np.ndarray:
+    return each(lambda v: numbers.root(v + numbers.number(eps)), variance)
+
+
+def _exact_layernorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    x = xs[0]
+    axes = tuple(range(attrs["axis"], 0))
+    count = math.prod(x.shape[a] for a in axes)
+    centred = x - x.sum(axis=axes, keepdims=True) / count
+    variance = (centred * centred).sum(axis=axes, keepdims=True) / count
+    out = centred / _exact_deviation(numbers, variance, attrs["eps"])
+    for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
+        out = f(out, v)
+    return np.asarray(out)
+
+
+def _exact_bn_scale(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
+    return np.asarray(scale / _exact_deviation(numbers, var, attrs["eps"]))
+
+
+def _exact_bn_shift(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    scale, bias, mean, var = xs
+    a = _exact_bn_scale(numbers, (scale, var), attrs)
+    return np.asarray(bias.reshape(1, -1, 1, 1) - a * mean.reshape(1, -1, 1, 1))
+
+
+def _exact_batchnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    x, scale, bias, mean, var = xs
+    a = _exact_bn_scale(numbers, (scale, var), attrs)
+    return np.asarray(x * a + _exact_bn_shift(numbers, (scale, bias, mean, var), attrs))
+
+
 _EPS = Attr("eps", "float", 1e-5)
 
 register(
@@ -193,6 +239,10 @@ register(
         _batchnorm,
         (_EPS,),
         _times(2),
+        Trait.FOUR_AXES,
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_batchnorm),
+        weights_from=1,
+        variance=4,
         export=_export_batchnorm,
         torch=_batchnorm_torch,
         doc="(x - mean) * scale / sqrt(var + eps) + bias per channel, with stored statistics",
@@ -205,9 +255,12 @@ register(
         _bn_scale,
         (_EPS,),
         _times(3),
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_scale),
+        weights_from=0,
+        variance=1,
         export=_export_bn_scale,
         torch=_bn_scale_torch,
-        doc="scale / sqrt(var + eps) as [1, C, 1, 1]: what batch normalisation multiplies by",
+        doc="scale / sqrt(var + eps) as [1, C, 1, 1]: the factor of a batch normalisation",
     ),
     OpSpec(
         "bn_shift",
@@ -217,9 +270,12 @@ register(
         lambda xs, a: _affine(xs, a["eps"])[1],
         (_EPS,),
         _times(5),
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_shift),
+        weights_from=0,
+        variance=3,
         export=_export_bn_shift,
         torch=lambda torch, xs, a: _affine_torch(torch, xs, a["eps"])[1],
-        doc="bias - mean * scale / sqrt(var + eps) as [1, C, 1, 1]: what it adds",
+        doc="bias - mean * scale / sqrt(var + eps) as [1, C, 1, 1]: the summand of a batch normalisation",
     ),
     OpSpec(
         "layernorm",
@@ -229,6 +285,7 @@ register(
         _layernorm,
         (Attr("axis", "int", -1), _EPS),
         _times(8),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_layernorm),
         export=_export_layernorm,
         torch=_layernorm_torch,
         doc="centred and scaled to unit variance over axis..-1, times scale, plus bias",
@@ -241,6 +298,7 @@ register(
         _softmax,
         (Attr("axis", "int", -1),),
         _times(6),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_softmax),
         export=_export_softmax,
         torch=lambda torch, xs, a: torch.softmax(xs[0], a["axis"]),
         doc="exp(x) divided by its sum along the axis",

@@ -1,9 +1,9 @@
 """The ONNX form of operators: how a family writes its operators as ONNX nodes and reads them back.
 
-Families register here without knowing the ``onnx`` package: reading goes through :class:`OnnxNode`, a
-view of one ONNX node whose types are known, and writing through :class:`Emitter`. The frontends
-implement both. An importer that cannot say exactly what a node computes raises :class:`NotModelled`
-with the reason, and the node is kept opaque.
+Families register here without importing the ``onnx`` package: they read through :class:`OnnxNode`, a view of
+one ONNX node whose types are known, and write through :class:`Emitter`. The frontends implement both. An
+importer that cannot represent a node exactly raises :class:`NotModelled` with the reason, and the node is
+kept opaque.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from workbench.ops.spec import Attrs, OnnxExport
+from workbench.ops.spec import OnnxExport
 from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs
 
 
 class NotModelled(Exception):
-    """Say why an ONNX node is kept opaque: the reason goes into the coverage report."""
+    """Raised when an ONNX node must stay opaque; the reason is shown in the coverage report."""
 
 
 class OpsetTooOld(ValueError):
-    """Say that an operator cannot be written in an operator set, and from which one on it can."""
+    """Raised when an operator needs a newer operator set; the message names the oldest possible one."""
 
 
 class OnnxNode(Protocol):
-    """View one ONNX node and build graph values from it.
+    """A view of one ONNX node from which graph values are built.
 
     Operands and results are counted from 0; graph values are integers, as in the graph builder.
     """
@@ -41,19 +42,19 @@ class OnnxNode(Protocol):
 
     @property
     def results(self) -> Sequence[TensorType | None]:
-        """Return the types of the node's outputs, ``None`` for an omitted one."""
+        """Return the types of the node's outputs, ``None`` for an omitted output."""
 
     def wanted(self, index: int) -> bool:
-        """Say whether something reads output ``index``."""
+        """Return whether output ``index`` is used."""
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute as a Python value, or ``default`` where the node has none."""
+        """Return an attribute as a Python value, or ``default`` if the node does not have it."""
 
     def operands(self) -> list[int]:
-        """Return all operands that are given."""
+        """Return all operands that are not omitted."""
 
     def has(self, index: int) -> bool:
-        """Say whether operand ``index`` is given (optional operands may be omitted)."""
+        """Return whether operand ``index`` is given (optional operands may be omitted)."""
 
     def operand(self, index: int) -> int:
         """Return operand ``index`` as a graph value."""
@@ -62,10 +63,10 @@ class OnnxNode(Protocol):
         """Return the type of operand ``index``."""
 
     def known(self, index: int) -> np.ndarray | None:
-        """Return operand ``index`` where it is a small constant of the model, else ``None``."""
+        """Return operand ``index`` if it is a small constant of the model, otherwise ``None``."""
 
     def is_constant(self, index: int) -> bool:
-        """Say whether operand ``index`` depends on weights alone."""
+        """Return whether operand ``index`` depends on weights alone."""
 
     def op(self, op: str, *values: int, **attrs: Any) -> int:
         """Apply a modelled operator."""
@@ -78,11 +79,11 @@ class OnnxNode(Protocol):
 
 
 class Emitter(Protocol):
-    """Write ONNX nodes; values are names."""
+    """A writer of ONNX nodes; values are names."""
 
     @property
     def opset(self) -> int:
-        """Return the version of the default operator set that is written."""
+        """Return the version of the default operator set to be written."""
 
     def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
         """Write a node with one output and return its name; attributes that are ``None`` are omitted."""
@@ -91,7 +92,7 @@ class Emitter(Protocol):
         """Return the name of an initializer that holds ``array``."""
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
-        """Return ``name`` in another shape; an initializer is rewritten instead of computed."""
+        """Return ``name`` in another shape; an initializer is stored anew instead of reshaped at run time."""
 
 
 Importer = Callable[[OnnxNode], "int | Sequence[int]"]
@@ -100,12 +101,12 @@ _IMPORTERS: dict[str, Importer] = {}
 
 
 def imports(*op_types: str) -> Callable[[Importer], Importer]:
-    """Register a function that reads these operators of ONNX's default domain."""
+    """Register a function as the reader of these operators of ONNX's default domain."""
 
     def register(function: Importer) -> Importer:
         for op_type in op_types:
             if op_type in _IMPORTERS:
-                raise ValueError(f"two importers for {op_type}")
+                raise ValueError(f"{op_type} must have one importer, got a second one")
             _IMPORTERS[op_type] = function
         return function
 
@@ -113,7 +114,7 @@ def imports(*op_types: str) -> Callable[[Importer], Importer]:
 
 
 def importer_of(op_type: str) -> Importer | None:
-    """Return the function that reads ``op_type`` of the default domain, if there is one."""
+    """Return the function that reads ``op_type`` of the default domain, or None."""
     return _IMPORTERS.get(op_type)
 
 
@@ -123,7 +124,7 @@ def importable() -> Iterator[str]:
 
 
 def export_as(op_type: str, **renamed: str) -> OnnxExport:
-    """Return an export that writes one node of the same operands; ``renamed`` maps ONNX to our attributes.
+    """Return an export to one node with the same operands; ``renamed`` maps ONNX attributes to ours.
 
     >>> export_as("Concat", axis="axis")  # doctest: +ELLIPSIS
     <function ...>
@@ -146,12 +147,12 @@ _ACTIVATIONS: Final[Mapping[str, str]] = {"relu": "Relu", "sigmoid": "Sigmoid", 
 
 
 def export_activation(e: Emitter, name: str, act: str) -> str:
-    """Write the activation that is fused into an operator as a node of its own."""
+    """Write the activation that is fused into an operator as a separate node."""
     return e.node(_ACTIVATIONS[act], [name]) if act in _ACTIVATIONS else name
 
 
 def is_true(n: OnnxNode, index: int) -> bool:
-    """Return a boolean operand that must be known; an omitted one is false."""
+    """Return a boolean operand, which must be a constant; an omitted one is false."""
     if not n.has(index):
         return False
     value = n.known(index)
@@ -163,8 +164,17 @@ def is_true(n: OnnxNode, index: int) -> bool:
 def known_ints(n: OnnxNode, index: int, attr: str, what: str) -> tuple[int, ...] | None:
     """Return integers given as operand ``index`` or, in older operator sets, as an attribute.
 
-    Return ``None`` where neither is given; raise :class:`NotModelled` where the operand is computed at
-    run time.
+    Args:
+        n: The node.
+        index: The number of the operand.
+        attr: The name of the attribute.
+        what: The name of the integers in the reason why a node stays opaque.
+
+    Returns:
+        The integers, or ``None`` if neither operand nor attribute is given.
+
+    Raises:
+        NotModelled: If the operand is computed at run time.
     """
     if n.has(index):
         value = n.known(index)
@@ -176,7 +186,7 @@ def known_ints(n: OnnxNode, index: int, attr: str, what: str) -> tuple[int, ...]
 
 
 def from_end(axis: int, rank: int) -> int:
-    """Return an axis counted from the last one; raise :class:`NotModelled` where there is no such axis.
+    """Return an axis counted from the last one; raise :class:`NotModelled` if there is no such axis.
 
     >>> from_end(1, 4), from_end(-1, 4)
     (-3, -1)
@@ -187,7 +197,7 @@ def from_end(axis: int, rank: int) -> int:
 
 
 def only_result(n: OnnxNode) -> TensorType:
-    """Return the type of the first result; raise :class:`NotModelled` where another one is read."""
+    """Return the type of the first result; raise :class:`NotModelled` if another result is used."""
     for i in range(1, len(n.results)):
         if n.wanted(i):
             raise NotModelled(f"result {i} of {n.op_type} is used")

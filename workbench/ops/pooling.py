@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from workbench.ops.convolution import (
     window_extent,
     windows,
 )
+from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -25,15 +28,29 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import CONCRETE, Attr, Attrs, OnnxExport, OpSpec, Typing
+from workbench.ops.spec import Attr, OnnxExport, OpSpec
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
+from workbench.ops.typing import CONCRETE, Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def _extent(t: Typing, n: Any, k: Any, s: Any, before: Any, after: Any, d: Any, ceil: Any) -> Any:
+def _extent(
+    t: Typing[T, N],
+    n: N,
+    k: N | int,
+    s: N | int,
+    before: N | int,
+    after: N | int,
+    d: N | int,
+    ceil: N | int,
+) -> N:
     # ONNX: with ceil_mode a last window counts only if it starts inside the input or its leading pad.
     span = n + before + after - d * (k - 1) - 1
-    t.require(k >= 1, "the kernel is positive")
-    t.require(s >= 1, "the strides are positive")
+    t.require(k >= 1, "the kernel must be positive")
+    t.require(s >= 1, "the strides must be positive")
     floor = span // s + 1
     if isinstance(ceil, int) and not ceil:
         return floor
@@ -42,21 +59,21 @@ def _extent(t: Typing, n: Any, k: Any, s: Any, before: Any, after: Any, d: Any, 
     return up - 1 if (up - 1) * s >= n + before else up
 
 
-def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     (x,) = xs
     (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
     (top, left, bottom, right), (dh, dw) = attrs["pads"], attrs.get("dilations", (1, 1))
     t.require_float(x)
-    t.require(t.rank(x) == 4, "the input needs four axes [N, C, H, W]")
-    # A pad as large as the kernel would make a window of padding alone.
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    # A pad as large as the kernel would give a window that contains only padding.
     for pad, reach in (
         (top, dh * (kh - 1)),
         (bottom, dh * (kh - 1)),
         (left, dw * (kw - 1)),
         (right, dw * (kw - 1)),
     ):
-        t.require(pad <= reach, "a pad is smaller than the window")
-        t.require(pad >= 0, "pads are not negative")
+        t.require(pad <= reach, "a pad must be smaller than the window")
+        t.require(pad >= 0, "pads must not be negative")
     require_window(t, t.dim(x, -2), kh, top, bottom, dh)
     require_window(t, t.dim(x, -1), kw, left, right, dw)
     height = _extent(t, t.dim(x, -2), kh, sh, top, bottom, dh, attrs["ceil"])
@@ -65,7 +82,7 @@ def _type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def _border(shape: Sequence[int], attrs: Attrs) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the border (before, after) of both axes: the pads, and what ceil_mode reads beyond them."""
+    """Return the border (before, after) of both axes: the pads, and the overhang of ceil_mode."""
     (top, left, bottom, right), dilations = attrs["pads"], attrs.get("dilations", (1, 1))
     found = []
     for i, (before, after) in enumerate(((top, bottom), (left, right))):
@@ -76,7 +93,7 @@ def _border(shape: Sequence[int], attrs: Attrs) -> tuple[tuple[int, int], tuple[
 
 
 def _pool_windows(x: np.ndarray, attrs: Attrs, value: float) -> np.ndarray:
-    # What ceil_mode reads beyond the padding is filled with the neutral value too.
+    # The overhang of ceil_mode beyond the padding is filled with the neutral value, too.
     kernel, strides, dilations = attrs["kernel"], attrs["strides"], attrs.get("dilations", (1, 1))
     padded = np.pad(x, ((0, 0), (0, 0), *_border(x.shape, attrs)), constant_values=value)
     out = [window_extent(padded.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1)]
@@ -92,7 +109,7 @@ def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     view = _pool_windows(x, attrs, 0)
     counted = np.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
     if attrs["include_pad"]:
-        # Explicit pads count, the overhang of ceil_mode never does.
+        # Explicit pads count; the overhang of ceil_mode never does.
         top, left, bottom, right = attrs["pads"]
         counted = np.pad(counted, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=1)
         counts = _pool_windows(counted, dict(attrs) | {"pads": (0, 0, 0, 0)}, 0)
@@ -103,13 +120,13 @@ def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 def _pads_as_torch(attrs: Attrs) -> bool:
-    """Say whether torch's pools take the pads: even on both sides, at most half a kernel."""
+    """Return whether torch's pools support the pads: equal on both sides, at most half a kernel."""
     top, left, bottom, right = attrs["pads"]
     kh, kw = attrs["kernel"]
     return (top, left) == (bottom, right) and 2 * top <= kh and 2 * left <= kw
 
 
-def _max_pool_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _max_pool_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     (x,), f = xs, torch.nn.functional
     kernel, strides, dilations = attrs["kernel"], attrs["strides"], attrs["dilations"]
     if _pads_as_torch(attrs):
@@ -119,7 +136,7 @@ def _max_pool_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
     return f.max_pool2d(padded, kernel, strides, 0, dilations)
 
 
-def _avg_pool_torch(torch: Any, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _avg_pool_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     (x,), f = xs, torch.nn.functional
     kernel, strides, include = attrs["kernel"], attrs["strides"], bool(attrs["include_pad"])
     if _pads_as_torch(attrs):
@@ -136,22 +153,21 @@ def _pool_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> 
     return float(out.elements * kh * kw)
 
 
-def _reduce_type(t: Typing, xs: Sequence[Any], attrs: Attrs) -> Any:
+def _reduce_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     (x,) = xs
     axes, keep = attrs["axes"], attrs["keepdims"]
     t.require_float(x)
     if not isinstance(axes, tuple) or not isinstance(keep, int) or not keep:
-        t.concrete("a reduction that drops axes or whose axes are a variable")
-    t.require(len(axes) > 0, "a reduction names its axes")
-    t.require(len(set(axes)) == len(axes), "an axis is named twice")
+        (operand,) = t.concrete("a reduction that drops axes or whose axes are a variable", x)
+    t.require(len(axes) > 0, "a reduction must name its axes")
+    t.require(len(set(axes)) == len(axes), "the axes of a reduction must be distinct")
     out = x
     for axis in axes:
         t.require_axis(x, axis)
         out = t.with_dim(out, axis, 1)
     if keep:
         return out
-    rank = t.rank(x)
-    return t.tensor(x, *(t.dim(x, a) for a in range(-rank, 0) if a not in axes))
+    return t.tensor(x, *(t.dim(x, a) for a in range(-operand.rank, 0) if a not in axes))
 
 
 def _drops_window(x: TensorType, attrs: Attrs, out: TensorType) -> bool:
@@ -173,12 +189,12 @@ def _export_pool(op_type: str) -> OnnxExport:
             more["count_include_pad"] = attrs["include_pad"]
         elif attrs["dilations"] != (1, 1):
             if e.opset < 10:
-                raise OpsetTooOld(f"operator set {e.opset} has no dilated pooling; write 10 or newer")
+                raise OpsetTooOld(f"operator set must be 10 or newer for dilated pooling, got {e.opset}")
             more["dilations"] = attrs["dilations"]
         if attrs["ceil"]:
             oldest = 22 if _drops_window(types[0], attrs, out) else 10
             if e.opset < oldest:
-                raise OpsetTooOld(f"operator set {e.opset} has no such ceil_mode; write {oldest} or newer")
+                raise OpsetTooOld(f"operator set must be {oldest} or newer for this ceil_mode, got {e.opset}")
             more["ceil_mode"] = 1
         window = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
         return e.node(op_type, xs, **window, **more)
@@ -186,7 +202,7 @@ def _export_pool(op_type: str) -> OnnxExport:
     return export
 
 
-#: From these operator sets on the axes of a reduction are an operand.
+#: From these operator sets on, the axes of a reduction are an operand.
 _AXES_OPERAND: Final = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMax": 18}
 
 
@@ -196,7 +212,7 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
     ) -> str:
         rank, keep = types[0].rank, attrs["keepdims"]
         axes = sorted(rank + a for a in attrs["axes"])
-        # ONNX Runtime has no windows over float64.
+        # ONNX Runtime has no pooling of float64.
         pools = out.dtype != "float64" and (out.dtype != "bfloat16" or e.opset >= 22)
         if whole and keep and rank == 4 and axes == [2, 3] and pools:
             return e.node(whole, xs)
@@ -207,7 +223,20 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
     return export
 
 
-def _reduce(name: str, f: Any, in_torch: str, export: OnnxExport, doc: str) -> OpSpec:
+def _sum_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    return bounds[0] * math.prod(shapes[0])
+
+
+def _reduce(
+    name: str,
+    f: Callable[..., np.ndarray],
+    in_torch: str,
+    export: OnnxExport,
+    doc: str,
+    *,
+    traits: Trait = Trait.NONE,
+    exact: ExactForm,
+) -> OpSpec:
     return OpSpec(
         name,
         1,
@@ -216,6 +245,8 @@ def _reduce(name: str, f: Any, in_torch: str, export: OnnxExport, doc: str) -> O
         lambda xs, a: f(xs[0], axis=a["axes"], keepdims=bool(a["keepdims"])),
         (Attr("axes", "axes"), Attr("keepdims", "int", 1)),
         lambda a, ins, out: float(ins[0].elements),
+        traits | Trait.REDUCES,
+        exact=exact,
         export=export,
         torch=lambda torch, xs, a: getattr(torch, in_torch)(
             xs[0], dim=a["axes"], keepdim=bool(a["keepdims"])
@@ -239,6 +270,8 @@ register(
         _max_pool,
         (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
         _pool_flops,
+        Trait.REDUCES | Trait.FOUR_AXES,
+        exact=ORDERED,
         export=_export_pool("MaxPool"),
         torch=_max_pool_torch,
         doc="the maximum of each window; padding never wins",
@@ -251,17 +284,29 @@ register(
         _avg_pool,
         (*_WINDOW, Attr("ceil", "int", 0), Attr("include_pad", "int", 0)),
         _pool_flops,
+        Trait.REDUCES | Trait.FOUR_AXES,
+        exact=RATIONAL,
         export=_export_pool("AveragePool"),
         torch=_avg_pool_torch,
         doc="the mean of each window; with include_pad=1 padding counts as zeros",
     ),
-    _reduce("reduce_sum", np.sum, "sum", _export_reduce("ReduceSum", ""), "the sum over axes"),
+    _reduce(
+        "reduce_sum",
+        np.sum,
+        "sum",
+        _export_reduce("ReduceSum", ""),
+        "the sum over axes",
+        traits=Trait.LINEAR,
+        exact=ExactForm(Arithmetic.POLYNOMIAL, bound=_sum_bound),
+    ),
     _reduce(
         "reduce_mean",
         np.mean,
         "mean",
         _export_reduce("ReduceMean", "GlobalAveragePool"),
         "the mean over axes (global average pooling: axes -2, -1)",
+        traits=Trait.LINEAR,
+        exact=RATIONAL,
     ),
     _reduce(
         "reduce_max",
@@ -269,6 +314,7 @@ register(
         "amax",
         _export_reduce("ReduceMax", "GlobalMaxPool"),
         "the maximum over axes (global max pooling: axes -2, -1)",
+        exact=ORDERED,
     ),
 )
 

@@ -1,14 +1,15 @@
-"""Tensor types: a dtype and a shape, checked when they are made."""
+"""Tensor types: a dtype and a shape, checked on construction."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-#: ONNX's numbering of element types, which is also their code inside the e-graph.
+#: ONNX's numbers of element types, which are also their codes in the e-graph.
 DTYPE_CODES: Final[dict[str, int]] = {
     "float32": 1,
     "uint8": 2,
@@ -44,7 +45,7 @@ DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.i
 #: Element types on which the modelled arithmetic operators are defined.
 FLOAT_DTYPES: Final = frozenset({"float16", "float32", "float64", "bfloat16"})
 
-#: Element types that hold 0 and 1 (an exponent of 8 bits alone has no zero).
+#: Element types that contain 0 and 1 (an 8-bit exponent alone has no zero).
 NUMBER_DTYPES: Final = frozenset(DTYPE_CODES) - {"string", "float8e8m0"}
 
 _ITEM_BYTES: Final[dict[str, float]] = {
@@ -56,7 +57,7 @@ _ITEM_BYTES: Final[dict[str, float]] = {
     "string": 16,
 }  # fmt: skip
 
-#: How ``ml_dtypes`` calls element types that ONNX calls otherwise.
+#: The names in ``ml_dtypes`` of element types for which ONNX uses other names.
 _ML_NAMES: Final[dict[str, str]] = {
     "float8e4m3fn": "float8_e4m3fn",
     "float8e4m3fnuz": "float8_e4m3fnuz",
@@ -69,18 +70,18 @@ _ML_NAMES: Final[dict[str, str]] = {
 }
 _NAMES_OF_ML: Final[dict[str, str]] = {theirs: ours for ours, theirs in _ML_NAMES.items()}
 
-#: No single tensor may claim more elements than this: numbers of elements fit 64 bits everywhere. Tensors
-#: that are computed are bounded where models are read; those of generic extents never are computed.
+#: Largest number of elements of a tensor, so that numbers of elements always fit 64 bits. Tensors that are
+#: computed have a lower limit, checked when models are read; tensors of generic extents are never computed.
 MAX_ELEMENTS: Final = 1 << 59
 
 
 class TypeMismatch(TypeError):
-    """Say that operands do not fit an operator: what was expected and what came."""
+    """Raised when operands do not fit an operator; the message states the requirement and the operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Describe a tensor: element type and extents.
+    """The type of a tensor: element type and extents.
 
     >>> TensorType("float32", (2, 3))
     float32[2, 3]
@@ -91,9 +92,9 @@ class TensorType:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPE_CODES:
-            raise TypeMismatch(f"unknown dtype {self.dtype!r}; known: {', '.join(DTYPE_CODES)}")
+            raise TypeMismatch(f"dtype must be one of {', '.join(DTYPE_CODES)}, got {self.dtype!r}")
         if any(not isinstance(d, int) or d < 0 for d in self.shape):
-            raise TypeMismatch(f"a shape holds non-negative integers, not {self.shape!r}")
+            raise TypeMismatch(f"a shape must consist of non-negative integers, got {self.shape!r}")
         if math.prod(self.shape) > MAX_ELEMENTS:
             raise TypeMismatch(
                 f"a tensor of shape {self.shape} has {math.prod(self.shape):.3g} elements; "
@@ -127,7 +128,7 @@ class TensorType:
         return cls(dtype, tuple(map(int, array.shape)))
 
     def numpy_dtype(self) -> np.dtype:
-        """Return the numpy dtype; element types numpy lacks come from ``ml_dtypes``, strings are objects."""
+        """Return the numpy dtype; types that numpy lacks come from ``ml_dtypes``, strings are objects."""
         if self.dtype == "string":
             return np.dtype(object)
         try:
@@ -137,8 +138,8 @@ class TensorType:
 
             return np.dtype(getattr(ml_dtypes, _ML_NAMES.get(self.dtype, self.dtype)))
 
-    def torch_dtype(self, torch: Any) -> Any:
-        """Return the dtype in ``torch`` (the module); raise TypeMismatch where it has none."""
+    def torch_dtype(self, torch: ModuleType) -> Any:
+        """Return the dtype in ``torch`` (the module); raise TypeMismatch if torch does not have it."""
         found = getattr(torch, _ML_NAMES.get(self.dtype, self.dtype), None)
         if not isinstance(found, torch.dtype):
             raise TypeMismatch(f"torch has no tensors of {self.dtype}")
@@ -152,7 +153,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
-    """Describe the several results of an opaque operator."""
+    """The types of the results of an opaque operator with several results."""
 
     elements: tuple[TensorType, ...]
 

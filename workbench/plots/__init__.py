@@ -1,7 +1,7 @@
-"""Draw matplotlib figures of a trace or of records of runs, each with a data function beside it.
+"""Matplotlib figures of a trace or of records of runs; each has a function that returns its data.
 
-A figure of records takes a pandas frame, a file of them, or results of :func:`workbench.optimize`; the
-columns are named in :data:`~workbench.plots.records.COLUMNS`.
+A figure of records takes a pandas frame, a file of records, or results of :func:`workbench.optimize`.
+:data:`~workbench.plots.records.COLUMNS` describes the columns.
 """
 
 from workbench.plots.ablation import Losses, ablation_data, plot_ablation

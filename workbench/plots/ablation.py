@@ -1,4 +1,4 @@
-"""What the result would cost without a rule."""
+"""Ablation: the cost of the result without each rule."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from workbench.plots.style import (
     say,
     wrapped,
 )
-from workbench.units import change, microseconds
+from workbench.support.numbers import change, microseconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from workbench.without import Ablation
+    from workbench.analysis.ablation import Ablation
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Hold costs in microseconds: of the original, of the best, and without each rule, dearest first."""
+    """Costs in microseconds: of the original, of the best graph, and without each rule, costliest first."""
 
     original: float
     best: float
@@ -35,16 +35,16 @@ class Losses:
 
 
 def ablation_data(ablation: Ablation, most: int = 20) -> Losses:
-    """Return the costs without each of the ``most`` needed rules; raise ValueError where nothing ran yet."""
+    """Return the costs without each of the ``most`` most needed rules; raise ValueError before any run."""
     if ablation.best is None:
-        raise ValueError("the ablation has not begun; run() it first")
+        raise ValueError("the ablation must have begun, got no result yet (try run())")
     rows = sorted(ablation.rows, key=lambda r: (-r.cost, r.rule))[:most]
     best = ablation.best
     return Losses(best.cost_before, best.cost_after, tuple((r.rule, r.cost) for r in rows), best.cost_source)
 
 
 def plot_ablation(ablation: Ablation, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw the best cost without each rule as bars, with the costs of best and original as lines."""
+    """Draw the best cost without each rule as bars, with lines for the best graph and the original."""
     data = ablation_data(ablation, most)
     scale, unit = (1000.0, "ms") if data.original >= 10_000 else (1.0, "µs")
     with paper_style():

@@ -1,4 +1,4 @@
-"""Bars of several methods beside each other: what the figures of speed-up, time and programs share."""
+"""Grouped bars of several methods, shared by the figures of speed-up, time and programs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.plots.records import Series
 from workbench.plots.style import COLOURS, HATCHES, PUBLISHED_HATCHES
-from workbench.units import thousands
+from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The part of a network's place that its bars fill.
+#: The part of the width of a network that its bars fill.
 FILLED = 0.82
 
 
 def bar_styles(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """Return how each series is filled: our own in colour, published ones hatched on white."""
+    """Return the fill style of each series: workbench runs in colour, published ones hatched on white."""
     styles: list[dict[str, Any]] = []
     ours = others = 0
     for one in series:
@@ -33,7 +33,7 @@ def bar_styles(series: Sequence[Series]) -> list[dict[str, Any]]:
 
 
 def figure(value: float) -> str:
-    """Write a number with three digits that count, and never with an exponent below a million.
+    """Return a number with three significant digits, and without an exponent from 1000 to a million.
 
     >>> figure(0.04567), figure(9.5), figure(226.4), figure(1140.3)
     ('0.0457', '9.5', '226', '1\u202f140')
@@ -42,12 +42,12 @@ def figure(value: float) -> str:
 
 
 def bar_size(networks: int, series: int) -> tuple[float, float]:
-    """Return the size in inches at which bars of so many networks and series can be read."""
+    """Return the size in inches that keeps the bars of this many networks and series readable."""
     return max(4.0, min(12.0, 1.4 + networks * (0.34 + 0.3 * series))), 3.6
 
 
 def turned(networks: Sequence[str], series: Sequence[Series]) -> bool:
-    """Say whether there are so many bars that their values stand upright."""
+    """Return whether the values are written vertically, because there are many bars."""
     return len(series) > 2 and len(networks) > 4
 
 
@@ -59,7 +59,15 @@ def draw_bars(
     places: int | None = None,
     floor: float = 0.0,
 ) -> None:
-    """Draw one group of bars a network, with standard errors, the values above, and the legend on top."""
+    """Draw one group of bars per network, with standard errors and the values above the bars.
+
+    Args:
+        ax: The axes.
+        networks: The names of the networks.
+        series: The series; each has one value per network.
+        places: Decimal places of the values; by default three significant digits.
+        floor: The least height of a bar, for logarithmic axes; 0 for none.
+    """
     width = FILLED / max(1, len(series))
     for k, (one, style) in enumerate(zip(series, bar_styles(series), strict=True)):
         at = [i - FILLED / 2 + (k + 0.5) * width for i in range(len(networks))]

@@ -1,4 +1,4 @@
-"""Cost: before and after by operator, and the best cost known by iteration."""
+"""Cost before and after by operator, and the best known cost by iteration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import MaxNLocator
 
 from workbench.plots.style import BLUE, FAINT, GREEN, GREY, INK, axes_for, paper_style, wrapped
-from workbench.trace import Trace
-from workbench.units import gain
+from workbench.run.trace import Trace
+from workbench.support.numbers import gain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Hold costs in microseconds and where they come from.
+    """Costs in microseconds and their source.
 
-    ``operators`` has (operator, before, after), the dearest first, the last one ``"others"`` where
-    operators were put together; ``curve`` has (iteration, best cost known).
+    ``operators`` has (operator, before, after), the costliest first; the last entry may be ``"N others"``,
+    the sum of the remaining operators. ``curve`` has (iteration, best known cost).
     """
 
     before: float
@@ -33,13 +33,15 @@ class Costs:
 
 
 def cost_data(trace: Trace, most: int = 8) -> Costs:
-    """Return the costs in a trace; raise ValueError where it has none.
+    """Return the costs in a trace; raise ValueError if it has none.
 
-    ``most`` operators are told apart, the rest is added up.
+    At most ``most`` operators are listed; the others are added up.
     """
     meta = trace.meta
     if "cost_before" not in meta or "cost_after" not in meta:
-        raise ValueError("the trace holds no costs: cost_before and cost_after come with workbench.optimize")
+        raise ValueError(
+            "the trace must have both cost_before and cost_after, got no costs (try workbench.optimize)"
+        )
     by_operator: Mapping[str, Mapping[str, float]] = meta.get("operator_costs", {})
     before, after = by_operator.get("before", {}), by_operator.get("after", {})
     names = sorted(
@@ -93,7 +95,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
 
 
 def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
-    """Draw the best cost known by iteration, with the original's cost and the proven bound as lines."""
+    """Draw the best known cost by iteration, with the original's cost and the proven bound as lines."""
     data = cost_data(trace)
     points = data.curve or ((0, data.before), (max(1, len(trace) - 1), data.after))
     steps, costs = zip(*points, strict=True)

@@ -1,4 +1,4 @@
-"""Rule firing: what each rule did in each iteration."""
+"""Rule firing: the activity of each rule in each iteration."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from workbench.plots.style import INK, axes_for, paper_style, say
-from workbench.trace import Trace, sizes
-from workbench.units import thousands
+from workbench.run.trace import Trace, sizes
+from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Measure = Literal["matches", "e_nodes"]
 _MEASURES = ("matches", "e_nodes")
-#: A longer run is drawn in blocks of iterations, at most so many.
+#: Limit on columns: a longer run is drawn in blocks of iterations.
 MOST_COLUMNS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Firing:
-    """Hold counts by rule and iteration: ``counts[i, j]`` is of ``rules[i]`` in ``iterations[j]``.
+    """Counts by rule and iteration: ``counts[i, j]`` belongs to ``rules[i]`` and ``iterations[j]``.
 
-    Of a long run each column stands for ``block`` iterations, ``iterations[j]`` being the first of them.
-    ``left_out`` rules, the least active ones, are not among ``rules``; they account for ``left_out_count``.
+    In a long run each column covers ``block`` iterations, of which ``iterations[j]`` is the first.
+    ``left_out`` is the number of less active rules that are not among ``rules``, and ``left_out_count`` the
+    sum of their counts.
     """
 
     rules: tuple[str, ...]
@@ -38,14 +39,14 @@ class Firing:
 
 
 def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> Firing:
-    """Return the ``most`` active rules' counts, the most active first; rules that did nothing are not there.
+    """Return the counts of at most ``most`` rules, the most active first; inactive rules are left out.
 
-    ``measure`` is ``"matches"`` or ``"e_nodes"`` (those that exist at the end because of the rule).
+    ``measure`` is ``"matches"`` or ``"e_nodes"`` (those that the rule made and that exist at the end).
     """
     if measure not in _MEASURES:
-        raise ValueError(f"measure is one of {', '.join(_MEASURES)}, not {measure!r}")
+        raise ValueError(f"measure must be one of {', '.join(_MEASURES)}, got {measure!r}")
     if most < 1:
-        raise ValueError(f"most is at least 1, not {most}")
+        raise ValueError(f"most must be at least 1, got {most}")
     every = [s.index for s in trace if s.index > 0]
     block = max(1, -(-len(every) // MOST_COLUMNS))
     iterations = tuple(every[::block])
@@ -72,14 +73,21 @@ def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> F
 
 
 def firing_size(data: Firing) -> tuple[float, float]:
-    """Return the size in inches at which every cell's number can be read."""
+    """Return the size in inches at which the numbers in all cells are readable."""
     return 3.4 + 0.52 * max(4, len(data.iterations)), 1.3 + 0.27 * max(3, len(data.rules))
 
 
 def plot_firing(
     trace: Trace, ax: Axes | None = None, *, measure: Measure = "e_nodes", most: int = 16
 ) -> Axes:
-    """Draw a heat map of rule by iteration; darker is more, on a logarithmic scale, numbers inside."""
+    """Draw a heat map of rules by iterations with numbers; darker is more, on a logarithmic scale.
+
+    Args:
+        trace: The trace of a saturation.
+        ax: The axes; by default those of a new figure.
+        measure: ``"matches"`` or ``"e_nodes"``.
+        most: Limit on the number of rules.
+    """
     data = firing_data(trace, measure, most)
     with paper_style():
         ax = axes_for(ax, firing_size(data))

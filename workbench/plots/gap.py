@@ -1,22 +1,24 @@
-"""How an extraction closes in on its optimum: cost and proven bound over time."""
+"""The gap of an extraction: best cost and proven bound over time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from workbench.plots.style import BLUE, FAINT, GREEN, INK, axes_for, paper_style, say
-from workbench.trace import Trace
+from workbench.run.trace import StepKind, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_MARKED: Final = (StepKind.ORIGINAL, StepKind.TREE, StepKind.DAG, StepKind.LOCAL_SEARCH)
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Hold the best cost and the bound at the end of each step, by seconds since the start.
+    """The best cost and the bound at the end of each step, by seconds since the start.
 
-    ``marks`` are the steps where something other than the exact method spoke: seconds, cost, name.
+    ``marks`` are the steps before any solver: seconds, cost, name.
     ``formulas`` counts the loop formulas that the solvers worked with in the end.
     """
 
@@ -28,14 +30,14 @@ class Gap:
 
     @property
     def gap(self) -> float:
-        """Return the relative distance of bound and cost in the end."""
+        """Return the relative distance between bound and cost at the end."""
         if not self.costs or self.costs[-1] <= 0:
             return 0.0
         return max(0.0, (self.costs[-1] - self.bounds[-1]) / self.costs[-1])
 
 
 def gap_data(trace: Trace) -> Gap:
-    """Return cost and bound over time of an extraction's trace."""
+    """Return cost and bound over time from the trace of an extraction."""
     seconds: list[float] = []
     costs: list[float] = []
     bounds: list[float] = []
@@ -50,8 +52,8 @@ def gap_data(trace: Trace) -> Gap:
         costs.append(step.cost)
         bounds.append(min(bound, step.cost))
         formulas += sum(r.matches for r in step.rules if r.rule == "loop formulas")
-        if step.note in ("original", "tree", "dag", "local search"):
-            marks.append((elapsed, step.cost, step.note))
+        if step.kind in _MARKED:
+            marks.append((elapsed, step.cost, step.kind.value))
     return Gap(tuple(seconds), tuple(costs), tuple(bounds), tuple(marks), formulas)
 
 
@@ -84,7 +86,7 @@ def plot_gap(trace: Trace, ax: Axes | None = None) -> Axes:
 
 
 def _distinct(marks: tuple[tuple[float, float, str], ...], end: float) -> list[tuple[float, float, str]]:
-    """Return the marks with those that would cover each other as one, by the names of all."""
+    """Return the marks; marks that would overlap become one with all their names."""
     found: list[tuple[float, float, str]] = []
     for moment, cost, name in marks:
         if found and found[-1][1] == cost and moment - found[-1][0] < 0.05 * end:

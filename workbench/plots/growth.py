@@ -1,4 +1,4 @@
-"""Growth of the e-graph: e-nodes and e-classes by iteration, with the limits that held."""
+"""Growth of the e-graph: e-nodes and e-classes by iteration, with the limits of the run."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import MaxNLocator
 
 from workbench.plots.style import BLUE, DARK_ORANGE, ORANGE, VERMILION, axes_for, paper_style, say
-from workbench.trace import Trace, sizes
-from workbench.units import thousands
+from workbench.run.trace import StepKind, Trace, sizes
+from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Above this ratio of limit to size, a linear axis would press the curves flat.
+#: Above this ratio of limit to size the axis is logarithmic: on a linear one the curves would look flat.
 _LOG_RATIO = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Hold the sizes after each iteration; iteration 0 is the start graph.
+    """The sizes after each iteration; iteration 0 is the start graph.
 
-    ``names`` say what they count.
+    ``cuts`` are the iterations that a limit cut short or undid, each with its reason as a text.
+    ``names`` are the names of the two sizes.
     """
 
     iterations: tuple[int, ...]
@@ -32,17 +33,16 @@ class Growth:
     e_node_limit: int | None
     iteration_limit: int | None
     stop_reason: str | None
-    notes: tuple[tuple[int, str], ...]
+    cuts: tuple[tuple[int, str], ...]
     names: tuple[str, str] = ("e-nodes", "e-classes")
 
 
 def growth_data(trace: Trace) -> Growth:
-    """Return the sizes by iteration and the limits of a saturation's trace; ``seconds`` add up."""
+    """Return the sizes by iteration and the limits from a saturation's trace; ``seconds`` are cumulative."""
     elapsed, total = [], 0.0
     for step in trace:
         total += step.seconds
         elapsed.append(total)
-    saturation = trace.meta.get("kind", "saturation") == "saturation"
     return Growth(
         iterations=tuple(s.index for s in trace),
         e_nodes=tuple(s.e_nodes for s in trace),
@@ -51,16 +51,15 @@ def growth_data(trace: Trace) -> Growth:
         e_node_limit=trace.meta.get("e_node_limit"),
         iteration_limit=trace.meta.get("iteration_limit"),
         stop_reason=trace.meta.get("stop_reason"),
-        # A saturation notes only what cut an iteration short.
-        notes=tuple((s.index, s.note) for s in trace if s.note and s.index > 0 and saturation),
+        cuts=tuple((s.index, s.note) for s in trace if s.kind is StepKind.CUT),
         names=sizes(trace),
     )
 
 
 def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
-    """Draw e-nodes and e-classes by iteration, the limits as lines, and why the run stopped.
+    """Draw e-nodes and e-classes by iteration, with the limits as lines and the stop reason in the title.
 
-    The axis is logarithmic where the e-node limit lies far above the curve.
+    The axis is logarithmic if the e-node limit lies far above the curve.
     """
     data = growth_data(trace)
     with paper_style():
@@ -139,6 +138,6 @@ def _label_ends(data: Growth, ax: Axes) -> None:
 
 def _mark_cuts(data: Growth, ax: Axes) -> None:
     sizes = dict(zip(data.iterations, data.e_nodes, strict=True))
-    cut = [i for i, _ in data.notes]
+    cut = [i for i, _ in data.cuts]
     if cut:
         ax.plot(cut, [sizes[i] for i in cut], "x", color=VERMILION, markersize=9, label="iteration cut")

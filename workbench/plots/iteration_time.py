@@ -1,4 +1,4 @@
-"""Time of a saturation by iteration: the rules that took it, and the rest."""
+"""Time of a saturation by iteration, divided among the rules and the rest."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import MaxNLocator
 
 from workbench.plots.style import COLOURS, FAINT, GREY, HATCHES, axes_for, paper_style, say
-from workbench.trace import Trace
+from workbench.run.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: What a bar's last part is called.
+#: The name of the last part of each bar.
 REST = "rebuilding and the rest"
 
 
 @dataclass(frozen=True, slots=True)
 class IterationTime:
-    """Hold seconds: ``seconds[i][j]`` is what ``parts[i]`` took in ``iterations[j]``.
+    """Seconds by part and iteration: ``seconds[i][j]`` belongs to ``parts[i]`` and ``iterations[j]``.
 
-    Parts are the rules that took longest, then ``"N other rules"`` and the rest: the e-graph's
-    rebuilding, and what the engine's clock of whole milliseconds does not tell. ``told`` is the share of
-    the time that has a rule's name.
+    Parts are the slowest rules, then ``"N other rules"`` and the rest: rebuilding of the e-graph, and time
+    that the engine's clock of whole milliseconds does not attribute. ``told`` is the share of the time that
+    is attributed to rules.
     """
 
     iterations: tuple[int, ...]
@@ -33,12 +33,12 @@ class IterationTime:
 
 
 def iteration_time_data(trace: Trace, most: int = 6) -> IterationTime:
-    """Return the seconds of each iteration by rule, ``most`` rules told apart.
+    """Return the seconds of each iteration by rule, with the ``most`` slowest rules listed separately.
 
-    Without ``profile=True`` a rule that is faster than a millisecond counts to the rest.
+    Without ``profile=True`` a rule that is faster than a millisecond counts towards the rest.
     """
     if most < 1:
-        raise ValueError(f"most is at least 1, not {most}")
+        raise ValueError(f"most must be at least 1, got {most}")
     steps = [s for s in trace if s.index > 0]
     spent: dict[str, list[float]] = {}
     for j, step in enumerate(steps):
@@ -53,14 +53,14 @@ def iteration_time_data(trace: Trace, most: int = 6) -> IterationTime:
     named = [sum(row[j] for row in rows) for j in range(len(steps))]
     total = sum(s.seconds for s in steps)
     parts.append(REST)
-    # The clocks are not the same one: rules may come to a little more than their step.
+    # Rules and steps have different clocks, so the rules' sum can exceed their step's time slightly.
     rows.append(tuple(max(0.0, s.seconds - n) for s, n in zip(steps, named, strict=True)))
     told = min(1.0, sum(named) / total) if total > 0 else 0.0
     return IterationTime(tuple(s.index for s in steps), tuple(parts), tuple(rows), told)
 
 
 def plot_iteration_time(trace: Trace, ax: Axes | None = None, *, most: int = 6) -> Axes:
-    """Draw the milliseconds of each iteration as stacked bars, by the rules that took longest."""
+    """Draw the milliseconds of each iteration as stacked bars of the slowest rules and the rest."""
     data = iteration_time_data(trace, most)
     with paper_style():
         ax = axes_for(ax, (6.0, 3.6))
@@ -82,9 +82,7 @@ def plot_iteration_time(trace: Trace, ax: Axes | None = None, *, most: int = 6) 
                 label=part,
             )
             bottom = [b + v for b, v in zip(bottom, values, strict=True)]
-        note = (
-            "" if data.told > 0.5 else f"\n{data.told:.0%} of the time told by rule; profile=True tells more"
-        )
+        note = "" if data.told > 0.5 else f"\n{data.told:.0%} of the time is known by rule (try profile=True)"
         ax.set_xlabel("iteration" + note)
         ax.set_ylabel("milliseconds")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

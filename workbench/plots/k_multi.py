@@ -1,4 +1,4 @@
-"""What more iterations with multi-pattern rules bring and cost: a line a network against k_multi."""
+"""Speed-up, e-nodes and time against k_multi, the number of iterations with multi-pattern rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
 from workbench.plots.style import DASHES, GREY, axes_for, legend_above, paper_style, say, series
-from workbench.units import thousands
+from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,13 +25,13 @@ MEASURES: Final[dict[str, str]] = {
     "seconds": "optimiser time in s",
 }
 
-#: A network this many times above the next one would press the others' lines flat.
+#: A network this many times above the next one compresses the axis: otherwise other lines would look flat.
 _FAR: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Hold one line: the estimates of a network and a method by k_multi."""
+    """One line of the figure: the estimates of a network and a method by k_multi."""
 
     network: str
     method: str
@@ -41,13 +41,13 @@ class Trend:
 
 
 def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Trend, ...]:
-    """Return one line a network and method, k_multi ascending; repeats are put together.
+    """Return one line per network and method, with k_multi ascending and repeats averaged.
 
-    ``measure`` is ``"speedup"``, ``"nodes"`` or ``"seconds"``. Records without k_multi are not there.
-    Methods that a study names after their k_multi alone (``k0``, ``ours-k1``) are one.
+    ``measure`` is ``"speedup"``, ``"nodes"`` or ``"seconds"``. Records without k_multi are left out. Methods
+    whose names differ only by their k_multi (``ours-k0``, ``ours-k1``) form one line.
     """
     if measure not in MEASURES:
-        raise ValueError(f"measure is one of {', '.join(MEASURES)}, not {measure!r}")
+        raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
     frame = records_frame(records, "network", "k_multi", measure)
     frame = frame[frame["k_multi"].notna() & frame[measure].notna()]
     frame = frame.assign(
@@ -77,10 +77,10 @@ def _family(method: str, k: int) -> str:
 
 
 def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure = "speedup") -> Axes:
-    """Draw a measure against k_multi, a line a network; e-nodes and time on a logarithmic scale.
+    """Draw a measure against k_multi, one line per network; e-nodes and time on a logarithmic scale.
 
-    Where one network's speed-up lies far above the others', the axis is compressed above these, and
-    says so.
+    If one network's speed-up lies far above the others', the axis is compressed above the others, and its
+    label notes this.
     """
     trends = k_multi_data(records, measure)
     with paper_style():
@@ -94,7 +94,7 @@ def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure =
 
 
 def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figure:
-    """Draw speed-up, e-nodes and time against k_multi beside each other, with one legend."""
+    """Draw speed-up, e-nodes and time against k_multi next to each other, with one legend."""
     with paper_style():
         if figure is None:
             import matplotlib.pyplot as plt
@@ -150,7 +150,7 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
 
 
 def _compress(ax: Axes, lowest: float, knee: float, top: float) -> None:
-    """Give what lies above ``knee`` a fourth of the height, on one axis that says so."""
+    """Compress the values above ``knee`` to a quarter of the height, and note this in the axis label."""
     knee = 5.0 * math.ceil(1.1 * knee / 5)
     slope = (knee - lowest) / 3 / (1.08 * top - knee)
 

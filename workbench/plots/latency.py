@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: What the forms are called that are not rivals.
+#: The names of the forms other than rivals.
 ORIGINAL, BY_HAND, OURS = "original", "by hand", "ours"
 
-#: Part of the room between two networks that points take.
+#: Part of the distance between two networks that points fill.
 _FILLED: Final = 0.78
-#: How far from 1 a speed-up is written beside its points.
+#: Least distance of a speed-up from 1 at which its value is written next to its points.
 _SAID: Final = 0.03
 
-#: How points look: rivals' hollow, those merged by hand in one colour, ours in others by method.
+#: Markers of rivals, which are hollow, and colours and markers of the workbench's results by method.
 _RIVALS: Final = ("o", "s", "^", "v")
 _OURS: Final = ((BLUE, "D"), (GREEN, "P"), (PURPLE, "X"), (VERMILION, "*"))
 
@@ -42,10 +42,10 @@ _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 20
 _FINE_TICKS: Final = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.5)
 
 _KEY: Final = (
-    "a point a run, its line the 95 % interval within that run; figures: geometric means of the runs"
+    "one point per run, with its 95 % interval within that run; numbers: geometric means of the runs"
 )
 
-#: What targets are called in a title.
+#: The names of targets in titles.
 CALLED: Final = {
     "onnxruntime": "ONNX Runtime",
     "torch": "torch, call by call",
@@ -58,9 +58,9 @@ CALLED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Hold a speed-up over the original as one run found it, and the interval that holds it with 95 %.
+    """A speed-up over the original in one run, with its 95 % interval.
 
-    The interval is of the rounds of that run; another run's may lie elsewhere.
+    The interval comes from the rounds of that run; the interval of another run may differ.
     """
 
     speedup: float
@@ -70,7 +70,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class LatencySeries:
-    """Hold the speed-ups of one form over the original: by network, what every run found."""
+    """The speed-ups of one form over the original, by network and run."""
 
     label: str
     form: str
@@ -78,7 +78,7 @@ class LatencySeries:
 
     @property
     def speedups(self) -> tuple[float, ...]:
-        """Return the geometric means of the runs, NaN where there is none."""
+        """Return the geometric means of the runs by network, or NaN for a network without runs."""
         return tuple(
             math.exp(sum(math.log(r.speedup) for r in runs) / len(runs)) if runs else math.nan
             for runs in self.runs
@@ -86,28 +86,28 @@ class LatencySeries:
 
     @property
     def lows(self) -> tuple[float, ...]:
-        """Return the lowest ends of all runs' intervals."""
+        """Return the lowest end of the runs' intervals, by network."""
         return tuple(min((r.low for r in runs), default=math.nan) for runs in self.runs)
 
     @property
     def highs(self) -> tuple[float, ...]:
-        """Return the highest ends of all runs' intervals."""
+        """Return the highest end of the runs' intervals, by network."""
         return tuple(max((r.high for r in runs), default=math.nan) for runs in self.runs)
 
     def agree(self, i: int) -> bool:
-        """Return whether a number lies in the intervals of all runs of a network."""
+        """Return whether the intervals of all runs of network ``i`` have a common point."""
         runs = self.runs[i]
         return not runs or max(r.low for r in runs) <= min(r.high for r in runs)
 
     def mean(self) -> float:
-        """Return the geometric mean over the networks, NaN for none."""
+        """Return the geometric mean over the networks, or NaN if there are none."""
         found = [math.log(v) for v in self.speedups if v == v]
         return math.exp(sum(found) / len(found)) if found else math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Hold the series of one target; ``title`` says what ran the networks."""
+    """The series of one target; ``title`` names the runtime that ran the networks."""
 
     networks: tuple[str, ...]
     series: tuple[LatencySeries, ...]
@@ -115,14 +115,17 @@ class Latencies:
 
 
 def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
-    """Return the speed-ups of timings (:func:`workbench.results.latency`) on a target, one series a form.
+    """Return the speed-ups of timings (:func:`workbench.results.latency`) on a target, one series per form.
 
-    Ours is a series for each method; what is the same graph for all of them (the original, the rivals',
-    merged by hand) has as many runs as were made. Raise ValueError for a target that no run has.
+    The workbench's results have one series per method. The other forms (rivals, merged by hand) are the same
+    graphs for all methods, so that their series have the runs of all methods. Raise ValueError for a target
+    without timings.
     """
     known = list(dict.fromkeys(frame["target"]))
     if target not in known:
-        raise ValueError(f"nothing was timed on {target!r}; there are: {', '.join(known) or 'no timings'}")
+        raise ValueError(
+            f"target must have timings, got {target!r}. There are: {', '.join(known) or 'no timings'}"
+        )
     rows = frame[frame["target"] == target]
     title = "; ".join(_titles(rows)) or target
     rows = rows[rows["speedup"].notna() & (rows["form"] != ORIGINAL)]
@@ -143,7 +146,7 @@ def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
 
 
 def _titles(rows: pd.DataFrame) -> list[str]:
-    """Return what ran the networks, and on which machine where that does not say so."""
+    """Return the runtimes of the networks, with the machine if the runtime's title does not name it."""
     found: dict[str, None] = {}
     for title, hardware in zip(rows["title"], rows["hardware"], strict=True):
         known = [part for part in str(hardware or "").split(", ") if part and part not in str(title)]
@@ -165,9 +168,10 @@ def _series(label: str, form: str, rows: pd.DataFrame, networks: Sequence[str]) 
 
 
 def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "onnxruntime") -> Axes:
-    """Draw the speed-up over the original by network on a logarithmic scale: a point and interval a run.
+    """Draw the speed-up over the original by network on a logarithmic scale, one point per run.
 
-    Beside the points stands the geometric mean of the runs where it is 3 % or more from 1.
+    Each point has its 95 % interval. The geometric mean of the runs is written next to the points if it
+    differs from 1 by 3 % or more.
     """
     data = latency_data(frame, target)
     with paper_style():
@@ -195,7 +199,15 @@ def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "
 
 
 def _draw(ax: Axes, at: float, width: float, one: LatencySeries, style: Mapping[str, Any]) -> None:
-    """Draw a series at ``at`` from its networks' places: runs side by side, their mean beside them."""
+    """Draw a series, with its runs side by side and their mean next to them.
+
+    Args:
+        ax: The axes.
+        at: The horizontal distance of the series from the position of a network.
+        width: The width for the runs of one network.
+        one: The series.
+        style: Arguments of ``errorbar`` for colour and marker.
+    """
     xs, ys, lows, highs = [], [], [], []
     for i, runs in enumerate(one.runs):
         for j, run in enumerate(runs):
@@ -238,7 +250,7 @@ def _styles(series: Sequence[LatencySeries]) -> list[dict[str, Any]]:
 
 
 def _limit(ax: Axes, data: Latencies) -> None:
-    """Leave room for the figures above the bars, and put ticks at round numbers."""
+    """Extend the axis for the numbers above the points, and set ticks at round numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     ends = [v for s in data.series for v in (*s.lows, *s.highs) if v == v]

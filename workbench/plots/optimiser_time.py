@@ -1,4 +1,4 @@
-"""Time of the optimiser by network, ours beside TASO's and Tensat's."""
+"""Time of the optimiser by network, in comparison with TASO and Tensat."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OptimiserTimes:
-    """Hold the optimiser's seconds by series and network.
+    """The optimiser's seconds by series and network.
 
-    ``best`` are the seconds until the best graph was found, where records say so. ``ratios[i]`` says
-    how many times as long as the first series the ``reference`` took on network ``i``, NaN where one of
-    the two is missing.
+    ``best`` has the seconds until the best graph was found, if records contain them. ``ratios[i]`` is the
+    time of ``reference`` divided by the time of the first series on network ``i``, or NaN if one of the two
+    is missing.
     """
 
     networks: tuple[str, ...]
@@ -33,7 +33,7 @@ class OptimiserTimes:
 
     @property
     def mean_ratio(self) -> float:
-        """Return the geometric mean of the ratios that there are, NaN where there is none."""
+        """Return the geometric mean of the known ratios, or NaN if none is known."""
         known = [r for r in self.ratios if r == r]
         return math.exp(sum(math.log(r) for r in known) / len(known)) if known else math.nan
 
@@ -41,12 +41,12 @@ class OptimiserTimes:
 def optimiser_time_data(records: Records, reference: str = "TASO") -> OptimiserTimes:
     """Return the mean seconds of records; ``reference`` is the method that the first one is compared with.
 
-    Raise ValueError where neither ``seconds`` nor those of the stages are among the columns.
+    Raise ValueError if the columns contain neither ``seconds`` nor ``saturation`` and ``extraction``.
     """
     frame = records_frame(records, "network", "seconds")
     networks, series = series_of(frame, "seconds")
     best = series_of(frame, "seconds_best")[1] if frame["seconds_best"].notna().any() else ()
-    # Whom others report first is the one to be compared with, unless it is compared with itself.
+    # The reference is a later series: the first one is not compared with itself.
     against = next((s for s in series[1:] if s.method == reference), None)
     ratios = tuple(
         other.mean / own.mean if own.count and other.count and own.mean > 0 else math.nan
@@ -93,7 +93,7 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
 
 
 def _draw_best(ax: Axes, data: OptimiserTimes) -> None:
-    """Mark on each bar when the best graph was found."""
+    """Mark on each bar the time at which the best graph was found."""
     width = FILLED / max(1, len(data.series))
     labelled = False
     for one in data.best:

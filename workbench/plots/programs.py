@@ -1,4 +1,4 @@
-"""How many terms an e-graph holds, beside the graphs that a backtracking search looked at."""
+"""The number of terms in an e-graph, in comparison with the graphs of a backtracking search."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Hold log2 of the number of programs looked at, by series and network.
+    """log2 of the number of programs considered, by series and network.
 
-    For an e-graph it is the sum over e-classes of log2 of their size, which is an upper bound; for a
-    backtracking search log2 of the number of graphs it took from its queue or put there.
+    For an e-graph this is the sum over e-classes of log2 of their sizes, which is an upper bound; for a
+    backtracking search it is log2 of the number of graphs that were ever in its queue.
     """
 
     networks: tuple[str, ...]
@@ -28,20 +28,20 @@ class Programs:
 
     @property
     def means(self) -> tuple[Estimate, ...]:
-        """Return for each series the mean over its networks."""
+        """Return the mean over the networks, by series."""
         return tuple(estimate(v.mean for v in s.values) for s in self.series)
 
 
 def programs_data(records: Records) -> Programs:
-    """Return how many programs each method had before it, as exponents of two.
+    """Return log2 of the number of programs that each method considered.
 
-    Raise ValueError where records have neither ``programs`` nor ``candidates``.
+    Raise ValueError if the records have neither ``programs`` nor ``candidates``.
     """
     frame = records_frame(records, "network")
     counted = np.log2(frame["candidates"].where(frame["candidates"] > 0))
     frame["programs"] = frame["programs"].fillna(counted)
     if len(frame) and frame["programs"].isna().all():
-        raise ValueError("the records have neither 'programs' nor 'candidates'")
+        raise ValueError("the records must have 'programs' or 'candidates', got neither")
     return Programs(*series_of(frame[frame["programs"].notna()], "programs"))
 
 

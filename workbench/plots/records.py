@@ -1,4 +1,4 @@
-"""Records of runs: the columns that figures read, where they come from, and repeats put together."""
+"""Records of runs: the columns that figures read, their sources, and estimates over repeats."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from workbench.optimizer.record import to_row
+from workbench.optimizer.result import Result
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.pipeline import Optimized
+#: The input of a figure: a frame, a file (CSV, Parquet, JSON, JSON lines), results, or a mix of them.
+Records: TypeAlias = "pd.DataFrame | str | os.PathLike[str] | Result | Iterable[Any]"
 
-#: What a figure is drawn from: a frame, a file (CSV, Parquet, JSON, JSON lines), results, or a mix of them.
-Records: TypeAlias = "pd.DataFrame | str | os.PathLike[str] | Optimized | Iterable[Any]"
-
-#: The columns of a record, one record a run. The first eight have Tensat's names and meanings.
+#: The columns of a record, one record per run. The first eight have Tensat's names and meanings.
 COLUMNS: Final[Mapping[str, str]] = {
-    "original": "cost of the network as it came, in any unit",
+    "original": "cost of the original network, in any unit",
     "optimized": "cost of the optimised network, in the same unit",
     "saturation": "seconds of saturation",
     "extraction": "seconds of extraction",
@@ -32,55 +33,55 @@ COLUMNS: Final[Mapping[str, str]] = {
     "programs": "sum over e-classes of log2 of their size: a bound on log2 of the terms represented",
     "iter": "iterations of the saturation",
     "network": "name of the network",
-    "method": "what optimised: workbench, TASO, Tensat, or an extractor's or a rule set's name",
+    "method": "the optimiser: workbench, TASO, Tensat, or the name of an extractor or a rule set",
     "k_multi": "iterations with multi-pattern rules",
     "repeat": "number of the repetition",
-    "seconds": "seconds of the optimiser; where absent, saturation and extraction together",
-    "cost_source": "where the costs come from",
-    "published": "whether others report it",
+    "seconds": "seconds of the optimiser; if absent, the sum of saturation and extraction",
+    "cost_source": "source of the costs",
+    "published": "whether the record is a published figure of others",
     "hardware": "the machine",
 }
 
-#: Columns that some records have besides.
+#: Further columns that some records have.
 OPTIONAL: Final[Mapping[str, str]] = {
-    "speedup": "speed-up in percent where the costs behind it are not known",
-    "seconds_best": "seconds until the best graph was found, where the search went on",
-    "budget": "what bounds a search, such as TASO's number of steps",
-    "candidates": "graphs that a backtracking search looked at",
+    "speedup": "speed-up in percent, given directly if its costs are unknown",
+    "seconds_best": "seconds until the best graph was found, if the search continued after it",
+    "budget": "limit on a search, such as TASO's number of steps",
+    "candidates": "graphs that a backtracking search considered",
 }
 
 _TEXTS: Final = ("network", "method", "cost_source", "hardware", "budget")
 
 
 def record(
-    result: Optimized, *, method: str = "workbench", network: str = "", repeat: int = 0, hardware: str = ""
+    result: Result, *, method: str = "workbench", network: str = "", repeat: int = 0, hardware: str = ""
 ) -> dict[str, Any]:
-    """Return the record of a result, with the stages' seconds beside the columns of :data:`COLUMNS`.
+    """Return the record of a result: the columns of :data:`COLUMNS` and the seconds by stage.
 
-    ``seconds`` are those of saturation, reading the e-graph and extraction: what others' figures cover.
+    ``seconds`` covers saturation, reading the e-graph and extraction, or the search, like the published
+    figures.
+
+    Args:
+        result: The result of an optimisation.
+        method: The name of the method.
+        network: The name of the network; by default the graph's.
+        repeat: The number of the repetition.
+        hardware: The name of the machine.
     """
-    sizes = np.bincount(result.egraph.eclass, minlength=result.egraph.n_classes)
-    stages = dict(result.seconds)
-    return stages | {
-        "original": result.cost_before,
-        "optimized": result.cost_after,
-        "nodes": result.e_nodes,
-        "classes": result.e_classes,
-        "programs": float(np.log2(sizes[sizes > 0]).sum()),
-        "iter": result.iterations,
-        "network": network or result.original.name,
+    found = result.record()
+    return {
+        **found.seconds,
+        **to_row(found),
+        "network": network or found.network,
         "method": method,
-        "k_multi": result.settings["k_multi"],
         "repeat": repeat,
-        "seconds": sum(stages.get(s, 0.0) for s in ("saturation", "snapshot", "extraction")),
-        "cost_source": result.cost_source,
         "published": False,
         "hardware": hardware,
     }
 
 
 def published_records(networks: Iterable[str] | None = None) -> pd.DataFrame:
-    """Return TASO's and Tensat's published figures as records, of ``networks`` or of all there are."""
+    """Return TASO's and Tensat's published figures as records, for ``networks`` or for all networks."""
     import pandas as pd
 
     from workbench.benchmarks.published import PUBLISHED
@@ -100,10 +101,11 @@ def published_records(networks: Iterable[str] | None = None) -> pd.DataFrame:
 
 
 def records_frame(records: Records, *needs: str) -> pd.DataFrame:
-    """Return records as a frame with every column of :data:`COLUMNS`; ``speedup`` is filled in.
+    """Return records as a frame with every column of :data:`COLUMNS`.
 
-    Raise ValueError where a column of ``needs`` has no value at all, with the nearest name there is, and
-    FileNotFoundError or ValueError for a file that is not there or has no records.
+    Missing ``speedup`` and ``seconds`` are computed from costs and stages. Raise ValueError, with the nearest
+    existing name, if a column of ``needs`` has no value; raise FileNotFoundError if a file is missing, and
+    ValueError if it has no records.
     """
     import pandas as pd
 
@@ -114,7 +116,7 @@ def records_frame(records: Records, *needs: str) -> pd.DataFrame:
         try:
             frame[column] = pd.to_numeric(frame[column])
         except (TypeError, ValueError):
-            raise ValueError(f"the column {column!r} holds numbers, and this one does not") from None
+            raise ValueError(f"the column {column!r} must have numbers, got other values") from None
     frame["method"] = _filled(frame["method"], "workbench")
     frame["published"] = frame["published"].map(_truth).astype(bool)
     for column in ("cost_source", "hardware"):
@@ -137,8 +139,8 @@ def _missing(column: str, given: Sequence[str]) -> str:
     wanted = f"{column!r} (or {source[0]!r} and {source[1]!r})" if source else repr(column)
     names = (column, *(source or ()))
     near = [n for name in names for n in difflib.get_close_matches(name, given, 1, 0.75) if n not in names]
-    hint = f" (did you mean that by {near[0]!r}?)" if near else ""
-    return f"the records have no {wanted}{hint}; their columns are: {', '.join(map(str, given)) or 'none'}"
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"the records must have {wanted}{hint} Their columns are: {', '.join(map(str, given)) or 'none'}"
 
 
 def _truth(value: object) -> bool:
@@ -156,16 +158,16 @@ def _read(records: Any) -> pd.DataFrame:
         return _read_file(Path(records))
     if isinstance(records, Mapping):
         return pd.DataFrame([records])
-    if hasattr(records, "egraph") and hasattr(records, "cost_after"):
+    if isinstance(records, Result):
         return pd.DataFrame([record(records)])
     if isinstance(records, Iterable):
         parts = [part for part in (_read(item) for item in records) if len(part)]
-        # By rows, not by frames: what one part has no value for must not decide the others' types.
+        # Parts are joined by rows, so that a column without values in one part does not change types.
         rows = [row for part in parts for row in part.to_dict("records")]
         columns = dict.fromkeys(c for part in parts for c in part.columns)
         return pd.DataFrame(rows, columns=list(columns) or list(COLUMNS))
     raise TypeError(
-        f"records are a frame, a file, results of workbench.optimize or several of them, not "
+        f"records must be a frame, a file, results of workbench.optimize or several of them, got "
         f"{type(records).__name__}"
     )
 
@@ -174,7 +176,7 @@ def _read_file(file: Path) -> pd.DataFrame:
     import pandas as pd
 
     if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such file of records")
+        raise FileNotFoundError(f"{file}: there is no such file")
     try:
         if file.suffix == ".parquet":
             return pd.read_parquet(file)
@@ -187,26 +189,26 @@ def _read_file(file: Path) -> pd.DataFrame:
             data = json.loads(text)
             return pd.DataFrame(data if isinstance(data, list) else [data])
     except (ValueError, OSError) as error:
-        raise ValueError(f"{file}: no records could be read ({error})") from None
-    raise ValueError(f"{file}: records are read from .csv, .parquet, .json and .jsonl files")
+        raise ValueError(f"{file} must have records, got an error: {error}") from None
+    raise ValueError(f"{file} must be a .csv, .parquet, .json or .jsonl file, got {file.suffix!r}")
 
 
 # -- repeats ----------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Hold the mean of repeats and its standard error, 0 where there is one value alone."""
+    """The mean of ``count`` repeats and its standard error, which is 0 for a single value."""
 
     mean: float
     error: float
     count: int
 
 
-#: Where a figure has nothing.
+#: The estimate of a figure without values.
 NOTHING: Final = Estimate(math.nan, 0.0, 0)
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Return mean and standard error (of a sample, so n - 1) of the values that are there.
+    """Return mean and standard error (of a sample, so with n - 1) of the values that are not NaN.
 
     >>> estimate([1.0, 3.0])
     Estimate(mean=2.0, error=1.0, count=2)
@@ -220,7 +222,7 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Hold the estimates of one method: ``values[i]`` is of the figure's network ``i``."""
+    """The estimates of one method: ``values[i]`` belongs to the figure's network ``i``."""
 
     method: str
     k_multi: int | None
@@ -231,7 +233,7 @@ class Series:
 
     @property
     def label(self) -> str:
-        """Return the name in a legend; published figures say so, and on which machine."""
+        """Return the name in a legend; published figures are marked, with their machine."""
         name = self.method if self.k_multi is None else f"{self.method}, k={self.k_multi}"
         if not self.published:
             return name
@@ -239,10 +241,10 @@ class Series:
 
 
 def series_of(frame: pd.DataFrame, column: str) -> tuple[tuple[str, ...], tuple[Series, ...]]:
-    """Return the networks in order of appearance, and one series a method, published ones apart.
+    """Return the networks in order of appearance, and one series per method, published ones last.
 
-    A method that ran with several k_multi is a series for each. Raise ValueError where repeats of one
-    series are of different machines or cost sources: their mean would say nothing.
+    A method that ran with several values of k_multi has one series for each. Raise ValueError if repeats in
+    one series come from different machines or cost sources, because their mean would be meaningless.
     """
     networks = tuple(dict.fromkeys(frame["network"].astype(str)))
     found = []
@@ -269,13 +271,13 @@ def series_of(frame: pd.DataFrame, column: str) -> tuple[tuple[str, ...], tuple[
 
 
 def refuse_mixed(rows: pd.DataFrame, what: str) -> None:
-    """Raise ValueError where rows that are put together come from several machines or cost sources."""
+    """Raise ValueError if rows to be averaged come from several machines or cost sources."""
     for column in ("cost_source", "hardware"):
         kinds = sorted(set(rows[column]))
         if len(kinds) > 1:
             raise ValueError(
-                f"{what}: the repeats have several values of {column} ({', '.join(map(repr, kinds))}); "
-                f"choose one, as records[records.{column} == {kinds[0]!r}], or give them two methods' names"
+                f"{what}: the repeats must have one value of {column}, got {', '.join(map(repr, kinds))} "
+                f"(try records[records.{column} == {kinds[0]!r}], or different names of methods)"
             )
 
 
@@ -284,5 +286,5 @@ def _all(column: pd.Series[Any]) -> str:
 
 
 def sources(series: Iterable[Series]) -> str:
-    """Return where the costs of our own runs come from, for the line under a figure."""
+    """Return the cost sources of the series that are not published, for the line under a figure."""
     return "; ".join(dict.fromkeys(s.cost_source for s in series if not s.published and s.cost_source))

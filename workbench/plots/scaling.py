@@ -1,4 +1,4 @@
-"""How the optimiser's time grows with the blocks of a network."""
+"""Scaling: the optimiser's time against the number of blocks of a network."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """Hold the optimiser's seconds of one family of networks by their blocks.
+    """The optimiser's seconds on one family of networks, by the number of blocks.
 
-    ``seconds`` are of saturation, reading the e-graph, pricing and extraction; ``whole`` are of the whole
-    call, the engine's start and the certificate included (NaN where that was not kept).
+    ``seconds`` is the records' column of this name: saturation, reading the e-graph and extraction. ``whole``
+    covers the whole call, including the engine's start and the certificate (NaN if it was not recorded).
     """
 
     label: str
@@ -31,10 +31,10 @@ class Growing:
 
     @property
     def slope(self) -> float:
-        """Return the slope between the two largest sizes on logarithmic scales, NaN with one size.
+        """Return the slope between the two largest sizes on logarithmic scales, or NaN for one size.
 
-        It is 1 where time is proportional to the blocks. A fit through all sizes would be flattered by
-        what small networks take whatever their size.
+        The slope is 1 if time is proportional to the number of blocks. A fit through all sizes would be too
+        low, because of the constant share in the time of small networks.
         """
         if len(self.blocks) < 2:
             return math.nan
@@ -43,13 +43,13 @@ class Growing:
 
 
 def scaling_data(records: Records) -> tuple[Growing, ...]:
-    """Return a series for every family (and method, where there are several) of records with blocks.
+    """Return one series per family (and method, if there are several) of the records with blocks.
 
-    Repeats are put together by their mean. Raise ValueError where no record says its blocks.
+    Repeats are averaged. Raise ValueError if no record has a number of blocks.
     """
     frame = records_frame(records, "network", "seconds")
     if "blocks" not in frame or frame["blocks"].isna().all():
-        raise ValueError("the records have no 'blocks': they are of a study of branches (kind: branches)")
+        raise ValueError("the records must have 'blocks', got none (try a study of kind: branches)")
     frame = frame[frame["blocks"].notna() & frame["seconds"].notna()]
     if "call_seconds" not in frame:
         frame = frame.assign(call_seconds=math.nan)
@@ -70,10 +70,10 @@ def scaling_data(records: Records) -> tuple[Growing, ...]:
 
 
 def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
-    """Draw the optimiser's seconds by blocks on logarithmic scales, beside a line of proportional growth.
+    """Draw the optimiser's seconds by blocks on logarithmic scales, with a line of proportional growth.
 
-    Full lines are saturation to extraction, with their slopes between the two largest sizes; dotted ones
-    are the whole call.
+    Solid lines cover saturation to extraction, with their slopes between the two largest sizes; dotted lines
+    cover the whole call.
     """
     data = scaling_data(records)
     with paper_style():
@@ -111,15 +111,15 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
 
 
 def _notes(data: Sequence[Growing], sizes: Sequence[int], records: Records) -> list[str]:
-    """Return what lines and slopes are, then the cost source, the machine and the versions."""
+    """Return notes that explain lines and slopes, then the cost source, the machine and the versions."""
     told = "lines: saturation to extraction"
     if any(v == v for one in data for v in one.whole):
-        told += "; dotted: the whole call, with the engine's start and the certificate"
+        told += "; dotted: the whole call, including the engine's start and the certificate"
     if len(sizes) > 1:
         told += (
             f"\nslopes: from {sizes[-2]} to {sizes[-1]} blocks"
             if _same_ends(data)
-            else "\nslopes: at the end"
+            else "\nslopes: between the two largest sizes"
         )
     frame = records_frame(records, "network", "seconds")
     made = [

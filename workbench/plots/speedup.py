@@ -1,4 +1,4 @@
-"""Speed-up by network: several methods beside each other, published figures marked as such."""
+"""Speed-up by network and method, with published figures marked."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Speedups:
-    """Hold the speed-up in percent, (original / optimized - 1) · 100, by series and network."""
+    """The speed-up in percent, (original / optimized - 1) · 100, by series and network."""
 
     networks: tuple[str, ...]
     series: tuple[Series, ...]
 
     @property
     def means(self) -> tuple[Estimate, ...]:
-        """Return for each series the mean over the networks that all series have."""
+        """Return the mean over the networks that all series share, by series."""
         shared = [i for i in range(len(self.networks)) if all(s.values[i].count for s in self.series)]
         return tuple(estimate(s.values[i].mean for i in shared) for s in self.series)
 
@@ -30,15 +30,15 @@ class Speedups:
 def speedup_data(records: Records) -> Speedups:
     """Return the mean speed-ups of records and their standard errors over repeats.
 
-    Raise ValueError where neither costs nor speed-ups are among the columns
-    (:data:`~workbench.plots.records.COLUMNS`), or where repeats are of several machines.
+    Raise ValueError if the columns (:data:`~workbench.plots.records.COLUMNS`) contain neither costs nor
+    speed-ups, or if repeats come from several machines or cost sources.
     """
     frame = records_frame(records, "network", "speedup")
     return Speedups(*series_of(frame, "speedup"))
 
 
 def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
-    """Draw the speed-up by network as bars with standard errors; what others published is hatched."""
+    """Draw the speed-up by network as bars with standard errors; published figures are hatched."""
     data = speedup_data(records)
     with paper_style():
         ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))

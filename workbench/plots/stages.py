@@ -1,4 +1,4 @@
-"""Where the time of an optimisation went: its stages as stacked bars."""
+"""The time of an optimisation by stage, as stacked bars."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workbench.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Stages in their order, as :attr:`workbench.Optimized.seconds` names them; colour and hatch of each.
+#: Stages in order, named as in :attr:`workbench.Optimized.seconds`, with colour and hatch.
 STAGES: Final[dict[str, tuple[str, str]]] = {
     "import": (FAINT, ""),
     "engine": (GREY, ""),
@@ -40,7 +40,7 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Hold mean seconds: ``seconds[i][j]`` is of ``runs[i]`` in ``stages[j]``, over ``counts[i]`` repeats."""
+    """Mean seconds: ``seconds[i][j]`` is of ``runs[i]`` in ``stages[j]``, over ``counts[i]`` repeats."""
 
     runs: tuple[str, ...]
     stages: tuple[str, ...]
@@ -54,18 +54,19 @@ class Stages:
 
 
 def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> Stages:
-    """Return the seconds by stage of results, or of records with columns named as stages are.
+    """Return the seconds by stage of results, or of records with columns named like stages.
 
-    Only stages that some run has are there; ``stages`` picks some (``("saturation", "extraction")`` is
-    what Tensat's time covers). Runs of the same network, method and k_multi are put together.
+    Stages that no run has are left out; ``stages`` selects among them (Tensat's time covers
+    ``("saturation", "extraction")``). Runs of the same network, method and k_multi are averaged. Raise
+    ValueError for an unknown stage, or if no record has seconds of a stage.
     """
     unknown = [s for s in stages if s not in STAGES]
     if unknown:
-        raise ValueError(f"stages are {', '.join(STAGES)}, not {unknown[0]!r}")
+        raise ValueError(f"stages must be among {', '.join(STAGES)}, got {unknown[0]!r}")
     frame = records_frame(records, "network")
     there = [s for s in stages if s in frame.columns and frame[s].notna().any()]
     if len(frame) and not there:
-        raise ValueError(f"the records have no seconds of a stage; the stages are {', '.join(stages)}")
+        raise ValueError(f"the records must have seconds of a stage ({', '.join(stages)}), got none")
     frame = frame.dropna(subset=there, how="all") if there else frame
     several = {
         "method": frame["method"].nunique() > 1,
@@ -92,7 +93,14 @@ def plot_stages(
     stages: tuple[str, ...] = tuple(STAGES),
     share: bool = False,
 ) -> Axes:
-    """Draw the seconds by stage as stacked bars, one bar a run; with ``share`` in percent of the run."""
+    """Draw the seconds by stage as stacked bars, one bar per run.
+
+    Args:
+        records: The records.
+        ax: The axes; by default those of a new figure.
+        stages: The stages to draw.
+        share: Whether to draw percentages of each run's time instead of seconds.
+    """
     data = stages_data(records, stages)
     with paper_style():
         ax = axes_for(ax, (7.0, 1.5 + 0.42 * max(1, len(data.runs))))

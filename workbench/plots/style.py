@@ -1,4 +1,4 @@
-"""How every figure looks: sizes and colours, and the step from a figure to a PNG."""
+"""The style of all figures: sizes, colours, legends, and the conversion of a figure to PNG."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Okabe and Ito's palette: told apart with every common colour vision.
+#: Okabe and Ito's palette, which is distinguishable with every common kind of colour vision.
 BLUE, ORANGE, GREEN, VERMILION, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 PURPLE = "#CC79A7"
-#: The orange, dark enough to be read as text.
+#: An orange that is dark enough for text.
 DARK_ORANGE = "#9A6A00"
 INK, GREY, FAINT = "#222222", "#8C8C8C", "#D9D9D9"
 
-#: Lines and bars that stand beside each other: what colour tells, a marker or a hatch tells too.
+#: Colours, markers and dashes of series: every series differs by a marker or a hatch as well as by colour.
 COLOURS: Final = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, INK, GREY)
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: Final = ("-", "--", ":", "-.")
-#: Of our own runs; what others published is hatched with lines on white.
+#: Hatches of workbench runs, and hatches of published figures, which are lines on white.
 HATCHES: Final = ("", "....", "xxx", "oo", "++", "**")
 PUBLISHED_HATCHES: Final = ("////", "\\\\\\\\", "||||", "----")
 
@@ -54,10 +54,10 @@ _STYLE: Any = {
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Draw with the project's style inside the ``with`` block, and leave matplotlib as it was."""
+    """Set the project's style inside the ``with`` block, and restore matplotlib's settings after it."""
     import matplotlib as mpl
 
-    # Not rc_context: it would also undo what importing pyplot sets, the notebook's backend among it.
+    # Not rc_context: it would also undo settings made by the import of pyplot, such as the backend.
     before = {key: mpl.rcParams[key] for key in _STYLE}
     mpl.rcParams.update(_STYLE)
     try:
@@ -76,7 +76,7 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 
 def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
-    """Return what ``draw`` puts on axes of ``size`` inches as PNG; no window, no pyplot."""
+    """Return a figure as PNG, drawn by ``draw`` on axes of ``size`` inches, without a window or pyplot."""
     from matplotlib.figure import Figure
 
     with paper_style():
@@ -88,7 +88,7 @@ def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> byt
 
 
 def series(k: int) -> tuple[str, str]:
-    """Return colour and marker of the k-th series; 64 have pairs of their own.
+    """Return colour and marker of the k-th series; the first 64 pairs are distinct.
 
     >>> series(0), series(8)
     (('#0072B2', 'o'), ('#0072B2', 's'))
@@ -97,7 +97,7 @@ def series(k: int) -> tuple[str, str]:
 
 
 def say(ax: Axes, text: str) -> Axes:
-    """Put a sentence where a figure has nothing to draw."""
+    """Write a sentence in the middle of axes that have no data to draw."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -105,7 +105,7 @@ def say(ax: Axes, text: str) -> Axes:
 
 
 def legend_above(ax: Axes, columns: int = 4) -> None:
-    """Put the legend between title and axes, where no bar can hide it."""
+    """Put the legend between title and axes, so that bars do not cover it."""
     _, labels = ax.get_legend_handles_labels()
     figure = ax.get_figure()
     room = 6.0 if figure is None else 0.85 * figure.bbox.width / figure.dpi
@@ -124,11 +124,11 @@ def legend_above(ax: Axes, columns: int = 4) -> None:
 
 
 def _width(labels: Sequence[str], columns: int) -> float:
-    """Return about how many inches a legend takes that is filled column by column."""
+    """Return the approximate width in inches of a legend that is filled column by column."""
     rows = -(-len(labels) // columns)
     return sum(0.42 + 0.064 * max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows))
 
 
 def wrapped(text: str, width: int = 50) -> str:
-    """Break a long text into lines that fit under a figure."""
+    """Return a long text broken into lines that fit under a figure."""
     return "\n".join(textwrap.wrap(text, width))

@@ -1,4 +1,4 @@
-"""Time against speed-up: what a method reaches with the time it takes."""
+"""Speed-up against time: the results of methods under different bounds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-#: Points nearer than this, in pixels, have one label.
+#: Points nearer to each other than this, in pixels, share a label.
 _NEAR: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Hold what a method reached under one bound, named by ``label`` (``k=1``, ``n=100``)."""
+    """The time and the speed-up of a method under one bound, named by ``label`` (``k=1``, ``n=100``)."""
 
     label: str
     seconds: Estimate
@@ -30,7 +30,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Hold the points of a method on a network, by time."""
+    """The points of a method on a network, by time."""
 
     network: str
     method: str
@@ -39,9 +39,9 @@ class Path:
 
 
 def trajectory_data(records: Records) -> tuple[Path, ...]:
-    """Return a path a network and method; repeats under the same bound are one point.
+    """Return one path per network and method; repeats under the same bound are one point.
 
-    Runs are told apart by ``k_multi`` and, where there is one, by ``budget``.
+    The bound of a run is its ``budget``, or its ``k_multi`` if it has no budget.
     """
     frame = records_frame(records, "network", "seconds", "speedup")
     frame = frame[frame["seconds"].notna() & frame["speedup"].notna()]
@@ -69,10 +69,15 @@ def _bound(row: pd.Series) -> str:
 def plot_trajectory(
     records: Records, ax: Axes | None = None, *, log: bool = True, until: float | None = None
 ) -> Axes:
-    """Draw time against speed-up: a marker a network, lines that connect what one method reached.
+    """Draw speed-up against time, with one marker per network and lines between the points of a method.
 
-    Published points are hollow. With ``until`` seconds the lines go on flat to there: what was found
-    stays found.
+    Published points are hollow.
+
+    Args:
+        records: The records.
+        ax: The axes; by default those of a new figure.
+        log: Whether time has a logarithmic scale.
+        until: Seconds up to which lines continue horizontally, because a result is not lost later.
     """
     paths = trajectory_data(records)
     with paper_style():
@@ -101,7 +106,7 @@ def plot_trajectory(
             longest = max(p.points[-1].seconds.mean for p in paths)
             ax.set_xlim(0, 1.05 * max(longest, until or 0.0))
         ax.margins(x=0.08, y=0.1)
-        # Where points come to lie is known only now.
+        # The limits of the axes must be final before labels are placed.
         ax.autoscale_view()
         for path in paths:
             _draw_labels(ax, path, series(networks.index(path.network))[0])
@@ -133,7 +138,7 @@ def _draw(ax: Axes, path: Path, colour: str, marker: str, dash: str) -> None:
 
 
 def _draw_labels(ax: Axes, path: Path, colour: str) -> None:
-    """Name the points; those that would cover each other have one label."""
+    """Label the points; points that are near to each other share a label."""
     if len(path.points) < 2:
         return
     groups: list[list[Point]] = []
@@ -164,7 +169,7 @@ def _draw_labels(ax: Axes, path: Path, colour: str) -> None:
 
 
 def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], connected: set[str]) -> None:
-    """Say what colours and markers mean, and apart from it what lines and fillings mean."""
+    """Add a legend for the networks' colours and markers, and for the methods' lines and fillings."""
     from matplotlib.lines import Line2D
 
     handles = [

@@ -1,28 +1,19 @@
 """Rewrite rules: a text language, sets of rules, and the library.
 
-The engine's process imports this package for the patterns alone: the rest is imported when it is first used.
+The engine's process imports this package for the patterns alone, so other names are imported on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from workbench.rules.language import RuleSyntaxError, format_rule, parse_rule, parse_rules
-    from workbench.rules.pattern import Rule
-    from workbench.rules.ruleset import RuleSet, UnknownRuleSet, load_rules, rule_set, rule_sets
+    from workbench.rules.foreign.reading import load_rules
+    from workbench.rules.language import RuleSyntaxError, parse_rule, parse_rules
+    from workbench.rules.library import UnknownRuleSet, rule_set, rule_sets
+    from workbench.rules.pattern import Rule, format_rule
+    from workbench.rules.ruleset import RuleSet
 
-_HOMES = {
-    "Rule": "pattern",
-    "RuleSet": "ruleset",
-    "RuleSyntaxError": "language",
-    "UnknownRuleSet": "ruleset",
-    "format_rule": "language",
-    "load_rules": "ruleset",
-    "parse_rule": "language",
-    "parse_rules": "language",
-    "rule_set": "ruleset",
-    "rule_sets": "ruleset",
-}
 
 __all__ = [
     "Rule",
@@ -37,8 +28,18 @@ __all__ = [
     "rule_sets",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Rule": ".pattern",
+        "RuleSet": ".ruleset",
+        "RuleSyntaxError": ".language",
+        "UnknownRuleSet": ".library",
+        "format_rule": ".pattern",
+        "load_rules": ".foreign.reading",
+        "parse_rule": ".language",
+        "parse_rules": ".language",
+        "rule_set": ".library",
+        "rule_sets": ".library",
+    },
+)

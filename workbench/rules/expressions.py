@@ -1,66 +1,102 @@
-"""Evaluate the attribute expressions of rules on concrete numbers."""
+"""Attribute expressions of rules on concrete numbers."""
 
 from __future__ import annotations
 
-import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
-from workbench.ops import TensorType, TypeMismatch
-from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, DtypeOf, Literal, RankOf, Vector
-
-_ARITH: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "max": max,
-    "min": min,
-}
-_RELATIONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+from workbench.ops import Attr, TensorType, TypeMismatch
+from workbench.rules.interpret import ARITHMETIC, RELATIONS, compared, spread, value
+from workbench.rules.pattern import AttrExpr, Compare
 
 
-def evaluate(expr: Any, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> Any:
-    """Return the value of an expression: ``attr`` gives attributes, ``kind`` tensors' types by name.
+class Numbers(ABC):
+    """The algebra of concrete attributes; a subclass gives the types of tensors and the bound attributes.
 
-    Arithmetic on a tuple goes entry by entry. Raise TypeMismatch where permutations do not compose.
+    It raises TypeMismatch if permutations do not compose.
     """
-    if isinstance(expr, Literal):
-        return expr.value
-    if isinstance(expr, AttrVar):
-        return attr(expr.name)
-    if isinstance(expr, Vector):
-        return tuple(evaluate(item, attr, kind) for item in expr.items)
-    if isinstance(expr, DimOf):
-        shape = kind(expr.var).shape
-        return shape[expr.axis] if -expr.axis <= len(shape) else 1
-    if isinstance(expr, RankOf):
-        return kind(expr.var).rank
-    if isinstance(expr, DtypeOf):
-        return kind(expr.var).dtype
-    assert isinstance(expr, Arith)
-    left, right = evaluate(expr.left, attr, kind), evaluate(expr.right, attr, kind)
-    if expr.operator == "compose":
+
+    __slots__ = ()
+
+    @abstractmethod
+    def attribute(self, name: str) -> Any:
+        """Return the value of an attribute variable."""
+
+    @abstractmethod
+    def of_row(self, row: str, name: str) -> Any:
+        """Return the value of a row's attribute, or None if the row has no such attribute."""
+
+    @abstractmethod
+    def kind(self, name: str) -> TensorType:
+        """Return the type of a tensor variable."""
+
+    def holds(self, condition: Compare) -> bool:
+        """Return whether a condition holds; between tuples it must hold for each entry."""
+        relation = RELATIONS[condition.relation]
+        return all(relation(a, b) for a, b in compared(condition, self))
+
+    def literal(self, value: Any, attr: Attr | None) -> Any:
+        """Return the value."""
+        return value
+
+    def given(self, value: Any, attr: Attr) -> Any:
+        """Return the value as the attribute takes it."""
+        return spread(value, attr)
+
+    def dim(self, var: str, axis: int) -> int:
+        """Return the extent of a tensor variable's axis, 1 for an axis before the first."""
+        shape = self.kind(var).shape
+        return shape[axis] if -axis <= len(shape) else 1
+
+    def rank(self, var: str) -> int:
+        """Return the rank of a tensor variable."""
+        return self.kind(var).rank
+
+    def dtype(self, var: str) -> str:
+        """Return the element type of a tensor variable."""
+        return self.kind(var).dtype
+
+    def arith(self, sign: str, left: Any, right: Any) -> Any:
+        """Return the result of an arithmetic operation."""
+        return ARITHMETIC[sign](left, right)
+
+    def compose(self, left: Any, right: Any) -> tuple[int, ...]:
+        """Return the permutation that first applies ``left`` and then ``right``."""
         if len(left) != len(right):
-            raise TypeMismatch("permutations of two ranks do not compose")
+            raise TypeMismatch("permutations of different ranks do not compose")
         return tuple(left[i] for i in right)
-    if isinstance(left, tuple):
-        rights = right if isinstance(right, tuple) else (right,) * len(left)
-        return tuple(_ARITH[expr.operator](a, b) for a, b in zip(left, rights, strict=True))
-    return _ARITH[expr.operator](left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup(Numbers):
+    """The algebra of two functions: one gives attribute variables, one the types of tensors."""
+
+    attributes: Callable[[str], Any]
+    types: Callable[[str], TensorType]
+
+    def attribute(self, name: str) -> Any:
+        """Return the value of an attribute variable."""
+        return self.attributes(name)
+
+    def kind(self, name: str) -> TensorType:
+        """Return the type of a tensor variable."""
+        return self.types(name)
+
+    def of_row(self, row: str, name: str) -> Any:
+        """Return None: expressions name no rows."""
+        return None
+
+
+def evaluate(expr: AttrExpr, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> Any:
+    """Return the value of an expression: ``attr`` maps names to attributes, ``kind`` to tensor types.
+
+    Arithmetic on a tuple applies to each entry. Raise TypeMismatch if permutations do not compose.
+    """
+    return value(expr, Lookup(attr, kind))
 
 
 def holds(condition: Compare, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> bool:
-    """Say whether a condition holds; between tuples it holds entry by entry."""
-    left, right = evaluate(condition.left, attr, kind), evaluate(condition.right, attr, kind)
-    lefts = left if isinstance(left, tuple) else (left,)
-    rights = right if isinstance(right, tuple) else (right,) * len(lefts)
-    return all(_RELATIONS[condition.relation](a, b) for a, b in zip(lefts, rights, strict=True))
+    """Return whether a condition holds; between tuples it must hold for each entry."""
+    return Lookup(attr, kind).holds(condition)

@@ -1,4 +1,4 @@
-r"""The text language of rules: one law a line.
+r"""The text language of rules: one law per line.
 
 ::
 
@@ -8,24 +8,23 @@ r"""The text language of rules: one law a line.
     name: conv2d(x, w, a?) => rhs                # also without the operand, as name, and with it as name-bias
     name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
 
-A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` stands for the attributes not named.
+A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` represents the attributes not named.
 An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)`` and ``rank(x)``; that of a dtype
-attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment, a line that ends in ``\\`` goes on.
-Among the conditions ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` say where the rule is of use: for
-a weight-only ``x``, for one that depends on an input, for two different tensors. The law holds for any.
+attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment; a line that ends in ``\\`` continues.
+Among the conditions, ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` restrict a rule to useful cases:
+a weight-only ``x``, an ``x`` that depends on an input, two different tensors. The law itself holds for any.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
-from workbench.graph.text import format_attr
-from workbench.ops import ACTIVATIONS, Attr, OpSpec, operators, spec_of
+from workbench.ops import ACTIVATIONS, Attr, OpSpec, spec_of
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
 from workbench.rules.lines import law_lines
 from workbench.rules.optional import choices, objection, without
@@ -45,16 +44,18 @@ from workbench.rules.pattern import (
     Var,
     Vector,
     attribute_variables,
+    format_expr,
     measured,
     names_in,
     subterms,
     tensor_variables,
 )
+from workbench.support.names import nearest
 
 T = TypeVar("T")
 
 
-#: No law has more words and signs than this, nor parentheses nested deeper.
+#: Largest number of words and signs in a law, and deepest nesting of parentheses.
 MOST_TOKENS: Final = 2_000
 DEEPEST: Final = 50
 _TOKEN: Final = re.compile(
@@ -62,7 +63,6 @@ _TOKEN: Final = re.compile(
     r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
 )
 _NAME: Final = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
-_RELATIONS: Final = ("=", "!=", "<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Token:
 
 
 class _Parser:
-    """Read one rule by recursive descent."""
+    """A parser of one rule by recursive descent."""
 
     def __init__(self, text: str, offset: int, where: str) -> None:
         self.text, self.where = text, where
@@ -103,7 +103,7 @@ class _Parser:
         return RuleSyntaxError(f"{self.where}, column {self.token.column + 1}: {message}")
 
     def check_size(self) -> None:
-        """Refuse a law that is longer, or nested deeper, than one could be that is meant."""
+        """Reject a law that is longer or nested deeper than any sensible law."""
         depth = signs = 0
         for place, token in enumerate(self.tokens):
             depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
@@ -111,7 +111,7 @@ class _Parser:
             if place >= MOST_TOKENS or max(depth, signs) > DEEPEST:
                 self.at = place
                 raise self.error(
-                    f"a law has at most {MOST_TOKENS} words, nested at most {DEEPEST} levels deep"
+                    f"a law must have at most {MOST_TOKENS} words, nested at most {DEEPEST} levels deep"
                 )
 
     def accept(self, text: str) -> bool:
@@ -142,7 +142,7 @@ class _Parser:
 
     # -- terms ------------------------------------------------------------------------------------
     def term(self) -> Term:
-        """Read a variable or an application."""
+        """Parse a variable or an application."""
         name = self.name("an operator or a variable")
         if self.token.text not in ("[", "("):
             variable = Var(name, self.accept("*"))
@@ -166,7 +166,7 @@ class _Parser:
         args = tuple(self.list_of(self.term, ")"))
         starred = any(isinstance(a, Var) and a.starred for a in args)
         if not starred and not spec.min_inputs <= len(args) <= spec.max_inputs:
-            raise self.error(f"{name} takes {spec.arity}, not {len(args)}")
+            raise self.error(f"{name} takes {spec.arity}, got {len(args)}")
         return App(name, args, tuple(attrs), row)
 
     def lookup(self, name: str) -> OpSpec:
@@ -176,18 +176,17 @@ class _Parser:
             self.at -= 1
             raise self.error(str(error)) from None
         if spec.leaf:
-            raise self.error(f"{name} cannot stand in a rule")
+            raise self.error(f"{name} cannot occur in a rule")
         return spec
 
     def attribute(self, spec: OpSpec) -> tuple[str, AttrExpr | None]:
         name = self.name("an attribute")
         if not self.accept("="):
             if name in spec.attr_names:
-                raise self.error(f"{name} is an attribute of {spec.name}: write {name}=...")
+                raise self.error(f"{name} is an attribute of {spec.name} (try {name}=...)")
             return name, None
         if name not in spec.attr_names:
-            near = difflib.get_close_matches(name, spec.attr_names, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = nearest(name, spec.attr_names)
             raise self.error(f"{spec.name} has no attribute {name!r}{hint}")
         attr = spec.attrs[spec.attr_names.index(name)]
         return name, self.value(attr)
@@ -203,7 +202,7 @@ class _Parser:
             self.accept("(")
             items = tuple(self.list_of(self.integer, ")"))
             if attr.kind == "ints" and len(items) != attr.length:
-                raise self.error(f"{attr.name} takes {attr.length} integers, not {len(items)}")
+                raise self.error(f"{attr.name} must be {attr.length} integers, got {len(items)}")
             if all(isinstance(i, Literal) for i in items):
                 return Literal(tuple(i.value for i in items))  # type: ignore[union-attr, misc]
             return Vector(items)
@@ -211,7 +210,7 @@ class _Parser:
 
     # -- integers ---------------------------------------------------------------------------------
     def integer(self) -> IntExpr:
-        """Read a sum."""
+        """Parse a sum."""
         left = self.product()
         while self.token.text in ("+", "-"):
             operator = self.token.text
@@ -250,7 +249,7 @@ class _Parser:
             axis = self.atom()
             self.expect(")")
             if not isinstance(axis, Literal) or not isinstance(axis.value, int) or axis.value >= 0:
-                raise self.error("dim counts axes from the last: dim(x, -1)")
+                raise self.error("dim must count axes from the last (try dim(x, -1))")
             return DimOf(var, axis.value)
         if name == "rank":
             return RankOf(self.variable_in_parentheses())
@@ -260,7 +259,7 @@ class _Parser:
             right = self.integer()
             self.expect(")")
             return Arith(name, left, right)
-        raise self.error(f"unknown function {name!r}; known: dim, rank, max, min, compose")
+        raise self.error(f"unknown function {name!r} (try dim, rank, max, min or compose)")
 
     def variable_in_parentheses(self) -> str:
         var = self.name("a tensor variable")
@@ -268,7 +267,7 @@ class _Parser:
         return var
 
     def restriction(self, conditions: list[Compare], uses: list[tuple[str, ...]]) -> None:
-        """Read a condition, or where the rule is of use."""
+        """Parse a condition, or a restriction to useful cases."""
         word = self.token.text
         if word in ("constant", "running", "distinct") and self.tokens[self.at + 1].text == "(":
             self.at += 2
@@ -282,7 +281,7 @@ class _Parser:
             conditions.append(self.condition())
 
     def used(self, rule: Rule, uses: Sequence[tuple[str, ...]]) -> Rule:
-        """Return a rule with what is said of where it is of use."""
+        """Return a rule with its restrictions to useful cases."""
         bound = {v for s in rule.sources for v in tensor_variables(s)}
         for name in (n for names in uses for n in names[1:]):
             if name not in bound:
@@ -290,7 +289,7 @@ class _Parser:
             if any(
                 isinstance(t, Var) and t.starred and t.name == name for s in rule.sources for t in subterms(s)
             ):
-                raise self.error(f"{name} differs from member to member: no condition names it")
+                raise self.error(f"{name} differs from member to member, so no condition may name it")
         return replace(
             rule,
             constants=tuple(n[1] for n in uses if n[0] == "constant"),
@@ -301,14 +300,14 @@ class _Parser:
     def condition(self) -> Compare:
         left = self.integer()
         relation = self.token.text
-        if relation not in _RELATIONS:
-            raise self.error(f"expected one of {' '.join(_RELATIONS)}, found {relation!r}")
+        if relation not in RELATIONS:
+            raise self.error(f"expected one of {' '.join(RELATIONS)}, found {relation!r}")
         self.at += 1
         return Compare(relation, left, self.integer())
 
     # -- rules ------------------------------------------------------------------------------------
     def rule(self, name: str) -> list[Rule]:
-        """Read the law itself; two rules where it is read both ways."""
+        """Parse the law itself; return two rules if it is read in both directions."""
         each = self.token.text == "each" and self.tokens[self.at + 1].kind == "name"
         if each:
             self.at += 1
@@ -327,7 +326,7 @@ class _Parser:
         if self.token.kind != "end":
             raise self.error(f"expected the end of the rule, found {self.token.text!r}")
         if len(sources) != len(targets):
-            raise self.error(f"{len(sources)} sources but {len(targets)} targets")
+            raise self.error(f"there must be {len(sources)} targets, one per source, got {len(targets)}")
         wrong = objection(optional, self.optional, sources)
         if wrong:
             raise self.error(wrong)
@@ -343,13 +342,13 @@ class _Parser:
         return found
 
     def side_without(self, terms: Sequence[Term], absent: frozenset[str]) -> tuple[Term, ...]:
-        """Return the terms of a side without absent operands."""
+        """Return the terms of a side without the absent operands."""
         try:
             found = tuple(without(term, absent) for term in terms)
         except ValueError as error:
             raise self.error(str(error)) from None
         if None in found:
-            raise self.error(f"without {', '.join(sorted(absent))} nothing is left of a side")
+            raise self.error(f"without {', '.join(sorted(absent))} a side of the law would be empty")
         return cast("tuple[Term, ...]", found)
 
     def side(self) -> tuple[Term, ...]:
@@ -368,19 +367,19 @@ class _Parser:
     ) -> Rule:
         patterns = [s for s in sources if isinstance(s, App)]
         if len(patterns) != len(sources):
-            raise self.error("a left-hand side is an operator's application, not a bare variable")
+            raise self.error("a left-hand side must be an operator's application, got a bare variable")
         for term in (t for s in sources for t in subterms(s) if isinstance(t, App)):
             for name_, expr in term.attrs:
                 for item in expr.items if isinstance(expr, Vector) else (expr,):
                     if not isinstance(item, Literal | AttrVar):
                         raise self.error(
-                            f"on the left-hand side an attribute is a value or a variable, not {name_}="
-                            f"{format_expr(expr)}; compare in a condition instead"
+                            f"on the left-hand side an attribute must be a value or a variable, got {name_}="
+                            f"{format_expr(expr)} (try a condition)"
                         )
         bound = {v for s in sources for v in tensor_variables(s)}
         free = [v for t in targets for v in tensor_variables(t) if v not in bound]
         if free:
-            raise self.error(f"{free[0]} stands on the right-hand side only")
+            raise self.error(f"{free[0]} occurs only on the right-hand side")
         attrs = {v for s in sources for v in attribute_variables(s)}
         used = [v for t in targets for v in attribute_variables(t)]
         used += [v for c in conditions for side in (c.left, c.right) for v in names_in(side)]
@@ -390,14 +389,14 @@ class _Parser:
                 raise self.error(f"{variable} is not bound on the left-hand side")
         starred = any(isinstance(t, Var) and t.starred for s in sources for t in subterms(s))
         if each != starred:
-            raise self.error("starred variables and 'each' go together")
+            raise self.error("starred variables and 'each' must be used together")
         if each and not (len(targets) == 1 and isinstance(targets[0], App) and targets[0].op == "slice"):
-            raise self.error("the target of an 'each' rule is slice[axis=...](merged)")
+            raise self.error("the target of an 'each' rule must be slice[axis=...](merged)")
         return Rule(name, tuple(patterns), targets, conditions, each=each)
 
 
 def parse_rules(text: str, file: str = "") -> list[Rule]:
-    """Read all rules of a text; raise :class:`RuleSyntaxError` with file, line and column.
+    """Parse all rules of a text; raise :class:`RuleSyntaxError` with file, line and column.
 
     >>> [r.name for r in parse_rules("twice: neg(neg(x)) => x")]
     ['twice']
@@ -408,7 +407,8 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
         found = parse_rule(line, file=file, line=number)
         for rule in found:
             if rule.name in names:
-                raise RuleSyntaxError(f"{_place(file, number)}: a second rule is called {rule.name}")
+                place = _place(file, number)
+                raise RuleSyntaxError(f"{place}: rule names must be unique, got a second {rule.name}")
             names.add(rule.name)
         rules += found
     return rules
@@ -419,70 +419,14 @@ def _place(file: str, line: int) -> str:
 
 
 def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
-    """Read one line; return its rule, or two where the law is read both ways."""
+    """Parse one line; return its rules, more than one if it is read in both directions or has options."""
     where = _place(file, line)
     law, _, origin = text.partition("@")
     name, colon, body = law.partition(":")
     if not colon:
         raise RuleSyntaxError(f"{where}: expected 'name: lhs => rhs', found {text.strip()!r}")
     if not _NAME.match(name.strip()):
-        raise RuleSyntaxError(f"{where}: {name.strip()!r} is no name: use kebab-case")
+        raise RuleSyntaxError(f"{where}: a rule's name must be in kebab-case, got {name.strip()!r}")
     provenance = tuple(p.strip() for p in origin.split(",") if p.strip())
     parser = _Parser(body, len(name) + 1, where)
     return [replace(rule, provenance=provenance, file=file, line=line) for rule in parser.rule(name.strip())]
-
-
-# -- writing --------------------------------------------------------------------------------------
-_STRENGTH: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
-
-
-def format_expr(expr: Any, strength: int = 0) -> str:
-    """Return an attribute expression as text."""
-    if isinstance(expr, Literal):
-        return format_attr(expr.value)
-    if isinstance(expr, AttrVar):
-        return expr.name
-    if isinstance(expr, DimOf):
-        return f"dim({expr.var}, {expr.axis})"
-    if isinstance(expr, RankOf):
-        return f"rank({expr.var})"
-    if isinstance(expr, DtypeOf):
-        return f"dtype({expr.var})"
-    if isinstance(expr, Vector):
-        return "(" + ", ".join(format_expr(i) for i in expr.items) + ")"
-    if expr.operator not in _STRENGTH:
-        return f"{expr.operator}({format_expr(expr.left)}, {format_expr(expr.right)})"
-    own = _STRENGTH[expr.operator]
-    text = f"{format_expr(expr.left, own)} {expr.operator} {format_expr(expr.right, own + 1)}"
-    return f"({text})" if own < strength else text
-
-
-def format_term(term: Term) -> str:
-    """Return a term as text."""
-    if isinstance(term, Var):
-        return term.name + "*" * term.starred
-    inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
-    if term.row is not None:
-        inside.append(term.row)
-    attrs = f"[{', '.join(inside)}]" if inside else ""
-    return f"{term.op}{attrs}({', '.join(map(format_term, term.args))})"
-
-
-def format_rule(rule: Rule) -> str:
-    """Return a rule as a line that :func:`parse_rule` reads back."""
-    law = " ; ".join(map(format_term, rule.sources)) + " => "
-    law += " ; ".join(map(format_term, rule.targets))
-    restrictions = [f"{format_expr(c.left)} {c.relation} {format_expr(c.right)}" for c in rule.conditions]
-    restrictions += [f"constant({name})" for name in rule.constants]
-    restrictions += [f"running({name})" for name in rule.running]
-    restrictions += [f"distinct({a}, {b})" for a, b in rule.distinct]
-    if restrictions:
-        law += " where " + ", ".join(restrictions)
-    each = "each " if rule.each else ""
-    origin = f"  @ {', '.join(rule.provenance)}" if rule.provenance else ""
-    return f"{rule.name}: {each}{law}{origin}"
-
-
-def known_operators() -> list[str]:
-    """Return the operators that may stand in a rule."""
-    return [spec.name for spec in operators() if not spec.leaf]

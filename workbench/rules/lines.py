@@ -1,4 +1,4 @@
-"""The lines of a file of rules: which text is one law."""
+"""The lines of a file of rules: how its text is divided into laws."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-#: No file has more laws than this: each costs the engine time, whether it matches or not.
+#: Largest number of laws in a file: each costs the engine time, whether it matches or not.
 MOST_LAWS: Final = 2_000
 
 
 class RuleSyntaxError(ValueError):
-    """Say where a rule's text is wrong, what was expected, and what came."""
+    """Raised when a rule's text is wrong; the message gives place, expected and found text."""
 
 
 def law_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the laws of a text with the number of the line each begins on; continued lines are joined.
+    """Yield the laws of a text with the number of the line where each begins; continued lines are joined.
 
-    Raise :class:`RuleSyntaxError` where there are more than :data:`MOST_LAWS` of them.
+    Raise :class:`RuleSyntaxError` if there are more than :data:`MOST_LAWS` laws.
     """
     for count, law in enumerate(_laws(text)):
         if count >= MOST_LAWS:
-            raise RuleSyntaxError(f"line {law[0]}: a file has at most {MOST_LAWS} laws; divide it")
+            raise RuleSyntaxError(f"line {law[0]}: a file must have at most {MOST_LAWS} laws (try two files)")
         yield law
 
 
@@ -41,7 +41,7 @@ def _laws(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_comment(line: str) -> str:
-    # Provenance such as taso#77 holds the sign that elsewhere starts a comment.
+    # Provenance such as taso#77 contains the sign that starts a comment elsewhere.
     law, _, rest = line.partition("@")
     if "#" in law:
         return law.split("#", 1)[0]

@@ -1,9 +1,9 @@
-"""Laws with operands that may be absent: one line for the law with and without them.
+"""Laws with operands that may be absent: one line states the law with and without them.
 
-``conv2d[c](x, w, a?)`` on a left-hand side stands for a convolution with and without a bias ``a``. What
-an absent operand leaves on the right-hand side follows from what it is, zero: a sum is its other side,
-an operator that may do without the operand does without, and what is linear in it is absent too. Of any
-other operator it does not follow: the sigmoid of zero is not zero.
+``conv2d[c](x, w, a?)`` on a left-hand side matches a convolution with and without a bias ``a``. An absent
+operand is treated as zero and the right-hand side is simplified: ``add(y, a)`` becomes ``y``, an operator
+for which ``a`` is optional drops it, and a term linear in ``a`` disappears. Any other use is rejected,
+because, for example, sigmoid(0) is not 0.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from workbench.ops import spec_of
+from workbench.ops import Trait, spec_of
 from workbench.rules.pattern import App, Literal, Term, Var, subterms
 
-#: What the law with some of its optional operands is called; these are biases in every operator so far.
+#: Suffixes of the law's name by which optional operands are present; so far all of them are biases.
 SUFFIXES: Final = {
     (False,): "",
     (True,): "-bias",
@@ -27,15 +27,9 @@ SUFFIXES: Final = {
 }
 MOST: Final = max(map(len, SUFFIXES))
 
-#: Operators that give zero where one of the operands they need is zero.
-LINEAR: Final = frozenset(
-    {"mul", "matmul", "conv2d", "neg", "concat", "enlarge", "expand", "merge_gconv", "reduce_mean"}
-    | {"reduce_sum", "reshape", "slice", "transpose"}
-)
-
 
 def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield, for every choice of optional operands, a suffix of the law's name and the absent ones.
+    """Yield, for every choice of optional operands, a suffix of the law's name and the absent operands.
 
     >>> [(suffix, sorted(absent)) for suffix, absent in choices(["a"])]
     [('', ['a']), ('-bias', [])]
@@ -48,9 +42,9 @@ def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def without(term: Term, absent: frozenset[str]) -> Term | None:
-    """Return what a term is without some operands; None where nothing of it is left.
+    """Return a term without some operands, or None if nothing of it is left.
 
-    Raise ValueError where that does not follow from the operands being zero.
+    Raise ValueError if that does not follow from the operands being zero.
     """
     if isinstance(term, Var):
         return None if term.name in absent else term
@@ -60,12 +54,13 @@ def without(term: Term, absent: frozenset[str]) -> Term | None:
         return replace(term, args=left)
     if term.op == "add":
         return left[0] if left else None
-    if term.op != "concat" and None not in args[: spec_of(term.op).min_inputs]:
+    spec = spec_of(term.op)
+    if not spec.variadic and None not in args[: spec.min_inputs]:
         return replace(term, args=left)
-    others = left if term.op == "concat" else args[spec_of(term.op).min_inputs :]
-    if term.op not in LINEAR or not _unactivated(term) or any(arg is not None for arg in others):
+    others = left if spec.variadic else args[spec.min_inputs :]
+    if Trait.LINEAR not in spec.traits or not _unactivated(term) or any(arg is not None for arg in others):
         names = ", ".join(sorted(absent))
-        raise ValueError(f"what {term.op} is without {names} does not follow: write both laws")
+        raise ValueError(f"{term.op} without {names} cannot be derived (try writing both laws)")
     return None
 
 
@@ -77,18 +72,20 @@ def _unactivated(term: App) -> bool:
 
 
 def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[Term]) -> str:
-    """Return what is wrong with optional operands, ``""`` for nothing.
+    """Return an objection to the use of optional operands, or ``""``.
 
-    ``optional`` were said to be so on the left-hand side, ``named`` anywhere.
+    ``optional`` are the operands marked on the left-hand side, ``named`` those marked anywhere, ``sources``
+    the terms of the left-hand side.
     """
     if late := [name for name in named if name not in optional]:
-        return f"{late[0]}? stands on the right-hand side; say on the left that it may be absent"
+        return f"{late[0]}? is marked on the right-hand side only (try marking it on the left-hand side)"
     if len(optional) > MOST:
-        return f"at most {MOST} operands of a law may be absent, not {', '.join(optional)}"
+        return f"at most {MOST} operands of a law may be absent, got {', '.join(optional)}"
     for term in (term for source in sources for term in subterms(source) if isinstance(term, App)):
         needed = spec_of(term.op).min_inputs
         if any(isinstance(arg, Var) and arg.name in optional for arg in term.args[:needed]):
             return (
-                f"{term.op} cannot do without its first {f'{needed} operands' if needed > 1 else 'operand'}"
+                f"{term.op} must have its first {f'{needed} operands' if needed > 1 else 'operand'}: "
+                "these cannot be optional"
             )
     return ""

@@ -1,39 +1,40 @@
-"""What a rewrite rule is: patterns over operators, attribute expressions and conditions."""
+"""The parts of a rewrite rule: patterns over operators, attribute expressions and conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from workbench.face import Face
+from workbench.graph.text import format_attr
 from workbench.ops import AttrValue
+from workbench.run.face import Face
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Stand for a fixed attribute value."""
+    """A fixed attribute value."""
 
     value: AttrValue
 
 
 @dataclass(frozen=True, slots=True)
 class AttrVar:
-    """Stand for an attribute bound on the left-hand side: an integer, a whole tuple of them, a dtype."""
+    """An attribute bound on the left-hand side: an integer, a whole tuple of integers, or a dtype."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Stand for a tuple of integer expressions, as in ``pads=(t, l, b, r)``."""
+    """A tuple of integer expressions, as in ``pads=(t, l, b, r)``."""
 
     items: tuple[IntExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DimOf:
-    """Stand for the extent of a tensor variable's axis, counted from the last: ``dim(x, -1)``."""
+    """The extent of a tensor variable's axis, counted from the last: ``dim(x, -1)``."""
 
     var: str
     axis: int
@@ -41,21 +42,21 @@ class DimOf:
 
 @dataclass(frozen=True, slots=True)
 class RankOf:
-    """Stand for a tensor variable's rank: ``rank(x)``."""
+    """The rank of a tensor variable: ``rank(x)``."""
 
     var: str
 
 
 @dataclass(frozen=True, slots=True)
 class DtypeOf:
-    """Stand for a tensor variable's element type, as the value of a dtype attribute: ``dtype(x)``."""
+    """The element type of a tensor variable, as the value of a dtype attribute: ``dtype(x)``."""
 
     var: str
 
 
 @dataclass(frozen=True, slots=True)
 class Arith:
-    """Apply ``+ - * // % max min`` to integer expressions, or ``compose`` to two permutations."""
+    """An operation ``+ - * // % max min`` on integer expressions, or ``compose`` of two permutations."""
 
     operator: str
     left: IntExpr
@@ -68,7 +69,7 @@ AttrExpr = IntExpr | Vector | DtypeOf
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Require a relation between two integer expressions: ``= != < <= > >=``."""
+    """A relation between two integer expressions: ``= != < <= > >=``."""
 
     relation: str
     left: IntExpr
@@ -77,7 +78,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """Stand for any tensor. In an ``each`` rule a starred variable differs from member to member."""
+    """Any tensor. In an ``each`` rule a starred variable differs from member to member."""
 
     name: str
     starred: bool = False
@@ -85,11 +86,11 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Apply an operator.
+    """An application of an operator.
 
-    ``attrs`` are the attributes named, in any order; ``row`` is a variable that stands for all the
-    attributes not named (``conv2d[c, act=none](x, w)``). On a left-hand side without ``row`` the
-    attributes not named must have their defaults; on a right-hand side they take them.
+    ``attrs`` are the attributes named, in any order. ``row`` is a variable for all attributes that are not
+    named (``conv2d[c, act=none](x, w)``). Without ``row``, on a left-hand side the attributes that are not
+    named must have their defaults, and on a right-hand side they get them.
     """
 
     op: str
@@ -103,17 +104,17 @@ Term = Var | App
 
 @dataclass(frozen=True, slots=True)
 class Rule(Face):
-    """Hold one law, read from left to right.
+    """One law, read from left to right.
 
-    One source and one target for a plain rule; several of each, sharing variables, for a
-    multi-pattern rule: each source is replaced by the target in its place. With ``each`` the one
-    source stands for any number k >= 2 of applications that agree on the unstarred variables and
-    attributes; the target is ``slice[axis=a](merged)`` where a starred argument of the merged term
-    stands for all members' operands, and member i is replaced by its own part along ``a``.
+    A plain rule has one source and one target. A multi-pattern rule has several of each, which share
+    variables: each source is replaced by the target in the same position. If ``each``, the one source
+    matches any number k >= 2 of applications that agree on the unstarred variables and attributes. The
+    target is ``slice[axis=a](merged)``, where a starred argument of the merged term means the operands of
+    all members, and member i is replaced by its own part along ``a``.
 
-    ``constants`` are tensor variables that stand for weights only, ``running`` those that stand for what
-    depends on an input, ``distinct`` pairs that stand for different tensors. That is no part of the law,
-    which holds for any: it says where it is of use.
+    ``constants`` are tensor variables that match only weights, ``running`` those that match only values that
+    depend on an input, and ``distinct`` pairs that match only different tensors. They are not part of the
+    law, which holds for any tensors; they restrict the rule to cases in which it is useful.
     """
 
     name: str
@@ -130,23 +131,21 @@ class Rule(Face):
 
     @property
     def multi(self) -> bool:
-        """Say whether the rule matches several roots at once."""
+        """Return whether the rule matches several roots at once."""
         return len(self.sources) > 1 or self.each
 
     @property
     def contextual(self) -> bool:
-        """Say whether one root alone is rewritten and the others are context: they stay as they are."""
+        """Return whether one root alone is rewritten and the others, which only give context, stay."""
         pairs = zip(self.sources, self.targets, strict=True)
         return len(self.sources) > 1 and sum(s != t for s, t in pairs) == 1
 
     def __str__(self) -> str:
-        from workbench.rules.language import format_rule
-
         return format_rule(self)
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """Yield a term and everything below it, operands first."""
+    """Yield a term and all terms inside it, operands first."""
     if isinstance(term, App):
         for arg in term.args:
             yield from subterms(arg)
@@ -190,3 +189,59 @@ def measured(condition: Compare) -> list[str]:
     """Return the tensor variables whose extents or ranks a condition compares."""
     both = (*names_in(condition.left), *names_in(condition.right))
     return [name for kind, name in both if kind == "tensor"]
+
+
+# -- writing --------------------------------------------------------------------------------------
+_STRENGTH: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
+
+
+def format_expr(expr: Any, strength: int = 0) -> str:
+    """Return an attribute expression as text."""
+    if isinstance(expr, Literal):
+        return format_attr(expr.value)
+    if isinstance(expr, AttrVar):
+        return expr.name
+    if isinstance(expr, DimOf):
+        return f"dim({expr.var}, {expr.axis})"
+    if isinstance(expr, RankOf):
+        return f"rank({expr.var})"
+    if isinstance(expr, DtypeOf):
+        return f"dtype({expr.var})"
+    if isinstance(expr, Vector):
+        return "(" + ", ".join(format_expr(i) for i in expr.items) + ")"
+    if expr.operator not in _STRENGTH:
+        return f"{expr.operator}({format_expr(expr.left)}, {format_expr(expr.right)})"
+    own = _STRENGTH[expr.operator]
+    text = f"{format_expr(expr.left, own)} {expr.operator} {format_expr(expr.right, own + 1)}"
+    return f"({text})" if own < strength else text
+
+
+def format_term(term: Term) -> str:
+    """Return a term as text."""
+    if isinstance(term, Var):
+        return term.name + "*" * term.starred
+    inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
+    if term.row is not None:
+        inside.append(term.row)
+    attrs = f"[{', '.join(inside)}]" if inside else ""
+    return f"{term.op}{attrs}({', '.join(map(format_term, term.args))})"
+
+
+def format_condition(condition: Compare) -> str:
+    """Return a condition as text."""
+    return f"{format_expr(condition.left)} {condition.relation} {format_expr(condition.right)}"
+
+
+def format_rule(rule: Rule) -> str:
+    """Return a rule as a line that :func:`~workbench.rules.language.parse_rule` reads back."""
+    law = " ; ".join(map(format_term, rule.sources)) + " => "
+    law += " ; ".join(map(format_term, rule.targets))
+    restrictions = [format_condition(c) for c in rule.conditions]
+    restrictions += [f"constant({name})" for name in rule.constants]
+    restrictions += [f"running({name})" for name in rule.running]
+    restrictions += [f"distinct({a}, {b})" for a, b in rule.distinct]
+    if restrictions:
+        law += " where " + ", ".join(restrictions)
+    each = "each " if rule.each else ""
+    origin = f"  @ {', '.join(rule.provenance)}" if rule.provenance else ""
+    return f"{rule.name}: {each}{law}{origin}"

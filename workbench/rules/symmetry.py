@@ -6,7 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.rules.pattern import App, Arith, AttrVar, Compare, DimOf, DtypeOf, RankOf, Term, Var, Vector
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    AttrVar,
+    Compare,
+    DimOf,
+    DtypeOf,
+    RankOf,
+    Rule,
+    Term,
+    Var,
+    Vector,
+)
 
 
 def canonical(
@@ -42,3 +54,11 @@ def canonical(
     renamed = tuple(rename(t) for t in terms)
     checks = frozenset(Compare(c.relation, attribute(c.left), attribute(c.right)) for c in conditions)
     return renamed, checks
+
+
+def symmetric(rule: Rule) -> bool:
+    """Return whether a rule has two sources and exchanging them is a renaming of its variables."""
+    if len(rule.sources) != 2:
+        return False
+    forward = canonical(rule.sources, rule.conditions)
+    return forward == canonical(rule.sources[::-1], rule.conditions)

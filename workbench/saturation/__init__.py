@@ -1,20 +1,16 @@
 """Equality saturation on egglog, stepwise and under hard limits.
 
-The engine's process imports this package before it can answer: what it does not need is imported when it
-is first used.
+The engine's process imports this package before it can answer, so names are imported on first use.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from workbench.saturation.saturation import Limits, Saturation
+    from workbench.saturation.limits import Limits
+    from workbench.saturation.saturation import Saturation
 
 __all__ = ["Limits", "Saturation"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from workbench.saturation import saturation
-
-    return getattr(saturation, name)
+__getattr__ = lazy_names(__name__, {"Limits": ".limits", "Saturation": ".saturation"})

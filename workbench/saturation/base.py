@@ -1,4 +1,4 @@
-"""What programs share inside egglog: declarations and rules that stay loaded while terms come and go."""
+"""The part of egglog that programs share: declarations and rules that stay loaded between runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 
 class EngineError(RuntimeError):
-    """Raised when the engine refuses a program: a defect of a rule or of the compiler."""
+    """Raised when the engine rejects a program, which is a defect of a rule or of the compiler."""
 
 
 def bindings() -> Any:
-    """Return egglog's engine without its interface for Python, which is slow to import and not used."""
+    """Return egglog's engine without its Python interface, which is slow to import and not used here."""
     known = sys.modules.get("egglog.bindings")
     if known is not None:
         return known
@@ -27,7 +27,7 @@ def bindings() -> Any:
         from egglog import bindings
 
         return bindings
-    # A package that holds nothing stands in while the engine is loaded from its folder.
+    # An empty package takes the place of egglog while the engine is loaded from its folder.
     package = ModuleType("egglog")
     package.__path__ = list(spec.submodule_search_locations)
     sys.modules["egglog"] = package
@@ -37,36 +37,44 @@ def bindings() -> Any:
         del sys.modules["egglog"]
 
 
-class Base:
-    """An e-graph in egglog with declarations and rules, from which every run starts without terms.
+def gives_two_types(error: EngineError) -> bool:
+    """Return whether an error of the engine is the union of two e-classes that have different types.
 
-    Rules stay from run to run: loading them is what takes longest in a start. What a run puts in goes away
-    with it, because it works on a copy (egglog's push and pop). A rule is loaded here, never into a run's
-    copy: egglog plans a query by the sizes of its tables, so that a run that came upon a rule half-way would
-    find the same matches in another order than one that had it from the start.
+    The engine reports it by its message alone: the function from e-classes to types merges nothing.
+    """
+    return "Illegal merge" in str(error)
+
+
+class Base:
+    """An e-graph in egglog with declarations and rules but no terms, from which every run starts.
+
+    Rules stay from run to run, because loading them is the slowest part of a start. The terms of a run
+    disappear with it, because the run works on a copy (egglog's push and pop). A rule is always loaded here
+    and never into the copy of a run: egglog plans a query by the sizes of its tables, so that a run that
+    met a rule half-way would find the same matches in another order than a run that had it from the start.
     """
 
     def __init__(self, declarations: str) -> None:
         self.declarations = declarations
         self.seconds = 0.0  # spent on loading rules
-        self._rules: dict[str, str] = {}  # what is to be loaded: texts by the name of their rule set
+        self._rules: dict[str, str] = {}  # rules to be loaded: their texts by the name of their rule set
         self.discard()
 
     def discard(self) -> None:
-        """Give up the e-graph: the next run starts from a new one. A panic may have left it in any state."""
+        """Discard the e-graph, so that the next run starts from a new one; a panic may leave any state."""
         self.egraph: Any = None
         self._depth = 0
-        self._fresh = False  # the copy is there, and nothing is in it
+        self._fresh = False  # whether the copy exists and is empty
         self._loaded: set[str] = set()
 
     def fits(self, declarations: str, rules: Mapping[str, str]) -> bool:
-        """Say whether a program with these declarations and rules can start from here."""
+        """Return whether a program with these declarations and rules can start from this base."""
         return declarations == self.declarations and all(
             rules.get(name, text) == text for name, text in self._rules.items()
         )
 
     def begin(self, rules: Mapping[str, str]) -> None:
-        """Drop what the last run put in, load rules, and take a copy for the next run to work on."""
+        """Drop the terms of the last run, load rules, and make a copy for the next run."""
         began = time.perf_counter()
         if self.egraph is None:
             self.egraph = bindings().EGraph()
@@ -83,7 +91,7 @@ class Base:
         self.seconds += time.perf_counter() - began
 
     def rest(self) -> None:
-        """Drop what the last run put in, keep the rules, and take the copy that the next run begins with."""
+        """Drop the terms of the last run, keep the rules, and make the copy for the next run."""
         if self.egraph is not None and not self._fresh:
             self._empty()
             self.push()
@@ -94,16 +102,16 @@ class Base:
             self.pop()
 
     def missing(self, rules: Mapping[str, str]) -> dict[str, str]:
-        """Return those of some rules that are not loaded."""
+        """Return the given rules that are not loaded yet."""
         return {name: text for name, text in rules.items() if name not in self._loaded}
 
     def push(self) -> None:
-        """Go on with a copy."""
+        """Continue on a copy."""
         self.run("(push)")
         self._depth += 1
 
     def pop(self) -> None:
-        """Go back to what was copied last."""
+        """Return to the state before the last copy."""
         self.run("(pop)")
         self._depth -= 1
 
@@ -117,7 +125,7 @@ class Base:
             raise EngineError(str(error)) from None
 
     def include(self, text: str) -> None:
-        """Run a long program: through a file, because parsing a long string is quadratic."""
+        """Run a long program through a file, because parsing a long string is quadratic."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "program.egg"
             path.write_text(text)

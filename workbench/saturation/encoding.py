@@ -1,9 +1,9 @@
-"""How graphs look inside egglog: one constructor per operator and arity, attributes as columns.
+"""The encoding of graphs in egglog: one constructor per operator and arity, attributes as columns.
 
-A tensor's type is one opaque vector ``[dtype, rank, d...]``, extents aligned at the right and filled
-with 1 up to the largest rank of the run: comparing two types is one primitive test, and an extent never
-becomes a join column (which measures 15 to 50 times slower). No identifier ends in a digit: egglog 13.2
-makes fresh names by appending a counter and would confuse them.
+A tensor's type is one opaque vector ``[dtype, rank, d...]``, whose extents are aligned at the right and
+filled with 1 up to the largest rank of the run. Comparing two types is therefore one primitive test, and an
+extent never becomes a join column (measured: 15 to 50 times slower). No identifier ends in a digit, because
+egglog 13.2 makes fresh names by appending a counter and would confuse them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from workbench.graph import Graph
 from workbench.ops import ACTIVATIONS, Attr, AttrValue, TensorType, TupleType, spec_of
+from workbench.ops.leaves import RUNTIME
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
 
-#: A birth record counts as fresh, its step not yet written, from here on.
+#: Birth records from this number on are fresh: their step is not written yet.
 UNSTAMPED: Final = 1 << 40
-#: Birth records hold ``step * BIRTH_BASE + rule number``; 0 is the start graph.
+#: A birth record is ``step * BIRTH_BASE + rule number``; 0 is the start graph.
 BIRTH_BASE: Final = 4096
 
 _VECTOR_KINDS: Final = frozenset({"axes", "perm", "shape"})
@@ -27,7 +28,7 @@ _VECTOR_KINDS: Final = frozenset({"axes", "perm", "shape"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class Constructor:
-    """Name an operator at an arity; ``many`` says that its value is a tuple."""
+    """An operator at an arity; ``many`` means that its value is a tuple."""
 
     op: str
     arity: int
@@ -40,7 +41,7 @@ class Constructor:
 
     @property
     def born(self) -> str:
-        """Return the name of the function that holds the birth records."""
+        """Return the name of the function of the birth records."""
         return f"born_{self.name}"
 
     def columns(self) -> list[str]:
@@ -70,25 +71,25 @@ class Constructor:
         )
 
     def dependence(self) -> list[str]:
-        """Return the rules that say whether a result depends on an input (``runs_``) or on weights alone."""
+        """Return rules that derive whether a result depends on an input (``runs_``) or on weights alone."""
         columns = [f"c{i}_" for i in range(len(self.columns()))]
         operands = [f"x{i}_" for i in range(self.arity)]
         if self.many:
             return []
         found = f"(= e_ ({self.name} {' '.join(columns + operands)}))"
-        if self.op in ("input", "opaque", "project"):
+        if self.op in RUNTIME:
             return [_rule(found, "(runs_ e_)", "depends_")]
         constant = " ".join([found, *(f"(constant_ {x})" for x in operands)])
         running = [_rule(f"{found} (runs_ {x})", "(runs_ e_)", "depends_") for x in operands]
         return [_rule(constant, "(constant_ e_)", "depends_"), *running]
 
     def duplicates(self) -> list[str]:
-        """Return the rules that take from matching what differs from an older e-node in weights alone.
+        """Return rules that exclude e-nodes from matching that differ from an older one in weights alone.
 
-        Two e-nodes of one e-class that apply an operator to the same running operands and to other
-        weights compute the same at the same cost: whatever a rule makes of the one, it makes of the other.
+        Two e-nodes of one e-class that apply an operator to the same running operands but to different
+        weights compute the same value at the same cost, so rules need to rewrite only one of them.
         """
-        if self.many or self.arity < 2 or self.op in ("concat", "opaque", "project"):
+        if self.many or self.arity < 2 or spec_of(self.op).variadic:
             return []
         columns = [f"c{i}_" for i in range(len(self.columns()))]
         rules = []
@@ -115,7 +116,7 @@ def _rule(facts: str, actions: str, ruleset: str) -> str:
 
 
 def column_sorts(attr: Attr) -> list[str]:
-    """Return the sorts of the columns that hold an attribute."""
+    """Return the sorts of the columns of an attribute."""
     if attr.kind == "ints":
         return ["i64"] * attr.length
     if attr.kind in _VECTOR_KINDS:
@@ -144,12 +145,12 @@ def vector(items: Iterable[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """Fix the largest rank of a run, and with it the layout of type vectors."""
+    """The layout of type vectors, which is determined by the largest rank of a run."""
 
     rank: int
 
     def slot(self, axis: int) -> int:
-        """Return where the extent of an axis (counted from the last) stands in a type vector."""
+        """Return the position in a type vector of the extent of an axis (counted from the last)."""
         return self.rank + 2 + axis
 
     def type_vector(self, kind: TensorType) -> list[int]:
@@ -158,17 +159,17 @@ class Encoding:
         return [DTYPE_CODES[kind.dtype], len(kind.shape), *fill, *kind.shape]
 
     def type_of(self, vec: Sequence[int]) -> TensorType:
-        """Return the type a vector stands for."""
+        """Return the type that a vector represents."""
         dims = vec[2 + self.rank - vec[1] :] if vec[1] else []
         return TensorType(DTYPE_NAMES[vec[0]], tuple(dims))
 
     def perm_vector(self, perm: Sequence[int]) -> list[int]:
-        """Return for every slot of a permuted type vector the slot it comes from; slot 1: the rank."""
+        """Return for every slot of a permuted type vector its source slot; slot 1 is the rank."""
         fill = self.rank - len(perm)
         return [0, len(perm), *range(2, 2 + fill), *(2 + fill + p for p in perm)]
 
     def vector_of(self, attr: Attr, value: Any, dtype: str = "float32") -> list[int]:
-        """Return the vector that holds an attribute of a vector kind."""
+        """Return the vector of an attribute of a vector kind."""
         if attr.kind == "perm":
             return self.perm_vector(value)
         if attr.kind == "shape":
@@ -176,7 +177,7 @@ class Encoding:
         return list(value)
 
     def value_of(self, attr: Attr, vec: Sequence[int]) -> tuple[int, ...]:
-        """Return the attribute that a vector holds."""
+        """Return the attribute that a vector represents."""
         if attr.kind == "perm":
             fill = 2 + self.rank - vec[1]
             return tuple(v - fill for v in vec[fill:])
@@ -200,25 +201,25 @@ class Encoding:
                 columns.append(literal(value))  # type: ignore[arg-type]
         return columns
 
+    def decode_attr(self, attr: Attr, columns: Sequence[Any]) -> AttrValue:
+        """Return the attribute that its decoded columns (ints, floats, strings, vectors) represent."""
+        if attr.kind == "ints":
+            return tuple(columns)
+        (raw,) = columns
+        if attr.kind in _VECTOR_KINDS:
+            return self.value_of(attr, raw)
+        if attr.kind == "act":
+            return ACTIVATIONS[raw]
+        return DTYPE_NAMES[raw] if attr.kind == "dtype" else raw
+
     def decode_attrs(self, op: str, columns: Sequence[Any]) -> tuple[AttrValue, ...]:
-        """Return the attributes that decoded columns (ints, floats, strings, vectors) stand for."""
+        """Return the attributes that the decoded columns of an operator represent."""
         values: list[AttrValue] = []
         at = 0
         for attr in spec_of(op).attrs:
-            if attr.kind == "ints":
-                values.append(tuple(columns[at : at + attr.length]))
-                at += attr.length
-                continue
-            raw = columns[at]
-            at += 1
-            if attr.kind in _VECTOR_KINDS:
-                values.append(self.value_of(attr, raw))
-            elif attr.kind == "act":
-                values.append(ACTIVATIONS[raw])
-            elif attr.kind == "dtype":
-                values.append(DTYPE_NAMES[raw])
-            else:
-                values.append(raw)
+            width = len(column_sorts(attr))
+            values.append(self.decode_attr(attr, columns[at : at + width]))
+            at += width
         return tuple(values)
 
 
@@ -229,7 +230,7 @@ def constructor_of(graph: Graph, i: int) -> Constructor:
 
 
 def encoding_for(graph: Graph) -> Encoding:
-    """Return the encoding that fits a graph: its largest rank, at least 4."""
+    """Return the encoding for a graph, with its largest rank but at least 4."""
     ranks = [len(n.type.shape) for n in graph.nodes if isinstance(n.type, TensorType)]
     return Encoding(max(4, *ranks, 0))
 

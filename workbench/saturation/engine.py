@@ -1,6 +1,6 @@
-"""The egglog engine: loads a graph and rules, runs iterations under a hard limit, gives snapshots.
+"""The egglog engine: it loads a graph and rules, runs iterations under a hard limit, and makes snapshots.
 
-It runs in a process of its own (:mod:`workbench.saturation.remote`); nothing here knows of pipes.
+It runs in its own process (:mod:`workbench.saturation.remote`); this module does not depend on pipes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
-from workbench.saturation.base import Base, EngineError
+from workbench.saturation.base import Base, EngineError, gives_two_types
 from workbench.saturation.compile import CompiledRule, usable
 from workbench.saturation.encoding import (
     Constructor,
@@ -20,23 +20,24 @@ from workbench.saturation.encoding import (
     declarations,
     load_graph,
 )
-from workbench.saturation.merging import collect, merge_members
+from workbench.saturation.merging import Candidate, collect, merge_members
 from workbench.saturation.snapshot import columns_of
+from workbench.saturation.state import Record, State
 
 if TYPE_CHECKING:
-    from workbench.extraction.egraph import EGraph
+    from workbench.egraph.egraph import EGraph
 
 
 class UnsoundRule(EngineError):
-    """Say that a rule would have given an e-class two types."""
+    """Raised when a rule would give an e-class two types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Hold what a run starts from; without ``weights`` the weight-only part is not rewritten.
+    """The input of a run; if ``weights`` is false, the weight-only part is not rewritten.
 
-    ``expected`` are the numbers of rules that such a run has needed before: they are loaded at once. What
-    comes of the run does not depend on it.
+    ``expected`` are the numbers of rules that such runs have needed before; they are loaded at once. The
+    result of the run does not depend on them.
     """
 
     graph: Graph
@@ -48,12 +49,12 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Say what one iteration does.
+    """The instructions for one iteration.
 
-    ``multi`` runs the rules of several roots, ``banned`` are rule numbers to leave out, ``limit`` is
-    the number of e-nodes never to exceed, ``profile`` times every rule by itself. With ``among``, numbers
-    of e-classes in the last snapshot, the iteration does nothing but merge operators that are, with all
-    they read, among these.
+    If ``multi``, rules with several roots run. ``banned`` are the numbers of rules to leave out, ``limit``
+    is the number of e-nodes that is never exceeded, ``profile`` times every rule separately. ``among`` are
+    numbers of e-classes in the last snapshot; if they are given, the iteration only merges operators that
+    are, together with everything they read, in these e-classes.
     """
 
     step: int
@@ -66,10 +67,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Say what an iteration did: sizes at its end, matches and seconds per rule number.
+    """The outcome of an iteration: sizes at its end, and matches and seconds by rule number.
 
-    ``loading`` are the seconds, not among ``seconds``, that it took to load rules that may match for the
-    first time, and to start over with them. ``needed`` are the numbers of all rules that may match by now.
+    ``loading`` is the time, not part of ``seconds``, for loading rules that may match for the first time and
+    for starting over with them. ``needed`` are the numbers of all rules that may match by now.
     """
 
     e_nodes: int
@@ -93,14 +94,14 @@ class _Tally:
         entry[1] += seconds
 
 
-#: So many rules are loaded at once, before any of them may match: that takes less than to start over.
+#: Up to this many rules are loaded at once, before any of them may match: that is faster than starting over.
 FEW = 80
-#: Above this many e-nodes the matches of multi-pattern rules are counted before they are applied.
+#: Above this many e-nodes the matches of multi-pattern rules are counted before the rules are applied.
 COUNT_ABOVE = 400
 
 
 class _Missing(Exception):
-    """Raised when an e-graph has come to hold the operators of rules that are not loaded."""
+    """Raised when an e-graph contains the operators of rules that are not loaded yet."""
 
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         super().__init__(*(r.rule.name for r in rules))
@@ -110,9 +111,10 @@ class _Missing(Exception):
 class Engine:
     """An e-graph in egglog that runs a program.
 
-    A rule is loaded when there is an e-node of every operator that it matches, not before: egglog takes a
-    millisecond or two to type-check and plan each, and most can never match. The run then starts over.
-    ``bases`` are what earlier programs have left, for this one to start from if one fits.
+    A rule is loaded as soon as there is an e-node of every operator that it matches, but not before: egglog
+    takes one or two milliseconds to type-check and plan each rule, and most rules can never match. After
+    loading a rule, the run starts over. ``bases`` are left over from earlier programs; if one fits, this
+    program starts from it.
     """
 
     def __init__(self, program: Program, bases: Iterable[Base] = ()) -> None:
@@ -138,14 +140,11 @@ class Engine:
     # -- the e-graph ----------------------------------------------------------------------------
     def _begin(self) -> None:
         self.base.begin(self.wanted)
-        self.constructors = list(self.declared)
-        self.handles = len(self.program.graph)
-        self.applied: dict[str, int] = {}
-        self.merged: set[tuple[Any, ...]] = set()
-        self.made_by_merge: set[int] = set()
+        graph, encoding = self.program.graph, self.program.encoding
+        record = Record(list(self.declared))
+        self.state = State(self.base, graph, encoding, self._bookkeeping, record, len(graph))
         self.among: frozenset[Any] | None = None
-        self.combined: dict[tuple[int, ...], str] = {}
-        self.base.include(load_graph(self.program.graph, self.program.encoding))
+        self.base.include(load_graph(graph, encoding))
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
 
@@ -153,15 +152,10 @@ class Engine:
         """Run commands; raise :class:`EngineError` with the engine's message."""
         return self.base.run(text)
 
-    @property
-    def egraph(self) -> Any:
-        """Return egglog's e-graph."""
-        return self.base.egraph
-
     def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
-        """Return the rules that may match, as there are e-nodes of all their operators.
+        """Return the rules that may match, because there are e-nodes of all their operators.
 
-        Raise :class:`_Missing` where some are not loaded.
+        Raise :class:`_Missing` if some of them are not loaded.
         """
         able = self._able()
         missing = self.base.missing(_texts(able))
@@ -171,9 +165,9 @@ class Engine:
         return [r for r in rules if r.number in numbers]
 
     def _able(self) -> list[CompiledRule]:
-        """Return the rules for all of whose operators there are e-nodes."""
+        """Return the rules that have e-nodes for all their operators."""
         table = self._table()
-        present = {c for c in self.constructors if table.get(c.name, 0)}
+        present = {c for c in self.state.record.constructors if table.get(c.name, 0)}
         return [r for r in self.rules if present.issuperset(r.needs)]
 
     def _table(self) -> dict[str, int]:
@@ -183,9 +177,10 @@ class Engine:
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of e-nodes and e-classes."""
         table = self._table()
-        tuples = [c.name for c in self.constructors if c.many]
+        constructors = self.state.record.constructors
+        tuples = [c.name for c in constructors if c.many]
         return (
-            sum(table.get(c.name, 0) for c in self.constructors),
+            sum(table.get(c.name, 0) for c in constructors),
             table.get("ty_", 0) + sum(table.get(name, 0) for name in tuples),
         )
 
@@ -210,7 +205,7 @@ class Engine:
         pushed = self.e_nodes * 8 > plan.limit
         if pushed:
             self.base.push()
-        marks = self._marks()
+        before = self.state.record.copy()
         notes: list[str] = []
         self.among = self._values(plan.among)
         try:
@@ -222,7 +217,7 @@ class Engine:
             self._blame(plan, error)
         if over:
             if pushed:
-                self._undo(marks)
+                self._undo(before)
             else:
                 self._restart()
             tally = _Tally()
@@ -242,14 +237,14 @@ class Engine:
         )
 
     def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:
-        """Return the engine's names of e-classes that are numbered as in a snapshot of this very state."""
+        """Return the engine's values of e-classes that are numbered as in a snapshot of the present state."""
         if among is None:
             return None
-        rows = self.egraph.freeze().functions["ty_"].rows
+        rows = self.state.functions["ty_"].rows
         return frozenset(row.inputs[0] for k, row in enumerate(rows) if k in among)
 
     def _settle_weights(self) -> None:
-        """Find what is new and depends on weights alone, and leave one of the e-nodes that differ in them."""
+        """Derive which new terms depend on weights alone, and keep one of the e-nodes that differ in them."""
         if self.dependent:
             self.run("(run-schedule (saturate depends_)) (run duplicates_ 1)")
 
@@ -257,19 +252,10 @@ class Engine:
         rules = constructor.dependence() if self.dependent else []
         return rules if self.program.weights else rules + constructor.duplicates()
 
-    def _marks(self) -> tuple[Any, ...]:
-        """Return what is known beside the e-graph and must be undone with it, declarations included."""
-        return (
-            dict(self.applied),
-            set(self.merged),
-            set(self.made_by_merge),
-            list(self.constructors),
-            dict(self.combined),
-        )
-
-    def _undo(self, marks: tuple[Any, ...]) -> None:
+    def _undo(self, before: Record) -> None:
+        """Go back to the e-graph that was copied last, and to the record of that time."""
         self.base.pop()
-        self.applied, self.merged, self.made_by_merge, self.constructors, self.combined = marks
+        self.state.record = before
 
     def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
         return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
@@ -279,23 +265,23 @@ class Engine:
 
     def _all_at_once(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
         if plan.among is not None:
-            merges = [(r, collect(self, r)) for r in self._merging(plan)]
+            merges = [(r, collect(self.state, r)) for r in self._merging(plan)]
             for rule, found in merges:
-                merge_members(self, rule, plan, tally, found)
+                self._merge(rule, plan, tally, found)
             return
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes)
-            # First what only makes operators alike (a kernel enlarged beside a larger one), then the
-            # members are collected, before any rule of this iteration adds merged operators.
+            # First the rules that only make operators alike (say, enlarge a kernel to the size of another).
+            # Then the members are collected, before any rule of this iteration adds merged operators.
             self._run_rules([r for r in rules if r.rule.contextual], plan, tally)
-            merges = [(r, collect(self, r)) for r in self._ready(rules) if r.member is not None]
+            merges = [(r, collect(self.state, r)) for r in self._ready(rules) if r.member is not None]
             self._run_rules([r for r in rules if r.member is None and not r.rule.contextual], plan, tally)
             for rule, found in merges:
-                merge_members(self, rule, plan, tally, found)
+                self._merge(rule, plan, tally, found)
         self._run_rules(self._active(plan, multi=False), plan, tally)
 
     def _hold_back(self, rules: list[CompiledRule], plan: Plan, notes: list[str]) -> list[CompiledRule]:
-        """Leave out rules whose matches, counted beforehand, would not fit under the limit."""
+        """Leave out rules whose matches, counted beforehand, would exceed the limit."""
         if self.e_nodes < COUNT_ABOVE:
             return rules
         room = plan.limit - self.e_nodes
@@ -308,14 +294,14 @@ class Engine:
             self.run(f"(run count_rs_{rule.ruleset} 1)")
             (output,) = self.run(f"(print-size count_{rule.ruleset})")
             total = int(output.size)
-            fresh = max(0, total - self.applied.get(rule.ruleset, 0))
+            fresh = max(0, total - self.state.record.applied.get(rule.ruleset, 0))
             if fresh * rule.growth > room:
                 notes.append(
                     f"{rule.rule.name} held back: {fresh} matches could add "
                     f"{fresh * rule.growth} e-nodes, {room} fit"
                 )
                 continue
-            self.applied[rule.ruleset] = total
+            self.state.record.applied[rule.ruleset] = total
             room -= fresh * rule.growth
             kept.append(rule)
         return kept
@@ -329,17 +315,18 @@ class Engine:
                 self._run_one(rule, tally)
             return
         numbers = tuple(r.number for r in rules)
-        if numbers not in self.combined:
-            self.combined[numbers] = f"group{len(self.combined)}_"
+        combined = self.state.record.combined
+        if numbers not in combined:
+            combined[numbers] = f"group{len(combined)}_"
             sets = " ".join(r.ruleset for r in rules)
-            self.run(f"(unstable-combined-ruleset {self.combined[numbers]} {sets})")
-        (output,) = self.run(f"(run {self.combined[numbers]} 1)")
+            self.run(f"(unstable-combined-ruleset {combined[numbers]} {sets})")
+        (output,) = self.run(f"(run {combined[numbers]} 1)")
         report = output.report
         tally.changed |= report.updated
         times = report.search_and_apply_time_per_rule
         for name, matches in report.num_matches_per_rule.items():
             if matches:
-                # The engine hands milliseconds over as microseconds.
+                # The engine reports milliseconds as if they were microseconds.
                 seconds = times[name].total_seconds() * 1000 if name in times else 0.0
                 tally.note(self.by_name[name].number, matches, seconds)
 
@@ -350,8 +337,20 @@ class Engine:
         matches = sum(output.report.num_matches_per_rule.values())
         tally.note(rule.number, matches, time.perf_counter() - started)
 
+    def _merge(
+        self,
+        rule: CompiledRule,
+        plan: Plan,
+        tally: _Tally,
+        collected: tuple[int, list[Candidate]] | None = None,
+    ) -> None:
+        matches, rows = collected or collect(self.state, rule)
+        if matches:
+            tally.note(rule.number, matches, 0.0)
+        tally.changed |= merge_members(self.state, rule, plan.step, rows, self.among)
+
     def _one_by_one(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
-        """Run the iteration rule by rule; undo and name those that would break the limit."""
+        """Run the iteration rule by rule; undo and name the rules that would exceed the limit."""
         rules = self._active(plan, multi=False) if plan.among is None else self._merging(plan)
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
@@ -359,15 +358,15 @@ class Engine:
             if not self._ready([rule]):
                 continue
             self.base.push()
-            marks = self._marks()
+            before = self.state.record.copy()
             trial = _Tally()
             if rule.member is not None:
-                merge_members(self, rule, plan, trial)
+                self._merge(rule, plan, trial)
             else:
                 self._run_one(rule, trial)
             size = self.sizes()[0]
             if size > plan.limit:
-                self._undo(marks)
+                self._undo(before)
                 notes.append(f"{rule.rule.name} undone: it would have made {size} e-nodes")
                 continue
             tally.changed |= trial.changed
@@ -375,14 +374,14 @@ class Engine:
                 tally.note(number, int(matches), seconds)
 
     def _restart(self) -> None:
-        """Start over and repeat the iterations done: the engine is deterministic."""
+        """Start over and repeat the earlier iterations; the engine is deterministic."""
         done, self.history = self.history, []
         self._begin()
         for plan in done:
             self._iterate(plan)
 
     def _blame(self, plan: Plan, error: EngineError) -> None:
-        """Find the rule behind an engine error and raise for it."""
+        """Find the rule that causes an engine error and raise an error that names it."""
         rules = self._active(plan, multi=False)
         if plan.multi:
             rules = self._active(plan, multi=True) + rules
@@ -390,11 +389,11 @@ class Engine:
             try:
                 self.base.include("\n".join(self.base.missing(_texts([rule])).values()))
                 if rule.member is not None:
-                    merge_members(self, rule, plan, _Tally())
+                    self._merge(rule, plan, _Tally())
                 else:
                     self._run_one(rule, _Tally())
             except EngineError as inner:
-                if "Illegal merge" in str(inner):
+                if gives_two_types(inner):
                     raise UnsoundRule(
                         f"rule {rule.rule.name} would give an e-class two types: {rule.rule}"
                     ) from None
@@ -403,35 +402,28 @@ class Engine:
 
     # -- reading ----------------------------------------------------------------------------------
     def classes(self) -> list[int]:
-        """Return a number for the e-class of every node of the graph: equal where the nodes are equal."""
+        """Return the number of the e-class of every node of the graph: equal for equal nodes."""
         numbers: dict[Any, int] = {}
         found = [-1] * len(self.program.graph)
-        functions = self.egraph.freeze().functions
+        functions = self.state.functions
         for name in ("h_", "ht_"):
             for row in functions[name].rows:
-                at = self.egraph.value_to_i64(row.inputs[0])
+                at = self.base.egraph.value_to_i64(row.inputs[0])
                 if at < len(found):
                     found[at] = numbers.setdefault((name, row.output), len(numbers))
         return found
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of the e-graph."""
-        return columns_of(self)
+        return columns_of(self.state, self.rules)
 
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
-        from workbench.extraction.egraph import EGraph
+        from workbench.egraph.egraph import EGraph
 
         return EGraph(**self.columns())
 
-    def declare(self, constructor: Constructor) -> None:
-        """Declare a constructor that a merge of many members needs."""
-        if constructor not in self.constructors:
-            stamp = constructor.stamp(len(self.constructors))
-            self.run("\n".join([constructor.declaration(), stamp, *self._bookkeeping(constructor)]))
-            self.constructors.append(constructor)
-
 
 def _texts(rules: Iterable[CompiledRule]) -> dict[str, str]:
-    """Return rules as texts by the name of their rule set."""
+    """Return the texts of rules by the name of their rule set."""
     return {r.ruleset: f"{r.text}\n{r.counting}" for r in rules}

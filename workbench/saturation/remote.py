@@ -1,7 +1,7 @@
-"""Drive the engine in a process of its own, so that it can be killed and repeated.
+"""Drive the engine in a separate process, so that it can be killed and its work repeated.
 
-The engine cannot be interrupted, aborts when memory runs out, and one iteration may take minutes. Here
-all of that costs a replay of the iterations done, never the process that uses the workbench.
+The engine cannot be interrupted, aborts when memory runs out, and may take minutes for one iteration. Here
+each of these costs a replay of earlier iterations, but never the process of the user.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 from workbench.saturation.base import EngineError
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.process import EngineProcess, keep, take
+from workbench.support.processes import out_of_memory
 
 
 class OutOfTime(TimeoutError):
-    """Say that the engine was stopped because its time was up."""
+    """Raised when the engine was stopped because its time was up."""
 
 
 class OutOfMemory(MemoryError):
-    """Say that the engine was stopped because it needed more memory than allowed."""
+    """Raised when the engine was stopped because it needed more memory than allowed."""
 
 
 class RemoteEngine:
-    """Own an engine process; restart it and repeat its history whenever it was lost."""
+    """An engine in its own process, which is restarted and repeats its history whenever it was lost."""
 
     def __init__(self, program: Program, memory: int) -> None:
-        # The engine needs the graph's structure, not hundreds of megabytes of weights.
+        # The engine needs only the graph's structure, not hundreds of megabytes of weights.
         self.program = replace(program, graph=program.graph.skeleton())
         self.memory = memory
         self.history: list[Plan] = []
@@ -42,7 +43,7 @@ class RemoteEngine:
 
     # -- the process ------------------------------------------------------------------------------
     def start(self) -> None:
-        """Take a process and load the program, unless that is done."""
+        """Take a process and load the program, unless that is done already."""
         if self._process is not None:
             return
         began = time.perf_counter()
@@ -61,7 +62,7 @@ class RemoteEngine:
         self.start_seconds += time.perf_counter() - began
 
     def load(self, program: Program) -> None:
-        """Take up another program; a process that runs already is used again."""
+        """Switch to another program; a running process is reused."""
         self.program = replace(program, graph=program.graph.skeleton())
         self.history = []
         if self._process is not None:
@@ -73,8 +74,8 @@ class RemoteEngine:
         self.e_nodes, self.e_classes, self.rules_used = self._call("begin", None, None)
 
     def release(self) -> None:
-        """Let another run have the process; this one starts again when it is needed."""
-        if self._busy:  # in another thread, which must not be answered by another run's process
+        """Let another run use the process; this engine takes a process again when it needs one."""
+        if self._busy:  # another thread waits for an answer, which must not come from another run's process
             self.kill()
             return
         process, self._process = self._process, None
@@ -82,7 +83,7 @@ class RemoteEngine:
             keep(process)
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -106,7 +107,7 @@ class RemoteEngine:
         except (BrokenPipeError, EOFError):
             return self._lost()
         except BaseException:
-            # Interrupted half-way (Ctrl-C, time): the engine cannot be asked to stop, only ended.
+            # Interrupted by Ctrl-C or the time limit: the engine cannot be stopped, only killed.
             self.kill()
             raise
         finally:
@@ -123,14 +124,13 @@ class RemoteEngine:
         process = self._process
         code = process.wait() if process is not None else None
         self.kill()
-        # Rust aborts (signal 6) when an allocation fails; the kernel's killer sends signal 9.
-        if code in (-6, 134, -9, 137):
+        if out_of_memory(code):
             raise OutOfMemory(f"the engine needed more than the {self.memory / 2**30:.1f} GiB it may use")
         raise EngineError(f"the engine's process ended unexpectedly (exit code {code})")
 
-    # -- what it does -----------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------
     def iterate(self, plan: Plan, seconds: float | None = None) -> Outcome:
-        """Run one iteration; raise :class:`OutOfTime` or :class:`OutOfMemory` with the state kept."""
+        """Run one iteration; raise :class:`OutOfTime` or :class:`OutOfMemory` and keep the last state."""
         self.start()
         outcome: Outcome = self._call("iterate", plan, seconds)
         self.history.append(plan)
@@ -144,7 +144,7 @@ class RemoteEngine:
         return EGraph(**self._call("snapshot", None, None))
 
     def classes(self) -> list[int]:
-        """Return a number for the e-class of every node of the graph."""
+        """Return the number of the e-class of every node of the graph."""
         self.start()
         found: list[int] = self._call("classes", None, None)
         return found

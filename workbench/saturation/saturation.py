@@ -5,59 +5,26 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
-from workbench.remembered import Needed, remembered
-from workbench.rules.language import format_rule
-from workbench.rules.pattern import Rule
+from workbench.rules.pattern import Rule, format_rule
 from workbench.rules.ruleset import RuleSet
+from workbench.run.stepwise import Stepwise
+from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation.compile import CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
+from workbench.saturation.limits import Limits
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
-from workbench.stepwise import Stepwise
-from workbench.trace import RuleStep, Step, StopReason, Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bound a saturation.
-
-    ``e_nodes`` is hard: no step ends above it. ``seconds`` counts the engine's work, not its start.
-    ``k_multi`` is the number of iterations in which multi-pattern rules run (Tensat's k_multi); they
-    run in the first ones, or with ``settle`` after the other rules have had that many iterations or
-    have stopped changing anything. A rule that finds more than ``match_limit`` matches in an iteration
-    rests for the next ones, longer each time. With ``weights=False`` terms of weights alone are rewritten
-    only where that makes them smaller, and of the e-nodes of an e-class that differ in weights alone one is
-    matched: weights are computed once, whatever form they have. ``None`` leaves it to the
-    rule set; with rules that are no set it is ``True``.
-    """
-
-    e_nodes: int = 50_000
-    seconds: float = 60.0
-    iterations: int = 15
-    k_multi: int = 1
-    memory: int = 8 << 30
-    settle: int = 0
-    match_limit: int = 20_000
-    weights: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("e_nodes", "seconds", "iterations", "memory", "match_limit"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"the limit {name} is positive, not {getattr(self, name)}")
-        for name in ("k_multi", "settle"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
+from workbench.support.remembered import Needed, remembered
 
 
 def compile_rules(
     rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
 ) -> tuple[CompiledRule, ...]:
-    """Return the rules that can hold under an encoding, compiled; those of a set are remembered."""
+    """Return the compiled rules that can apply under an encoding; those of a rule set are cached."""
     given = _content(rules, encoding, running)
 
     def compiled() -> tuple[CompiledRule, ...]:
@@ -68,22 +35,30 @@ def compile_rules(
 
 
 def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool) -> tuple[str, ...]:
-    """Return what compiled rules depend on; nothing for rules that are no set."""
+    """Return everything that compiled rules depend on; empty for rules that are not a rule set."""
     if not isinstance(rules, RuleSet):
         return ()
     return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)
 
 
-#: E-nodes up to which a snapshot is kept of every step.
+#: A snapshot of every step is kept while there are at most this many e-nodes.
 KEPT: Final = 1000
 
 
 class Saturation(Stepwise):
-    """Grow an e-graph from a graph by rewrite rules, one iteration a step.
+    """An e-graph that grows from a graph by rewrite rules, one iteration per step.
 
-    ``step()`` runs one iteration and returns its :class:`~workbench.trace.Step`; ``run()`` steps until
-    a reason to stop, and iterating yields the steps. Ctrl-C leaves a valid object that continues.
-    ``snapshots`` are the e-graphs of the first steps, as long as they have at most ``keep`` e-nodes.
+    ``step()`` runs one iteration and returns its :class:`~workbench.run.trace.Step`; ``run()`` steps until
+    there is a reason to stop, and iterating yields the steps. Ctrl-C leaves a valid object that can continue.
+    ``snapshots`` are the e-graphs of the first steps.
+
+    Args:
+        graph: The start graph.
+        rules: The rules.
+        limits: The limits; by default those of :class:`Limits`.
+        profile: Whether every rule is timed separately.
+        engine: An engine that another saturation no longer needs; by default a new one.
+        keep: Number of e-nodes up to which snapshots are kept.
 
     >>> from workbench.benchmarks import benchmark
     >>> from workbench.rules import rule_set
@@ -115,13 +90,13 @@ class Saturation(Stepwise):
         encoding = encoding_for(graph)
         self.rules = tuple(rules)
         compiled = compile_rules(rules, encoding, not weights)
-        # Which rules runs of these rules and operators have needed: the engine then loads them at once.
+        # The rules that earlier runs of these rules and operators needed: the engine loads them at once.
         content = _content(rules, encoding, not weights)
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known
         program = Program(graph, encoding, compiled, weights, expected)
-        # An engine that another saturation has done with is used again: starting one takes longest.
+        # An engine that another saturation no longer needs is reused, because starting one is slow.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:
             engine.load(program)
@@ -146,7 +121,7 @@ class Saturation(Stepwise):
     # -- figures ----------------------------------------------------------------------------------
     @property
     def engine(self) -> RemoteEngine:
-        """Return the engine, for another saturation to use when this one is done with."""
+        """Return the engine, which another saturation may use when this one no longer needs it."""
         return self._engine
 
     @property
@@ -166,16 +141,17 @@ class Saturation(Stepwise):
 
     # -- stepping ---------------------------------------------------------------------------------
     def start_engine(self) -> None:
-        """Start the engine and load the graph; the first step does so otherwise."""
+        """Start the engine and load the graph; otherwise the first step does so."""
         self._engine.start()
         if not self.trace.steps:
-            self.trace.add(Step(0, 0.0, self.e_nodes, self.e_classes, note="start graph"))
+            start = Step(0, StepKind.START, 0.0, self.e_nodes, self.e_classes, note="start graph")
+            self.trace.add(start)
             self._remember()
             if self.e_nodes > self.limits.e_nodes:
                 self.stop_reason = StopReason.E_NODE_LIMIT
 
     def step(self) -> Step:
-        """Run one iteration; raise StopIteration where the run has stopped for good."""
+        """Run one iteration; raise StopIteration if the run has stopped for good."""
         self.start_engine()
         if not self.unfinished:
             raise StopIteration(f"the saturation has stopped: {self.stop_reason}")
@@ -211,11 +187,18 @@ class Saturation(Stepwise):
         return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
 
     def _remember(self) -> None:
-        """Keep a snapshot of every step while the e-graph is small; the trace then has its births too."""
+        """Keep a snapshot of every step while the e-graph is small; it also completes the trace's births."""
         if self.e_nodes <= self.keep and len(self.snapshots) == len(self.trace) - 1:
             self.snapshots.append(self.egraph())
 
-    def _record(self, index: int, plan: Plan, outcome: Outcome, note: str = "") -> None:
+    def _record(
+        self,
+        index: int,
+        plan: Plan,
+        outcome: Outcome,
+        kind: StepKind = StepKind.ITERATION,
+        note: str = "",
+    ) -> None:
         names = {c.number: c.rule.name for c in self._engine.program.rules}
         for number, (matches, _) in outcome.rules.items():
             times = self._rests.get(number, (0, 0))[1]
@@ -225,7 +208,13 @@ class Saturation(Stepwise):
             RuleStep(names[n], matches, seconds) for n, (matches, seconds) in sorted(outcome.rules.items())
         )
         step = Step(
-            index, outcome.seconds, outcome.e_nodes, outcome.e_classes, rules, note=outcome.cut or note
+            index,
+            StepKind.CUT if outcome.cut else kind,
+            outcome.seconds,
+            outcome.e_nodes,
+            outcome.e_classes,
+            rules,
+            note=outcome.cut or note,
         )
         self.trace.add(step)
         self._multi_done += plan.multi
@@ -240,11 +229,11 @@ class Saturation(Stepwise):
         elif self.seconds >= self.limits.seconds:
             self.stop_reason = StopReason.TIME_LIMIT
         elif not outcome.changed and plan.banned:
-            # Nothing else is left to do: the resting rules go on.
+            # The other rules have nothing left to do: the resting rules continue.
             self._rests = {n: (index, times) for n, (_, times) in self._rests.items()}
 
     def _cut(self, index: int, reason: StopReason, note: str) -> Step:
-        step = Step(index, 0.0, self.e_nodes, self.e_classes, note=note)
+        step = Step(index, StepKind.CUT, 0.0, self.e_nodes, self.e_classes, note=note)
         self.trace.add(step)
         self.stop_reason = reason
         return step
@@ -254,16 +243,16 @@ class Saturation(Stepwise):
         yield from super().__iter__()
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until a reason to stop, and return it; Ctrl-C stops and keeps what is there."""
+        """Step until there is a reason to stop, and return it; Ctrl-C stops and keeps the e-graph."""
         return self.drive(progress)
 
     def merge_among(self, classes: Iterable[int], progress: Callable[[Step], None] | None = None) -> bool:
-        """Merge operators that share an operand once more, among some e-classes only, and go on.
+        """Merge operators that share an operand once more, only among some e-classes, and continue.
 
-        A merge takes whole groups, and a group holds every form that rules have found: those that a good
-        graph takes together may never be a group of their own. ``classes`` are those that an extraction
-        builds, numbered as in :meth:`egraph`. Return whether that added anything; it does not where a
-        limit has ended the run.
+        A merge takes whole groups, and a group contains every form that rules have found. The forms that a
+        good graph combines may therefore never be a group of their own. ``classes`` are the e-classes that
+        an extraction builds, numbered as in :meth:`egraph`. Return whether anything was added; nothing is if
+        a limit has ended the run.
         """
         self.start_engine()
         over = self.stop_reason not in (StopReason.SATURATED, StopReason.ITERATION_LIMIT)
@@ -279,7 +268,7 @@ class Saturation(Stepwise):
         if not outcome.changed:
             return False
         self._egraph, self.stop_reason = None, None
-        self._record(index, plan, outcome, "merges among what was extracted")
+        self._record(index, plan, outcome, StepKind.MERGE, "merges among what was extracted")
         if self.unfinished:
             self.drive(progress)
         return True
@@ -301,12 +290,12 @@ class Saturation(Stepwise):
         return self._egraph
 
     def classes(self) -> list[int]:
-        """Return for every node of the start graph the number of its e-class: equal for equal nodes."""
+        """Return the number of the e-class of every node of the start graph: equal for equal nodes."""
         self.start_engine()
         return self._engine.classes()
 
     def close(self) -> None:
-        """Let another run have the engine's process; this one takes a process again when it needs one."""
+        """Let another run use the engine's process; this one takes a process again when it needs one."""
         self._engine.release()
         if self._needed is not None:
             self._needed.keep()

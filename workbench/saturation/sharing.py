@@ -1,8 +1,8 @@
-"""Name what a rule's text says more than once, so that the engine reads, checks and computes it once.
+"""Name repeated expressions of a rule's text, so that the engine reads, checks and computes them once.
 
-Type rules spell out every extent, so that an expression such as the height of a convolution's output stands
-in many guards, in the types of what is made and in birth records. To egglog each occurrence is a call of its
-own, to be type-checked, planned and computed for every match.
+Type rules spell out every extent. An expression such as the height of a convolution's output therefore
+appears in many guards, in the types of new terms and in birth records. For egglog each occurrence is a
+separate call, which is type-checked, planned, and computed for every match.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final
 #: An expression: a word, or an application with its arguments.
 Expr = str | tuple["Expr", ...]
 
-#: Functions that only compute: what they give may be named.
+#: Functions without side effects, whose results may be named.
 _COMPUTE: Final = frozenset({"vec-get", "vec-set", "vec-of", "+", "-", "*", "/", "%", "max", "min"})
 _WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^\s()"]+')
 
 
 def parse(text: str) -> list[Expr]:
-    """Return the expressions of a text."""
+    """Return the expressions in a text."""
     stack: list[list[Expr]] = [[]]
     for word in _WORD.findall(text):
         if word == "(":
@@ -40,10 +40,11 @@ def show(expr: Expr) -> str:
 
 
 def share(facts: Sequence[str], actions: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return facts and actions in which what is computed more than once is computed once.
+    """Return facts and actions in which repeated computations are computed once.
 
-    A name ``k0_``, ``k1_``, ... is given where the expression stands first, in a fact of its own or, if only
-    actions have it, by ``let``: what guarded the expression before still stands before it.
+    A name ``k0_``, ``k1_``, … is introduced just before the first use of an expression: by a separate fact,
+    or by ``let`` if the expression occurs only in actions. Facts that guarded the expression therefore still
+    precede it.
     """
     both = [parse(" ".join(facts)), parse(" ".join(actions))]
     counts: Counter[Expr] = Counter()
@@ -65,14 +66,14 @@ def _count(expr: Expr, counts: Counter[Expr]) -> None:
         return
     if expr[0] in _COMPUTE:
         counts[expr] += 1
-        if counts[expr] > 1:  # what is inside is then shared with it
+        if counts[expr] > 1:  # its parts are shared together with it
             return
     for part in expr[1:]:
         _count(part, counts)
 
 
 def _named(expr: Expr, counts: Counter[Expr], names: dict[Expr, str], lines: list[str], form: str) -> Expr:
-    """Return an expression with names for what is shared; add the lines that give them."""
+    """Return an expression with names for shared parts; append the lines that define the names."""
     if isinstance(expr, str):
         return expr
     if expr in names:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from workbench.ops import TensorType, TupleType, ValueType
+from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, UNSTAMPED
-
-if TYPE_CHECKING:
-    from workbench.saturation.engine import Engine
+from workbench.saturation.state import State
 
 
 class Decoder:
-    """Decode the engine's values, each distinct one once."""
+    """A decoder of the engine's values that decodes each distinct value once."""
 
-    def __init__(self, engine: Engine) -> None:
-        egraph = engine.egraph
+    def __init__(self, state: State) -> None:
+        egraph = state.base.egraph
         self._ints: dict[Any, int] = {}
         self._vectors: dict[Any, tuple[int, ...]] = {}
         self._egraph = egraph
@@ -44,14 +44,14 @@ class Decoder:
         return known
 
 
-def columns_of(engine: Engine) -> dict[str, Any]:
-    """Return the columns of an :class:`~workbench.extraction.egraph.EGraph`, by name.
+def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
+    """Return the columns of an :class:`~workbench.egraph.egraph.EGraph`, by name.
 
-    The start graph's e-nodes come first, then the others by step of birth.
+    E-nodes of the start graph come first, the others by their step of birth.
     """
-    functions = engine.egraph.freeze().functions
-    decode = Decoder(engine)
-    encoding, graph = engine.program.encoding, engine.program.graph
+    functions = state.functions
+    decode = Decoder(state)
+    encoding, graph = state.encoding, state.graph
     classes: dict[Any, int] = {}
     type_cache: dict[tuple[int, ...], TensorType] = {}
     types: list[ValueType | None] = []
@@ -72,7 +72,7 @@ def columns_of(engine: Engine) -> dict[str, Any]:
         types[classes[row.inputs[0]]] = kind
     records: list[tuple[int, str, tuple[Any, ...], list[int], int]] = []
     attr_cache: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
-    for constructor in engine.constructors:
+    for constructor in state.record.constructors:
         table = functions[constructor.name]
         columns = [decode.by_sort[s] for s in constructor.columns()]
         width = len(columns)
@@ -97,7 +97,7 @@ def columns_of(engine: Engine) -> dict[str, Any]:
         children += record[3]
         start.append(len(children))
     births = np.array([r[0] for r in records], dtype=np.int64)
-    position = {r.number: i for i, r in enumerate(engine.rules)}
+    position = {r.number: i for i, r in enumerate(rules)}
     rule_of = [position.get(int(b) % BIRTH_BASE, -1) for b in births]
     handle: dict[int, int] = {}
     for name in ("h_", "ht_"):
@@ -117,7 +117,7 @@ def columns_of(engine: Engine) -> dict[str, Any]:
         "n_classes": len(classes),
         "roots": tuple(handle[i] for i in graph.output_ids),
         "types": tuple(types),
-        "rules": tuple(r.rule.name for r in engine.rules),
+        "rules": tuple(r.rule.name for r in rules),
         "birth_rule": np.array(rule_of, dtype=np.int32),
         "birth_step": (births // BIRTH_BASE).astype(np.int32),
         "original": original,

@@ -1,33 +1,34 @@
-"""Type rules on symbolic extents: what turns an operator's type rule into a rewrite rule's guard.
+"""Type rules on symbolic extents, by which an operator's type rule becomes a rewrite rule's guard.
 
-The left-hand side of a rule is well-typed wherever it matches, so its requirements are *assumed*; the
-right-hand side's requirements that do not follow from them are *demanded* and become guards.
+The left-hand side of a rule is well-typed whenever it matches, so its requirements are *assumed*. The
+requirements of the right-hand side that do not follow from them are *demanded* and become guards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NoReturn
 
 from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, NUMBER_DTYPES
+from workbench.rules.interpret import ARITHMETIC, RELATIONS
 from workbench.saturation.encoding import Encoding, vector
 
 
 class NotSymbolic(Exception):
-    """Say that a type rule needs concrete numbers here."""
+    """Raised when a type rule needs concrete numbers."""
 
 
 class NeverApplies(Exception):
-    """Say that a requirement is false whatever the extents are."""
+    """Raised when a requirement is false whatever the extents are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sym:
-    """Hold an integer expression in egglog's syntax.
+    """An integer expression in egglog's syntax.
 
-    ``terms`` are its summands, where it is a sum, and ``offset`` the number added to them;
-    ``positive`` says that it is at least 1, as every extent is.
+    If it is a sum, ``terms`` are its summands and ``offset`` the number added to them. ``positive`` means
+    that it is at least 1, as every extent is.
     """
 
     text: str
@@ -39,53 +40,53 @@ class Sym:
         """Return the expression as summands and a number."""
         return (self.terms, self.offset) if self.terms else ((self.text,), 0)
 
-    def _op(self, operator: str, other: Any, *, swap: bool = False) -> Any:
+    def _op(self, operator: str, other: Int, *, swap: bool = False) -> Int:
         left, right = (other, self) if swap else (self, other)
         return arith(operator, left, right)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Int) -> Int:
         return self._op("+", other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Int) -> Int:
         return self._op("+", other, swap=True)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Int) -> Int:
         return self._op("-", other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Int) -> Int:
         return self._op("-", other, swap=True)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Int) -> Int:
         return self._op("*", other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Int) -> Int:
         return self._op("*", other, swap=True)
 
-    def __floordiv__(self, other: Any) -> Any:
-        return self._op("/", other)
+    def __floordiv__(self, other: Int) -> Int:
+        return self._op("//", other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._op("/", other, swap=True)
+    def __rfloordiv__(self, other: Int) -> Int:
+        return self._op("//", other, swap=True)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Int) -> Int:
         return self._op("%", other)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: Int) -> bool | Fact:  # type: ignore[override]  # a condition, maybe open
         return compare("=", self, other)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: Int) -> bool | Fact:  # type: ignore[override]
         return compare("!=", self, other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Int) -> bool | Fact:
         return compare("<", self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Int) -> bool | Fact:
         return compare("<=", self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Int) -> bool | Fact:
         return compare(">", self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Int) -> bool | Fact:
         return compare(">=", self, other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -95,16 +96,7 @@ class Sym:
 
 
 Int = int | Sym
-_FOLD: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "max": max,
-    "min": min,
-}
-_UNIT = {("+", 0), ("-", 0), ("*", 1), ("/", 1)}
+_UNIT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}
 
 
 def _sum(terms: tuple[str, ...], offset: int, positive: bool) -> Int:
@@ -120,10 +112,10 @@ def _sum(terms: tuple[str, ...], offset: int, positive: bool) -> Int:
     return Sym(text, positive, terms, offset)
 
 
-def arith(operator: str, left: Any, right: Any) -> Int:
-    """Return an integer expression, simplified where that is easy."""
+def arith(operator: str, left: Int, right: Int) -> Int:
+    """Return an integer expression, with easy simplifications."""
     if isinstance(left, int) and isinstance(right, int):
-        return int(_FOLD[operator](left, right))
+        return int(ARITHMETIC[operator](left, right))
     if isinstance(right, int) and (operator, right) in _UNIT:
         return left
     if isinstance(left, int) and (operator, left) in {("+", 0), ("*", 1)}:
@@ -134,44 +126,49 @@ def arith(operator: str, left: Any, right: Any) -> Int:
         return left
     sides = [((), v) if isinstance(v, int) else v.summands() for v in (left, right)]
     (terms, offset), (more, number) = sides
-    positive = all(v > 0 if isinstance(v, int) else v.positive for v in (left, right))
+    positive = all(_positive(v) for v in (left, right))
     if operator == "+":
         return _sum(terms + more, offset + number, positive)
     if operator == "-" and all(more.count(t) <= terms.count(t) for t in more):
         rest = list(terms)
         for t in more:
             rest.remove(t)
-        # A difference of a sum of extents and some of them is the sum of the others.
+        # A sum of extents minus some of them is the sum of the others.
         left_positive = isinstance(left, Sym) and left.positive and bool(rest) and offset == number
         return _sum(tuple(rest), offset - number, left_positive)
-    return Sym(f"({operator} {left} {right})", positive and operator in ("*", "max", "min"))
+    sign = "/" if operator == "//" else operator
+    return Sym(f"({sign} {left} {right})", positive and operator in ("*", "max", "min"))
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """Any test, as text in egglog's syntax."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Hold a relation between two integer expressions, or any other test (relation ``""``)."""
+    """A relation between two integer expressions."""
 
     relation: str
-    left: Any
-    right: Any = None
+    left: Int
+    right: Int
 
     @property
     def text(self) -> str:
         """Return the fact in egglog's syntax."""
-        return f"({self.relation} {self.left} {self.right})" if self.relation else str(self.left)
+        return f"({self.relation} {self.left} {self.right})"
 
 
-def compare(relation: str, left: Any, right: Any) -> bool | Fact:
-    """Return whether a relation holds, or the fact that says so."""
+def _positive(value: Int) -> bool:
+    return value > 0 if isinstance(value, int) else value.positive
+
+
+def compare(relation: str, left: Int, right: Int) -> bool | Fact:
+    """Return whether a relation holds, or the fact that states it."""
     if isinstance(left, int) and isinstance(right, int):
-        return {
-            "=": left == right,
-            "!=": left != right,
-            "<": left < right,
-            "<=": left <= right,
-            ">": left > right,
-            ">=": left >= right,
-        }[relation]
+        return bool(RELATIONS[relation](left, right))
     if str(left) == str(right):
         return relation in ("=", "<=", ">=")
     if relation in ("<", "<=", ">", ">="):
@@ -179,7 +176,7 @@ def compare(relation: str, left: Any, right: Any) -> bool | Fact:
         more = arith("-", large, small)
         if isinstance(more, Sym) and more.positive:
             return True
-        if relation in ("<=", ">=") and isinstance(small, int) and small <= 1 and large.positive:
+        if relation in ("<=", ">=") and isinstance(small, int) and small <= 1 and _positive(large):
             return True
     if relation in (">", ">="):  # one spelling for each fact
         left, right = right, left
@@ -191,7 +188,7 @@ def compare(relation: str, left: Any, right: Any) -> bool | Fact:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymType:
-    """Hold a type vector: an expression, with some slots known better."""
+    """A type vector: an expression, and the slots that are known more precisely."""
 
     base: str
     slots: dict[int, Int] = field(default_factory=dict)
@@ -200,16 +197,16 @@ class SymType:
         return self.base
 
 
-def _code(dtype: Any) -> Int:
-    """Return the code of an element type that is named, or the expression that gives it."""
+def _code(dtype: str | Int) -> Int:
+    """Return the code of an element type given by name, or the given expression for it."""
     return DTYPE_CODES[dtype] if isinstance(dtype, str) else dtype
 
 
 @dataclass(slots=True)
 class SymbolicTyping:
-    """Run type rules on :class:`SymType`; collect what they require.
+    """The reading on symbolic extents, which collects what type rules require.
 
-    While ``assuming`` a requirement is noted as known, afterwards it is a guard unless it is known.
+    While ``assuming``, a requirement is recorded as known. Afterwards it becomes a guard unless it is known.
     """
 
     encoding: Encoding
@@ -250,25 +247,25 @@ class SymbolicTyping:
         return self.resolve(Sym(f"(vec-get {base} {index})", positive=index > 1))
 
     def explicit(self, slots: list[Int]) -> SymType:
-        """Return a type all of whose slots are given."""
+        """Return a type with all slots given."""
         return SymType("", dict(enumerate(slots)))
 
     def ranked(self, code: Int, dims: Sequence[Int]) -> SymType:
-        """Return the type of an element type's code and all extents."""
+        """Return the type with the given code of the element type and all extents."""
         fill: list[Int] = [1] * (self.encoding.rank - len(dims))
         if len(dims) > self.encoding.rank:
             raise NeverApplies("a rank beyond the largest of the graph")
         return self.explicit([code, len(dims), *fill, *dims])
 
     # -- requirements -------------------------------------------------------------------------
-    def require(self, condition: Any, message: str) -> None:
+    def require(self, condition: object, message: str) -> None:
         """Assume or demand a condition."""
         if condition is True:
             return None
         if condition is False:
             raise NeverApplies(message)
-        assert isinstance(condition, Fact), condition
-        if condition.relation == "=":
+        assert isinstance(condition, (Fact, Test)), condition
+        if isinstance(condition, Fact) and condition.relation == "=":
             left, right = self.resolve(condition.left), self.resolve(condition.right)
             again = compare("=", left, right)
             if isinstance(again, bool):
@@ -283,7 +280,7 @@ class SymbolicTyping:
         return None
 
     def _note_equal(self, a: Int, b: Int) -> None:
-        # The simpler expression stands for both from now on: a number, else the shorter text.
+        # The simpler expression replaces both from now on: a number, otherwise the shorter text.
         if isinstance(a, int) or (isinstance(b, Sym) and (len(a.text), a.text) < (len(b.text), b.text)):
             a, b = b, a
         if isinstance(a, Sym):
@@ -297,7 +294,7 @@ class SymbolicTyping:
     def rank(self, x: SymType) -> Int:
         return self.get(x, 1)
 
-    def dim(self, x: SymType, axis: Any) -> Int:
+    def dim(self, x: SymType, axis: Int) -> Int:
         if isinstance(axis, int):
             if not -self.encoding.rank <= axis < 0:
                 return 1
@@ -305,40 +302,40 @@ class SymbolicTyping:
         at = f"(+ {self.encoding.rank + 2} {axis})"
         return self.resolve(Sym(f"(vec-get {self.text(x)} {at})", positive=True))
 
-    def with_dim(self, x: SymType, axis: Any, extent: Any) -> SymType:
+    def with_dim(self, x: SymType, axis: Int, extent: Int) -> SymType:
         if isinstance(axis, int):
             if -axis > self.encoding.rank:
                 raise NeverApplies("an axis beyond the largest rank")
             return SymType(x.base, x.slots | {self.encoding.slot(axis): extent})
         return SymType(f"(vec-set {self.text(x)} (+ {self.encoding.rank + 2} {axis}) {extent})")
 
-    def with_dtype(self, x: SymType, dtype: Any) -> SymType:
+    def with_dtype(self, x: SymType, dtype: str | Int) -> SymType:
         return SymType(x.base, x.slots | {0: _code(dtype)})
 
-    def tensor(self, like: SymType, *dims: Any) -> SymType:
+    def tensor(self, like: SymType, *dims: Int) -> SymType:
         return self.ranked(self.get(like, 0), dims)
 
-    def constant(self, dtype: Any, *dims: Any) -> SymType:
+    def constant(self, dtype: str | Int, *dims: Int) -> SymType:
         for extent in dims:
             self.require(compare("<=", 1, extent), "the extents of a constant are positive")
         return self.ranked(_code(dtype), dims)
 
-    def constant_of_shape(self, dtype: Any, shape: Any) -> SymType:
+    def constant_of_shape(self, dtype: str | Int, shape: object) -> SymType:
         if isinstance(shape, tuple):
             return self.constant(dtype, *shape)
         out, code = SymType(str(shape)), self.resolve(_code(dtype))
-        if self.assuming:  # the vector that holds a constant's shape is the constant's own type
+        if self.assuming:  # the vector of a constant's shape is the constant's own type
             self.equal(self.get(out, 0), code, "element types differ")
         return out if str(self.get(out, 0)) == str(self.resolve(code)) else self.with_dtype(out, code)
 
-    def with_shape(self, x: SymType, shape: Any) -> SymType:
+    def with_shape(self, x: SymType, shape: object) -> SymType:
         if isinstance(shape, tuple):
             return self.tensor(x, *shape)
         out = SymType(str(shape))
         self.equal(self.get(out, 0), self.get(x, 0), "element types differ")
         return out
 
-    def permute(self, x: SymType, perm: Any) -> SymType:
+    def permute(self, x: SymType, perm: object) -> SymType:
         size = self.encoding.rank + 2
         if isinstance(perm, tuple):
             self.equal(self.rank(x), len(perm), "a permutation fits its operand's rank")
@@ -373,11 +370,11 @@ class SymbolicTyping:
             low, high = sorted((str(a), str(b)))
             if low != high:
                 fact = f"(= 0 (* (- {low} {high}) (* (- {low} 1) (- {high} 1))))"
-                self.require(Fact("", fact), "the operands broadcast")
+                self.require(Test(fact), "the operands broadcast")
             slots.append(arith("max", *sorted((a, b), key=str)) if low != high else a)
         return self.explicit(slots)
 
-    def maximum(self, a: Any, b: Any) -> Int:
+    def maximum(self, a: Int, b: Int) -> Int:
         return arith("max", a, b)
 
     def require_same(self, x: SymType, y: SymType, message: str) -> None:
@@ -385,8 +382,8 @@ class SymbolicTyping:
         if a == b:
             return
         a, b = sorted((a, b))
-        self.require(Fact("", f"(= {a} {b})"), message)
-        # Naming one by the other lets later comparisons see that they agree.
+        self.require(Test(f"(= {a} {b})"), message)
+        # Replacing one by the other lets later comparisons find that they agree.
         if not x.slots and not y.slots and not b.startswith("("):
             self.same_type[b] = a
             return
@@ -409,7 +406,7 @@ class SymbolicTyping:
         product: Int = 1
         for dtype in sorted(DTYPE_CODES[d] for d in FLOAT_DTYPES):
             product = arith("*", product, arith("-", code, dtype))
-        self.require(Fact("", f"(= 0 {product})"), "a float is expected")
+        self.require(Test(f"(= 0 {product})"), "a float is expected")
 
     def require_number(self, x: SymType) -> None:
         code = self.get(x, 0)
@@ -418,13 +415,13 @@ class SymbolicTyping:
         for other in sorted(DTYPE_CODES[d] for d in DTYPE_CODES.keys() - NUMBER_DTYPES):
             self.require(compare("!=", code, other), "an element type that holds 0 and 1 is expected")
 
-    def require_axis(self, x: SymType, axis: Any) -> None:
+    def require_axis(self, x: SymType, axis: Int) -> None:
         if isinstance(axis, int):
             self.require(compare("<=", -axis, self.rank(x)), "the axis exists")
             return
-        # Guarding the axis against the rank also keeps vec-set inside the vector.
+        # The guard on the axis also keeps vec-set inside the vector.
         self.require(compare("<=", arith("-", 0, axis), self.rank(x)), "the axis exists")
         self.require(compare("<", axis, 0), "axes count from the last")
 
-    def concrete(self, what: str) -> None:
+    def concrete(self, what: str, *xs: SymType) -> NoReturn:
         raise NotSymbolic(what)

@@ -1,4 +1,4 @@
-"""The engine's process: reads requests from a pipe, answers on another, holds engines.
+"""The engine's process: it reads requests from a pipe, answers on another, and owns engines.
 
 Run as ``python -m workbench.saturation.worker``.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import signal
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,20 +16,20 @@ from typing import IO, TYPE_CHECKING, Final
 # One thread, set before the engine is imported: with more, results differ from run to run.
 os.environ["RAYON_NUM_THREADS"] = "1"
 
-from workbench.frames import limit_memory, receive, send
+from workbench.support.processes import limit_memory, receive, send, served
 
 if TYPE_CHECKING:
     from workbench.saturation.base import Base
     from workbench.saturation.compile import CompiledRule
 
-#: Bases that are kept, the last run's among them.
+#: Number of bases that are kept, including the last run's.
 KEPT: Final = 3
-#: Bytes by which the process may have grown when it rests; beyond that it ends.
+#: Bytes by which the process may have grown when it rests; above that it ends.
 GROWN: Final = 256 << 20
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until the parent closes the pipe, or what is kept has grown too large."""
+    """Answer requests until the parent closes the pipe or the process has grown too large."""
     from workbench.saturation.base import bindings
     from workbench.saturation.engine import Engine
 
@@ -48,7 +46,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         except EOFError:
             return
         try:
-            if name == "rules":  # for programs to come; it needs no answer
+            if name == "rules":  # for later programs; needs no answer
                 sets.append(argument)
                 continue
             if name == "begin":
@@ -72,7 +70,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 continue
             assert engine is not None
             if name == "snapshot":
-                # The limit is on what the e-graph needs; reading it out comes on top.
+                # The limit applies to the e-graph; reading it out needs additional memory.
                 limit_memory(None)
                 send(answers, ("ok", engine.columns()))
                 limit_memory(memory)
@@ -82,34 +80,32 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 send(answers, ("ok", engine.iterate(argument)))
         except MemoryError:
             send(answers, ("memory", "the engine ran out of memory"))
-        except Exception as error:  # every failure goes to the parent, which raises it there
+        except Exception as error:  # the parent raises every failure again
             send(answers, ("error", error))
 
 
 def rest(bases: Iterable[Base]) -> None:
-    """Drop what runs have put in, and keep the rules."""
+    """Drop the terms of earlier runs and keep the rules."""
     for base in bases:
         base.rest()
     gc.collect()
 
 
 def _size() -> int:
-    """Return the bytes of address space that this process has, which is what is limited; 0 where unknown."""
+    """Return the address space of this process in bytes, to which the limit applies; 0 if unknown."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def main() -> None:
-    """Serve on the standard streams; whatever else prints goes to the standard error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What the process makes is without reference cycles, and a collection in the middle of an
-    # iteration takes longer than a small one.
+    """Serve on the standard streams; all other output is redirected to the standard error."""
+    requests, answers = served()
+    # The process creates no reference cycles, and a collection during an iteration can take longer than
+    # the iteration itself.
     gc.disable()
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
     with contextlib.suppress(BrokenPipeError):  # the parent has gone
-        serve(sys.stdin.buffer, answers)
+        serve(requests, answers)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""TASO's backtracking search: the baseline, on the same rules, costs and graphs as the saturation."""
+"""TASO's backtracking search: the baseline, with the same rules, costs and graphs as saturation."""
 
 from workbench.search.modes import MODES, Mode
 from workbench.search.search import BacktrackingSearch

@@ -1,4 +1,4 @@
-"""Find every application of every rule in a graph, and keep what a graph shares with the one before."""
+"""Find every application of every rule in a graph, reusing the matches of the graph before."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.rules.each import joined_axes
 from workbench.rules.pattern import Rule
-from workbench.rules.symmetry import canonical
+from workbench.rules.symmetry import symmetric
 from workbench.search.nodes import NodeTable
-from workbench.search.patterns import Match, Source, starred
-from workbench.search.plans import admits, group_key, joined_axes, plan_merge, plan_rule
+from workbench.search.patterns import Match, Source
+from workbench.search.plans import admits, group_key, plan_merge, plan_rule
 from workbench.search.program import Plan, Program
 
-#: The matches that end in a node, each with the number of its source.
+#: The matches with a given root node, each with the number of its source pattern.
 Found = tuple[tuple[int, Match], ...]
 
 
@@ -26,13 +27,18 @@ class _Entry:
 
 
 class Candidates:
-    """Enumerate applications: by rule in order, then by the nodes that the sources end in.
+    """All applications in a graph: by rule in order, then by the root nodes of the sources.
 
-    A match holds numbers of nodes, and a node's number stays when the graph around it changes. So a
-    graph takes over the matches of the one before, except within a pattern's depth above what changed,
-    and an edit once built and typed is not built again. ``exclusive``: an operator below the root of a
-    match must have no reader outside it, as in TASO. ``ordered``: where exchanging two sources is a
-    renaming, both orders count.
+    A match consists of node numbers, and a node keeps its number when the graph around it changes. A graph
+    therefore takes over the matches of the graph before, except within a pattern's depth above a change,
+    and an edit that was built and typed once is not built again.
+
+    Args:
+        rules: The rules, in order.
+        table: The nodes of the search.
+        exclusive: Whether an operator below the root of a match must have no reader outside the match, as
+            in TASO.
+        ordered: Whether both orders count if exchanging two sources is a renaming.
     """
 
     def __init__(self, rules: Sequence[Rule], table: NodeTable, *, exclusive: bool, ordered: bool) -> None:
@@ -43,8 +49,8 @@ class Candidates:
             first = len(self._sources)
             self._sources += [Source(rule, term) for term in rule.sources]
             numbers = tuple(range(first, len(self._sources)))
-            stars = {n: a for n, a in joined_axes(rule).items() if n in starred(rule)} if rule.each else {}
-            self._entries.append(_Entry(rule, numbers, not ordered and _symmetric(rule), stars))
+            alike = not ordered and not rule.contextual and symmetric(rule)
+            self._entries.append(_Entry(rule, numbers, alike, joined_axes(rule) if rule.each else {}))
         self._by_op: dict[str, list[tuple[int, Source]]] = {}
         for number, source in enumerate(self._sources):
             self._by_op.setdefault(source.op, []).append((number, source))
@@ -55,7 +61,7 @@ class Candidates:
 
     # -- matches ----------------------------------------------------------------------------------
     def matches(self, program: Program) -> dict[int, Found]:
-        """Return the matches in a graph by the node they end in."""
+        """Return the matches in a graph by root node."""
         known: dict[int, Found] | None = program.found
         if known is None:
             before: dict[int, Found] | None = program.parent.found if program.parent is not None else None
@@ -70,7 +76,7 @@ class Candidates:
         return known
 
     def _stale(self, program: Program) -> frozenset[int]:
-        """Return the nodes whose surroundings, as far as patterns reach, are not those of the parent."""
+        """Return the nodes whose surroundings, within the depth of patterns, differ from the parent's."""
         assert program.parent is not None
         before = program.parent.inputs
         front = [n for n, operands in program.inputs.items() if before.get(n) != operands]
@@ -121,7 +127,7 @@ class Candidates:
         return self._joined(entry, by_source)
 
     def _joined(self, entry: _Entry, by_source: list[list[Match]]) -> Iterator[tuple[Match, ...]]:
-        """Yield one match per source where they agree on what they share and end in different nodes."""
+        """Yield one match per source such that the matches agree on shared names and have distinct roots."""
         first, *rest = entry.sources
         names = set(self._sources[first].names)
         partial: list[tuple[Match, ...]] = [(m,) for m in by_source[first]]
@@ -143,7 +149,7 @@ class Candidates:
     def _groups(
         self, entry: _Entry, matches: Sequence[Match], program: Program
     ) -> Iterator[tuple[Match, ...]]:
-        """Yield whole groups of members, cut where one depends on another."""
+        """Yield whole groups of members, split such that no member depends on another."""
         groups: dict[tuple[Any, ...], dict[int, Match]] = {}
         for match in matches:
             key = group_key(entry.rule, match, entry.stars, self.table)
@@ -165,15 +171,8 @@ def _bound(matches: Sequence[Match], name: str) -> Any:
     return next(m.bindings[name] for m in matches if name in m.bindings)
 
 
-def _symmetric(rule: Rule) -> bool:
-    """Say whether exchanging the two sources is a renaming of the rule's variables."""
-    if len(rule.sources) != 2 or rule.contextual:
-        return False
-    return canonical(rule.sources, rule.conditions) == canonical(rule.sources[::-1], rule.conditions)
-
-
 def _read_elsewhere(program: Program, matches: Sequence[Match]) -> bool:
-    """Say whether a node below the roots is an output, or has a reader that is not matched."""
+    """Return whether a node below the roots is an output or has a reader that is not matched."""
     inner = {n for m in matches for n in m.inner}
     matched, around = inner | {m.root for m in matches}, program.around
     return any(sum(u in matched for u in around.users[n]) < around.uses[n] for n in inner)

@@ -1,27 +1,27 @@
-"""Ways to run the search: soundly, as TASO was released, and as in Tensat's comparison with it."""
+"""Ways to run the search: soundly, as in TASO's release, and as in Tensat's comparison with TASO."""
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from workbench.rules.foreign import SAME, Variable, make
+from workbench.rules.foreign.translation import law
+from workbench.rules.foreign.vocabulary import SAME, Variable, make
 from workbench.rules.language import parse_rules
 from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
-from workbench.rules.translation import law
+from workbench.support.names import unknown
 
-#: TASO's epsilon when it folds a batch normalisation, whatever the model's: cuDNN's smallest.
+#: The epsilon that TASO uses for every folded batch normalisation, whatever the model's: cuDNN's smallest.
 _EPSILON: Final = "0.00001"
 _ACTIVATIONS: Final = {"none": 0, "relu": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Hold what a mode settles.
+    """A way to run the search.
 
-    ``handwritten`` says which of TASO's rules written in C++ come before those that are given;
+    ``handwritten`` selects the rules written in C++ in TASO that precede the given rules;
     ``exclusive`` and ``ordered`` are as in :class:`~workbench.search.candidates.Candidates`.
     """
 
@@ -48,16 +48,14 @@ MODES: Final[dict[str, Mode]] = {
 
 
 def mode_of(name: str) -> Mode:
-    """Return a mode; raise ValueError with the nearest name where there is none."""
+    """Return a mode; raise ValueError with the nearest name if there is no such mode."""
     if name not in MODES:
-        near = difflib.get_close_matches(name, MODES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"no search mode is called {name!r}{hint} There are: {', '.join(MODES)}")
+        raise ValueError(unknown("search mode", name, MODES))
     return MODES[name]
 
 
 def guarded_merges() -> tuple[Rule, ...]:
-    """Return TASO's hand-written merge of two convolutions with the condition it lacks: one group each."""
+    """Return TASO's hand-written merges of two convolutions, with the missing condition of one group each."""
     guard = tuple(Compare("=", AttrVar(name), Literal(1)) for name in ("g0", "g1"))
     return tuple(
         replace(rule, name=rule.name.removeprefix("taso-"), conditions=rule.conditions + guard)
@@ -68,10 +66,10 @@ def guarded_merges() -> tuple[Rule, ...]:
 
 @cache
 def _fusions() -> tuple[Rule, ...]:
-    """Return TASO's twelve: a convolution takes over a relu, a batch normalisation, a factor.
+    """Return TASO's twelve fusions: a convolution absorbs a relu, a batch normalisation or a factor.
 
-    The last is wrong, and released so: the factor is dropped. What TASO adds after the folded batch
-    normalisation (BroadcastAdd, at no cost) is the convolution's bias here.
+    The last kind is wrong, and was released so: the factor is dropped. The operator that TASO adds after a
+    folded batch normalisation (BroadcastAdd, at no cost) is the convolution's bias here.
     """
     lines = []
     for stride in (1, 2):
@@ -95,7 +93,7 @@ def _fusions() -> tuple[Rule, ...]:
 
 @cache
 def _merges() -> tuple[Rule, ...]:
-    """Return TASO's other six: two convolutions of one input merged, neighbouring groups merged."""
+    """Return TASO's other six rules: merges of two convolutions of one input, and of neighbouring groups."""
     x, w, v = Variable("x"), Variable("w"), Variable("v")
     rules = []
     for act, number in _ACTIVATIONS.items():

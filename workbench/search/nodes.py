@@ -1,4 +1,4 @@
-"""The nodes of all graphs of a search: what each is, what it costs, and what stands for it in a digest."""
+"""The nodes of all graphs of a search: their kinds, their prices, and their digests."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from workbench.costs import CostModel
 from workbench.costs.model import OpInstance
 from workbench.costs.pricing import FREE
 from workbench.ops import AttrValue, ValueType
+from workbench.ops.leaves import RUNTIME
 
-#: Costs are whole picoseconds: sums do not depend on their order, so that differences can be added up.
+#: Costs are integers in picoseconds: sums do not depend on their order, so that differences can be added up.
 PER_MICROSECOND: Final = 1_000_000
-#: Bytes of a digest: two of a million graphs collide with a probability of 1e-27.
+#: Bytes of a digest: among a million graphs, two collide with a probability of 1e-27.
 DIGEST: Final = 16
 
 
 def digest_of(head: bytes, operands: Sequence[bytes]) -> bytes:
-    """Return the digest of an application, from what is applied and the digests of the operands."""
+    """Return the digest of an application, from its head and the digests of its operands."""
     return blake2b(head + b"".join(operands), digest_size=DIGEST).digest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """Hold what a node is apart from which nodes it reads.
+    """The properties of a node that do not depend on which nodes it reads.
 
-    ``symbol`` numbers the operator with its attributes, ``price`` is in picoseconds, ``constant`` says
-    that the node depends on weights alone; ``head`` stands for operator, attributes and type.
+    ``symbol`` is the number of the operator with its attributes. ``price`` is in picoseconds. ``constant``
+    means that the node depends on weights alone. ``head`` is the digest of operator, attributes and type.
     """
 
     symbol: int
@@ -42,7 +43,7 @@ class Kind:
 
 
 class NodeTable:
-    """Number the nodes of a search: graphs share them, and a node keeps its number when its operands change.
+    """The nodes of a search by number. Graphs share nodes; a node keeps its number when its operands change.
 
     ``kinds[n]`` is the kind of node ``n``; it never changes. Each distinct operator instance is priced
     once.
@@ -62,14 +63,21 @@ class NodeTable:
     def kind(
         self, op: str, attrs: tuple[AttrValue, ...], result: ValueType, operands: Sequence[Kind]
     ) -> Kind:
-        """Return the kind of an application, priced; raise ValueError where the cost is not a number."""
+        """Return the kind of an application with its price; raise ValueError if the cost is not a number.
+
+        Args:
+            op: The operator.
+            attrs: Its attributes.
+            result: The type of its result.
+            operands: The kinds of its operands.
+        """
         symbol = self._symbols.setdefault((op, attrs), len(self._symbols))
         types = tuple([k.type for k in operands])
         flags = tuple([k.constant for k in operands])
         key = (symbol, result, types, flags)
         known = self._known.get(key)
         if known is None:
-            constant = op == "weight" or (op not in ("input", "opaque", "project") and all(flags))
+            constant = op not in RUNTIME and all(flags)
             head = blake2b(repr((op, attrs, result)).encode(), digest_size=DIGEST).digest()
             price = 0
             if op not in FREE and not constant:
@@ -81,7 +89,7 @@ class NodeTable:
         cost = float(self._model.price([instance])[0])
         if not (math.isfinite(cost) and cost >= 0):
             raise ValueError(
-                f"{self._model.source} prices {instance.op} at {cost} µs: a finite number that is not "
-                "negative is expected"
+                f"the cost of {instance.op} by {self._model.source} must be a finite number of "
+                f"microseconds, 0 or more, got {cost}"
             )
         return round(cost * PER_MICROSECOND)

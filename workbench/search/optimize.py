@@ -1,49 +1,44 @@
-"""The whole way with TASO's search in place of the saturation: import, search, certify, and the result."""
+"""Optimise a model with TASO's search in place of saturation: import, search, certify."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel, node_costs
+from workbench.costs.choose import cost_model as cost_model_of
 from workbench.costs.pricing import instances_of
-from workbench.deployment import Given, default_cost, source_of
 from workbench.graph import Graph
-from workbench.progress import seen_in_notebooks
-from workbench.result import Result
+from workbench.optimizer.deployment import Given, default_cost
+from workbench.optimizer.dynamic import OpenModel
+from workbench.optimizer.job import Job, Option, choose, read_job
+from workbench.optimizer.record import SearchFigures
+from workbench.optimizer.result import Result
+from workbench.optimizer.stages import certified, graph_of, rules_of, trace_meta
 from workbench.rules import RuleSet, load_rules
 from workbench.rules.pattern import Rule
+from workbench.run.progress import seen_in_notebooks
+from workbench.run.stages import Progress, Stages
+from workbench.run.trace import StopReason, Trace
 from workbench.search.modes import mode_of
 from workbench.search.search import BacktrackingSearch
-from workbench.stages import (
-    Clock,
-    Progress,
-    certified,
-    cost_model_of,
-    graph_of,
-    record_of,
-    rules_for,
-    rules_of,
-    verdicts,
-    versions,
-)
-from workbench.trace import StopReason, Trace
 
 if TYPE_CHECKING:
-    from workbench.verification import Certificate
+    from workbench.certifying.certificate import Certificate
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Searched(Result):
-    """Hold what :func:`search_optimize` found.
+    """The result of :func:`search_optimize`.
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
     operators in microseconds by ``cost_source``. ``history`` names the substitutions that made the
-    result in order, ``rules`` each rule among them once, the most used first. ``expanded`` graphs were
-    taken from the queue and rewritten, ``found`` distinct ones queued.
+    result in order; ``rules`` names each of these rules once, the most used first. ``expanded`` is the
+    number of graphs taken from the queue and rewritten, ``found`` the number of distinct graphs queued.
     """
 
     original: Graph
@@ -51,7 +46,7 @@ class Searched(Result):
     cost_before: float
     cost_after: float
     cost_source: str
-    trace: Trace = field(repr=False)
+    trace: Trace
     history: tuple[str, ...]
     certificate: Certificate | None
     stop_reason: StopReason
@@ -68,26 +63,14 @@ class Searched(Result):
         """Return the rules that made the result, the most used first."""
         return tuple(sorted(set(self.history), key=lambda r: (-self.history.count(r), r)))
 
-    def summary(self) -> dict[str, Any]:
-        """Return the figures as plain data, ready for JSON."""
-        return self.figures() | {
-            "search": self.seconds["search"],
-            "expanded": self.expanded,
-            "found": self.found,
-            "history": list(self.history),
-            "rules": list(self.rules),
-        }
-
-    def __repr__(self) -> str:
-        mode, alpha, budget = (self.settings[name] for name in ("mode", "alpha", "budget"))
-        lines = [
-            f"Searched {self.original.name!r}: {self.predicted()}",
-            f"  search: {mode}, alpha {alpha:g}, budget {budget}: {self.expanded} graphs expanded, "
-            f"{self.found} found, {self.stop_reason.value}",
-            f"  {len(self.history)} substitutions by: {', '.join(self.rules) or 'none'}",
-            *self.outline(),
-        ]
-        return "\n".join(lines)
+    def _way(self) -> tuple[float, SearchFigures]:
+        elapsed, best, reached = 0.0, self.cost_before, 0.0
+        for step in self.trace:
+            elapsed += step.seconds
+            if step.cost is not None and step.cost < best * (1 - 1e-9):
+                best, reached = step.cost, elapsed
+        log2_found = math.log2(self.found) if self.found else None
+        return best, SearchFigures(self.expanded, self.found, log2_found, self.history, reached)
 
 
 @seen_in_notebooks
@@ -108,97 +91,93 @@ def search_optimize(
 ) -> Searched:
     """Optimise a model by TASO's search and return the certified result, or the original.
 
-    ``alpha``, ``budget``, ``mode``, ``seconds`` and ``growth`` are those of
-    :class:`~workbench.search.BacktrackingSearch`; everything else is as in :func:`workbench.optimize`.
-    ``rules`` is the default rule set where it is not given; the other modes than ``"sound"`` are about
-    another system's rules, take the path of its file (TASO's ``graph_subst.pb``), and use it as published.
-    What wrong rules made of the model does not pass its certificate: then the original is the result,
-    and ``offending`` names the first rule on the way that changed what the model computes. Ctrl-C ends
-    the search and goes on with what is there.
+    A result that wrong rules have changed does not pass its certificate. The original is then the result,
+    and ``offending`` names the first rule of the history that changed the function of the model. Ctrl-C
+    ends the search; the best graph so far is then certified and returned.
+
+    Args:
+        model: As in :func:`workbench.optimize`.
+        rules: As in :func:`workbench.optimize`, by default the default set. The modes other than
+            ``"sound"`` need the path of another system's file (TASO's ``graph_subst.pb``) and use its rules
+            as published.
+        cost: As in :func:`workbench.optimize`.
+        alpha: As in :class:`~workbench.search.BacktrackingSearch`, and so are the next four.
+        budget: Number of graphs to expand.
+        mode: The way to run the search.
+        seconds: Time limit of the search.
+        growth: Limit on the number of nodes, relative to the start graph.
+        seed: As in :func:`workbench.optimize`.
+        dims: As in :func:`workbench.optimize`.
+        certify: Whether the result is certified.
+        progress: Callback with the stage and details.
+
+    Returns:
+        The result with its history, trace and certificate.
     """
-
-    def tell(stage: str, detail: Any = None) -> None:
-        if progress is not None:
-            progress(stage, detail)
-
-    clock = Clock()
-    given = _rules(rules, mode)
-    cost_model = cost_model_of(default_cost(model) if cost is None else cost)
-    tell("import")
-    with clock("import"):
-        graph, coverage = graph_of(model, dims)
-        # Another system's rules are used as published, whatever they do.
-        given, left_out = rules_for(graph, given) if mode == "sound" else (given, ())
-    bind = getattr(cost_model, "bind", None)
-    if bind is not None:
-        bind(graph)
-    search = BacktrackingSearch(
-        graph, given, cost_model, alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth
+    stages = Stages(progress)
+    job = read_job(
+        model,
+        lambda: OpenModel(*graph_of(model, dims)),
+        _rules(rules, mode),
+        cost_model_of(default_cost(model) if cost is None else cost),
+        stages,
+        dims=dims,
+        as_published=mode != "sound",
+        seed=seed,
+        certify=certify,
+        whole=False,
     )
-    tell("search")
-    with clock("search"):
-        stop = search.run(lambda step: tell("search", step))
-    result, history = search.best, search.history
-    tell("pricing")
-    with clock("pricing"):
-        # What a measured model had no time for is measured where the result depends on it.
-        measure = getattr(cost_model, "measure", None)
-        if measure is not None:
-            measure(instances_of(graph) + instances_of(result))
-        before, after = (float(node_costs(g, cost_model).sum()) for g in (graph, result))
-    if not after < before * (1 - 1e-9):
-        result, history, after = graph, (), before
-    certificate: Certificate | None = None
+    search = BacktrackingSearch(
+        job.graph, job.rules, job.cost_model,
+        alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
+    )  # fmt: skip
+    with stages("search"):
+        stop = search.run(lambda step: stages.tell("search", step))
+    before, options = _found(job, search)
+    applied = RuleSet(job.rules.name, search.rules, job.rules.verdicts)
+    choice = choose(job, options, search.trace, applied)
     offending: tuple[str, ...] = ()
-    if certify:
-        tell("certificate")
-        used = RuleSet(given.name, search.rules, given.verdicts)
-        with clock("certificate"):
-            certificate = replace(
-                certified(graph, result, seed),
-                rules=verdicts(search.trace, used, tuple(dict.fromkeys(history))),
-            )
-        if not certificate.passed:
-            tell("blame")
-            offending = _blame(search, seed)
-            result, history, after = graph, (), before
-    search.trace.meta |= record_of(graph, result, cost_model, rules=given.name, seed=seed, stop=stop)
-    settings = {
-        "rules": given.name,
-        "mode": mode,
-        "alpha": alpha,
-        "budget": budget,
-        "seconds": seconds,
-        "growth": growth,
-        "seed": seed,
-        **({"left_out": list(left_out)} if left_out else {}),
-        **versions(),
-    }
-    return Searched(
-        original=graph,
-        graph=result,
+    if choice.failed:
+        stages.tell("blame")
+        offending = _blame(search, seed)
+    own = {"mode": mode, "alpha": alpha, "budget": budget, "seconds": seconds, "growth": growth}
+    result = Searched(
+        original=job.graph,
+        graph=choice.graph,
         cost_before=before,
-        cost_after=after,
-        cost_source=cost_model.source,
+        cost_after=before if choice.option is None else choice.option.cost,
+        cost_source=job.cost_model.source,
         trace=search.trace,
-        history=history,
-        certificate=certificate,
+        history=() if choice.option is None else search.history,
+        certificate=choice.certificate,
         stop_reason=stop,
         expanded=search.expanded,
         found=search.found,
-        seconds=clock.ordered(),
-        settings=settings,
-        coverage=coverage,
+        seconds=stages.ordered(),
+        settings=job.settings(own),
+        coverage=job.source.coverage,
         offending=offending,
-        given=source_of(model, dims),
+        given=job.given,
     )
+    search.trace.meta |= trace_meta(result, job.cost_model)
+    return result
+
+
+def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Option]]:
+    """Return the cost of the original, and the best graph if it costs less."""
+    with job.stages("pricing"):
+        # Operators that a measured model had no time for are measured if the result depends on them.
+        job.cost_model.measure(instances_of(job.graph) + instances_of(search.best))
+        before, after = (float(node_costs(g, job.cost_model).sum()) for g in (job.graph, search.best))
+    made_by = tuple(dict.fromkeys(search.history))
+    return before, [Option(search.best, after, made_by)] if after < before * (1 - 1e-9) else []
 
 
 def _rules(rules: str | RuleSet | Sequence[Rule] | None, mode: str) -> RuleSet:
     if mode_of(mode).handwritten:
         if rules is None:
             raise ValueError(
-                f"mode {mode} runs TASO's own rules: give the path of its graph_subst.pb as rules"
+                f"mode {mode} must have TASO's own rules, got none (try rules=<path of graph_subst.pb>)"
             )
         if isinstance(rules, str) and Path(rules).is_file():
             return replace(load_rules(rules, strict=False), name=rules)
@@ -206,7 +185,7 @@ def _rules(rules: str | RuleSet | Sequence[Rule] | None, mode: str) -> RuleSet:
 
 
 def _blame(search: BacktrackingSearch, seed: int) -> tuple[str, ...]:
-    """Return the rule behind a wrong result: between a right graph and a wrong one on the way to it."""
+    """Return the rule behind a wrong result: the one between a right and a wrong graph of the history."""
     path, history = search.path(), search.history
     right, wrong = 0, len(path) - 1
     while wrong - right > 1:

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.ops import AttrValue, TypeMismatch, spec_of
-from workbench.rules.expressions import evaluate, holds
-from workbench.rules.pattern import App, Literal, Rule, Term, Var, subterms
+from workbench.rules.each import off_axis, parts
+from workbench.rules.interpret import read_term, value
+from workbench.rules.matching import Bindings, Matched
+from workbench.rules.pattern import App, Rule
 from workbench.search.nodes import Kind, NodeTable
-from workbench.search.patterns import Bindings, Match
+from workbench.search.patterns import Match
 from workbench.search.program import Made, Plan
 
-#: What evaluating a rule's expressions on numbers that do not fit raises.
+#: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
 _MISFITS = (TypeMismatch, ZeroDivisionError, IndexError, ValueError)
 
 
 def joined_bindings(matches: Sequence[Match]) -> Bindings:
-    """Return what matches that agree on their shared names bind together."""
+    """Return the joint bindings of matches that agree on their shared names."""
     bindings = dict(matches[0].bindings)
     for match in matches[1:]:
         bindings.update(match.bindings)
@@ -25,19 +27,19 @@ def joined_bindings(matches: Sequence[Match]) -> Bindings:
 
 
 def admits(rule: Rule, bindings: Bindings, table: NodeTable) -> bool:
-    """Say whether a rule's own conditions hold."""
+    """Return whether a rule's own conditions hold."""
     reading = _Reading(bindings, table)
     try:
-        return all(holds(c, reading.attribute, reading.type) for c in rule.conditions)
+        return all(reading.holds(c) for c in rule.conditions)
     except _MISFITS:
         return False
 
 
 def plan_rule(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | None:
-    """Return the edit that a rule makes of its matches, None where it has none.
+    """Return the edit that a rule makes at its matches, or None if it does not apply.
 
-    There is none where a condition fails, where a right-hand side has no type, and where its type is
-    not that of what it replaces. A source that is its own target is context, and stays.
+    A rule does not apply if a condition fails, or if a right-hand side has no type or another type than the
+    node that it replaces. A source that equals its target gives context only and stays.
     """
     bindings = joined_bindings(matches)
     if not admits(rule, bindings, table):
@@ -46,11 +48,11 @@ def plan_rule(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | 
     roots: list[tuple[int, int]] = []
     leaves: list[frozenset[int]] = []
     try:
-        for match, source, target in zip(matches, rule.sources, rule.targets, strict=True):
-            if source == target:
+        for match, source, term in zip(matches, rule.sources, rule.targets, strict=True):
+            if source == term:
                 continue
-            ref = build.term(target)
-            if build.kind(ref).type != table.kinds[match.root].type:
+            ref = read_term(term, build)
+            if build.node(ref).type != table.kinds[match.root].type:
                 return None
             roots.append((match.root, ref))
             leaves.append(build.leaves(ref))
@@ -61,104 +63,70 @@ def plan_rule(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | 
 
 
 def plan_merge(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | None:
-    """Return the edit that merges all members of a group at once, None where it is not well-typed.
+    """Return the edit that merges all members of a group at once, or None if it is not well-typed.
 
-    ``matches`` agree on all that is not starred; each is replaced by its own part of the whole.
+    ``matches`` agree on all names that are not starred; each is replaced by its own part of the whole.
     """
-    target = rule.targets[0]
-    assert isinstance(target, App), target
+    merged = rule.targets[0]
+    assert isinstance(merged, App), merged
     build = _Build(matches[0].bindings, table, matches)
     try:
-        axis = build.reading.value(dict(target.attrs)["axis"])
-        whole = build.term(target.args[0])
+        axis = value(dict(merged.attrs)["axis"], build)
+        whole = read_term(merged.args[0], build)
         roots: list[tuple[int, int]] = []
-        start = 0
-        for match in matches:
-            kind = table.kinds[match.root].type
-            stop = start + kind.shape[axis]  # type: ignore[union-attr]
-            attrs = spec_of("slice").pack({"axis": axis, "start": start, "stop": stop})
-            part = build.application("slice", attrs, [whole])
-            if build.kind(part).type != kind:
+        kinds: list[Any] = [table.kinds[match.root].type for match in matches]
+        slices = parts(kinds, axis)
+        if slices[-1]["stop"] != build.node(whole).type.shape[axis]:  # type: ignore[union-attr]
+            return None
+        for match, kind, given in zip(matches, kinds, slices, strict=True):
+            part = build.application("slice", spec_of("slice").pack(given), [whole])
+            if build.node(part).type != kind:
                 return None
             roots.append((match.root, part))
-            start = stop
-        if start != build.kind(whole).type.shape[axis]:  # type: ignore[union-attr]
-            return None
     except _MISFITS:
         return None
     leaves = build.leaves(whole)
     return Plan(rule.name, tuple(build.made), tuple(roots), (leaves,) * len(roots), ())
 
 
-def joined_axes(rule: Rule) -> dict[str, int]:
-    """Return for every starred variable of an ``each`` rule the axis along which members are joined."""
-    axes: dict[str, int] = {}
-    for term in subterms(rule.targets[0]):
-        if isinstance(term, App):
-            axis = dict(term.attrs).get("axis")
-            for arg in term.args:
-                if isinstance(arg, Var) and arg.starred and isinstance(axis, Literal):
-                    axes[arg.name] = int(axis.value)  # type: ignore[arg-type]
-    return axes
-
-
-class _Reading:
-    """Give the values of a rule's expressions under a match."""
+class _Reading(Matched):
+    """The algebra of a rule's expressions under a match."""
 
     def __init__(self, bindings: Bindings, table: NodeTable) -> None:
-        self.bindings, self.kinds = bindings, table.kinds
+        super().__init__(bindings)
+        self.table = table
 
-    def attribute(self, name: str) -> Any:
-        return self.bindings[f"@{name}"]
-
-    def type(self, name: str) -> Any:
-        return self.kinds[self.bindings[name]].type
-
-    def value(self, expr: Any) -> Any:
-        return evaluate(expr, self.attribute, self.type)
+    def kind(self, name: str) -> Any:
+        return self.table.kinds[self.bindings[name]].type
 
 
-class _Build:
-    """Build right-hand sides over a graph; equal applications are one."""
+class _Build(_Reading):
+    """The algebra that builds right-hand sides over a graph; equal applications are one.
 
-    def __init__(self, bindings: Bindings, table: NodeTable, members: Sequence[Match] = ()) -> None:
-        self.bindings, self.table, self.members = bindings, table, members
-        self.reading = _Reading(bindings, table)
+    A tensor is a node, or ``~k`` for the k-th made.
+    """
+
+    def __init__(self, bindings: Bindings, table: NodeTable, matches: Sequence[Match] = ()) -> None:
+        super().__init__(bindings, table)
+        self.matches = matches
         self.made: list[Made] = []
-        self._terms: dict[Term, int] = {}
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
 
-    def kind(self, ref: int) -> Kind:
+    def node(self, ref: int) -> Kind:
         return self.made[~ref].kind if ref < 0 else self.table.kinds[ref]
 
-    def term(self, term: Term) -> int:
-        """Build a term; return its node, or ``~k`` for the k-th made."""
-        if isinstance(term, Var):
-            node: int = self.bindings[term.name]
-            return node
-        known = self._terms.get(term)
-        if known is None:
-            operands: list[int] = []
-            for arg in term.args:
-                if isinstance(arg, Var) and arg.starred:
-                    operands += [m.bindings[arg.name] for m in self.members]
-                else:
-                    operands.append(self.term(arg))
-            known = self._terms[term] = self.application(term.op, self.attributes(term), operands)
-        return known
+    def variable(self, name: str) -> int:
+        node: int = self.bindings[name]
+        return node
 
-    def attributes(self, term: App) -> tuple[AttrValue, ...]:
-        spec = spec_of(term.op)
-        given: dict[str, Any] = {name: self.reading.value(expr) for name, expr in term.attrs}
-        if term.row is not None:
-            for attr in spec.attrs:
-                row = f"#{term.row}.{attr.name}"
-                if attr.name not in given and row in self.bindings:
-                    given[attr.name] = self.bindings[row]
-        return spec.pack(given)
+    def starred(self, name: str) -> list[int]:
+        return [m.bindings[name] for m in self.matches]
+
+    def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
+        return self.application(term.op, spec_of(term.op).pack(attrs), operands)
 
     def application(self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[int]) -> int:
-        kinds = [self.kind(ref) for ref in operands]
+        kinds = [self.node(ref) for ref in operands]
         result = spec_of(op).result_type([k.type for k in kinds], attrs)  # type: ignore[misc]
         kind = self.table.kind(op, attrs, result, kinds)
         key = (kind.symbol, tuple(operands))
@@ -168,7 +136,7 @@ class _Build:
         return self._known[key]
 
     def leaves(self, ref: int) -> frozenset[int]:
-        """Return the graph's nodes that a term is built on."""
+        """Return the graph's nodes that a term reads."""
         found: set[int] = set()
         stack = [ref]
         while stack:
@@ -181,16 +149,14 @@ class _Build:
 
 
 def group_key(rule: Rule, match: Match, stars: Mapping[str, int], table: NodeTable) -> tuple[Any, ...]:
-    """Return what the members of one group agree on.
+    """Return the key on which the members of one group agree.
 
-    That is all a match binds but the starred variables, and the types of these off the joined axes.
+    It consists of all bindings except the starred variables, and the types of these without the extents
+    along the joined axes.
     """
     shared = tuple((n, v) for n, v in sorted(match.bindings.items()) if n not in stars)
-    kinds = []
-    for name, axis in stars.items():
-        kind: Any = table.kinds[match.bindings[name]].type
-        shape = list(kind.shape)
-        if -axis <= len(shape):
-            shape[axis] = 0
-        kinds.append((kind.dtype, tuple(shape)))
-    return shared, tuple(kinds)
+    kinds = tuple(
+        off_axis(table.kinds[match.bindings[name]].type, axis)  # type: ignore[arg-type]
+        for name, axis in stars.items()
+    )
+    return shared, kinds

@@ -1,4 +1,4 @@
-"""One graph of a search: nodes that keep their identity from graph to graph, and what rewriting changes."""
+"""One graph of a search: nodes that keep their identity from graph to graph, and edits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Describe a node of a rewrite's result: operand ``~k`` is the k-th of these, others are the graph's."""
+    """A new node of an edit: operand ``~k`` is the k-th new node, other operands are nodes of the graph."""
 
     kind: Kind
     inputs: tuple[int, ...]
@@ -22,11 +22,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Hold one application of a rule as an edit of a graph.
+    """One application of a rule as an edit of a graph.
 
-    ``roots`` are pairs (node, what replaces it: a node, or ``~k`` for the k-th of ``made``). ``leaves``
-    are for each root the nodes of the graph that its replacement reads. ``inner`` are the nodes matched
-    below the roots.
+    ``roots`` are pairs (node, replacement), where the replacement is a node or ``~k`` for the k-th of
+    ``made``. ``leaves`` are for each root the nodes of the graph that its replacement reads. ``inner`` are
+    the nodes matched below the roots.
     """
 
     rule: str
@@ -37,14 +37,14 @@ class Plan:
 
 
 class Cyclic(ValueError):
-    """Say that an edit would close a cycle."""
+    """Raised when an edit would close a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Hold what an edit does to the cost, in picoseconds, and to the number of nodes.
+    """The effect of an edit on the cost, in picoseconds, and on the number of nodes.
 
-    ``digest`` gives the digest of the edited graph; it takes longest and is asked for last.
+    ``digest`` computes the digest of the edited graph; it is the slowest part and is called last.
     """
 
     cost: int
@@ -53,10 +53,10 @@ class Change:
 
 
 class Surroundings:
-    """Hold how the nodes of one graph hang together.
+    """The connections between the nodes of one graph.
 
-    ``users`` has every reader once per operand, ``uses`` counts the outputs too, ``position`` is in
-    topological order.
+    ``users`` lists the readers of a node, once per operand; ``uses`` also counts outputs; ``position`` is
+    the place in topological order.
     """
 
     __slots__ = ("_above", "digests", "position", "users", "uses")
@@ -92,18 +92,17 @@ class Surroundings:
         return known
 
     def feeds(self, node: int, other: int) -> bool:
-        """Say whether ``other`` is ``node`` or depends on it."""
+        """Return whether ``other`` is ``node`` or depends on it."""
         return node == other or other in self.above(node)[1]
 
 
 class Program:
-    """Hold one graph: every node at most once, none that no output needs.
+    """One graph without duplicate nodes and without nodes that no output needs.
 
     ``inputs`` maps live nodes to their operands, in topological order. ``history`` names the rules that
-    led here from the start graph, ``parent`` is the graph before the last of them. ``found`` is where
-    whoever matches patterns keeps the matches. ``cost`` is in picoseconds, ``key`` a digest of the whole
-    structure. How the nodes hang together is worked out when it is asked for, and again after
-    :meth:`release`.
+    lead here from the start graph; ``parent`` is the graph before the last of them. ``found`` stores the
+    matches of patterns. ``cost`` is in picoseconds; ``key`` is a digest of the whole structure. The
+    connections of the nodes are computed on demand, and again after :meth:`release`.
     """
 
     __slots__ = (
@@ -140,7 +139,7 @@ class Program:
 
     @property
     def around(self) -> Surroundings:
-        """Return how the nodes hang together."""
+        """Return the connections between the nodes."""
         if self._around is None:
             self._around = Surroundings(self.table.kinds, self.inputs, self.outputs)
         return self._around
@@ -154,7 +153,7 @@ class Program:
         return self._index
 
     def release(self) -> None:
-        """Give back the memory of what can be worked out again."""
+        """Release the memory of everything that can be computed again."""
         self._around = self._index = None
 
     @classmethod
@@ -196,13 +195,13 @@ class Program:
         outputs = [(name, place[n]) for (name, _), n in zip(original.outputs, self.outputs, strict=True)]
         return builder.graph(outputs)
 
-    # -- what an edit would change ----------------------------------------------------------------
+    # -- the effect of an edit --------------------------------------------------------------------
     def change(self, plan: Plan) -> Change | None:
-        """Return what an edit changes, without making it; None where it changes nothing or would be cyclic.
+        """Return the effect of an edit without making it, or None if it has no effect or would be cyclic.
 
-        Only nodes that appear or disappear are counted, unless the edit makes other nodes equal to each
-        other, folds more of the graph, or has roots that depend on each other: then it is made. Of
-        several roots none may be part of what replaces it; a single one may.
+        Only nodes that appear or disappear are counted. The edit is made, however, if it makes other nodes
+        equal to each other, folds more of the graph, or has roots that depend on each other. If there are
+        several roots, none may be part of a replacement; a single root may be part of its own.
         """
         if len(plan.roots) > 1:
             needs = self._needs(plan)
@@ -238,9 +237,9 @@ class Program:
         return Change(cost, size, lambda: self._digest_after(plan, refs, fresh, redirect))
 
     def _resolved(self, plan: Plan) -> tuple[list[int], list[int]]:
-        """Return what each made node is in this graph, ``~k`` where it is new, and which are new.
+        """Return for each new node the equal node of this graph or ``~k``, and the numbers k without one.
 
-        What reads a root is new: a node that is there already reads, after the edit, what replaces it.
+        A node that reads a root is always new, because an existing node reads the replacement after the edit.
         """
         roots = {v for v, _ in plan.roots}
         refs: list[int] = []
@@ -255,7 +254,7 @@ class Program:
         return refs, fresh
 
     def _needs(self, plan: Plan) -> list[frozenset[int]]:
-        """Return for each root the roots (by place) that what replaces it depends on."""
+        """Return for each root the roots (by position) on which its replacement depends."""
         known: dict[frozenset[int], frozenset[int]] = {}
         for leaves in plan.leaves:
             if leaves not in known:
@@ -276,7 +275,7 @@ class Program:
         if several and any(r in redirect for r in refs):
             return True
         if not several and next(iter(redirect.values())) < 0:
-            return False  # a new node makes no two readers equal
+            return False  # a new node does not make two readers equal
         found: set[Key] = set()
         for reader in {reader for v in redirect for reader in self.around.users[v]}:
             key = (kinds[reader].symbol, tuple([redirect.get(i, i) for i in self.inputs[reader]]))
@@ -314,7 +313,7 @@ class Program:
 
     # -- making an edit ---------------------------------------------------------------------------
     def edited(self, plan: Plan) -> Program:
-        """Return the graph with an edit made; raise :class:`Cyclic` where it closes a cycle."""
+        """Return the edited graph; raise :class:`Cyclic` if the edit closes a cycle."""
         return _Editing(self, plan).result()
 
 
@@ -332,7 +331,7 @@ _OPEN: Final = -1
 
 
 class _Editing:
-    """Make one edit: walk what the outputs need, redirect readers of the roots, merge what becomes equal."""
+    """One edit: it visits the nodes that outputs need, redirects readers of roots, and merges equal nodes."""
 
     def __init__(self, before: Program, plan: Plan) -> None:
         self.before, self.plan, self.table = before, plan, before.table
@@ -360,7 +359,7 @@ class _Editing:
         own = self.fresh.get(node)
         if own is None:
             return tuple([self._target(i) for i in self.before.inputs[node]])
-        # What replaces the only root may contain it, as relu(x) => relu(relu(x)).
+        # The replacement of a single root may contain the root, as in relu(x) => relu(relu(x)).
         return own if len(self.redirect) == 1 else tuple([self._target(i) for i in own])
 
     def result(self) -> Program:
@@ -400,7 +399,7 @@ class _Editing:
         kinds = self.table.kinds
         kind, placed = kinds[node], tuple([self.final[i] for i in operands])
         given = self.before.inputs.get(node) or self.fresh.get(node) or ()
-        # What comes to depend on weights alone is folded: another price, so another node.
+        # A node that comes to depend on weights alone is folded: it has another price, so it is another node.
         folds = placed != given and [kinds[i].constant for i in placed] != [kinds[i].constant for i in given]
         if folds:
             kind = self.table.kind(kind.op, kind.attrs, kind.type, [kinds[i] for i in placed])

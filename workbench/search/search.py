@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from workbench.costs import CostModel
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
+from workbench.run.stepwise import Stepwise
+from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.search.candidates import Candidates
 from workbench.search.modes import mode_of
 from workbench.search.nodes import PER_MICROSECOND, NodeTable
 from workbench.search.program import Plan, Program
-from workbench.stepwise import Stepwise
-from workbench.trace import RuleStep, Step, StopReason, Trace
-from workbench.units import gain
+from workbench.support.numbers import gain
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Queued:
-    """Hold a graph that was found and not made yet: what to edit, and how.
+    """A graph that was found but not built yet: a graph and its edit.
 
-    The least cost comes first, among equals the one found first.
+    The graph of least cost comes first; ties go to the graph that was found first.
     """
 
     cost: int
@@ -47,30 +47,43 @@ class _Counts:
 
 
 class BacktrackingSearch(Stepwise):
-    """Search the graphs that rules lead to for the cheapest one, one graph taken from the queue a step.
+    """TASO's search for the cheapest graph that rules lead to; a step takes one graph from the queue.
 
-    The algorithm is TASO's (SOSP 2019, algorithm 2, as released): the cheapest graph in the queue is
-    replaced by every graph that one application of one rule makes of it, if that costs less than
-    ``alpha`` times the best graph taken so far, has fewer than ``growth`` times the nodes of the start
-    graph, and was not met before. ``budget + 1`` graphs are expanded, and one more is compared. Ties go
-    to what was found first. ``mode`` is
+    The algorithm is TASO's (SOSP 2019, algorithm 2, as released). The cheapest graph in the queue is
+    replaced by every graph that one application of one rule makes of it, provided that the new graph costs
+    less than ``alpha`` times the best graph taken so far, has fewer than ``growth`` times the nodes of the
+    start graph, and was not met before. ``budget + 1`` graphs are expanded, and one more is compared. Ties
+    go to the graph found first. ``mode`` is
 
     - ``"sound"``: the rules as given; every application is type-checked, so sound rules stay sound.
-    - ``"taso-release"``: with TASO's 18 hand-written rules before those given (which are meant to be
-      those of its ``graph_subst.pb``); an operator below the root of a match must have no reader outside
-      it; both orders of symmetric pairs are tried. Some of these rules are wrong: certify what comes out.
-    - ``"tensat-fork"``: the same with the 6 hand-written rules that Tensat's comparison left in.
+    - ``"taso-release"``: TASO's 18 hand-written rules come before the given ones (which should be those of
+      its ``graph_subst.pb``); an operator below the root of a match must have no reader outside the match;
+      both orders of symmetric pairs are tried. Some of these rules are wrong: certify the result.
+    - ``"tensat-fork"``: the same with the 6 hand-written rules that remain in Tensat's comparison.
 
-    What differs from TASO in every mode: an edit of another type or with a cycle is skipped where TASO
-    ends the process; equal operators are one node and are paid for once; the queue keeps no more graphs
-    than the budget lets it take, which changes no result; and graphs count as met before when they are
-    equal in structure, by a digest of 128 bits. TASO adds up a hash over the edges that does not see
-    which of two operators of one shape feeds a reader (nor repeats itself between runs), and drops a new
-    graph where two collide.
+    In every mode, four things differ from TASO. An edit of another type or with a cycle is skipped, whereas
+    TASO ends the process. Equal operators are one node and cost once. The queue keeps only as many graphs as
+    the budget allows to take, which changes no result. Graphs count as met before if they are equal in
+    structure, by a digest of 128 bits. TASO sums a hash over the edges that does not distinguish which of
+    two operators of one shape feeds a reader (and changes from run to run), and drops a new graph when two
+    hashes collide.
 
-    ``seconds`` bounds the run; a step under way is then cut short. The best graph is kept when a run is
-    stopped or interrupted, and the run goes on from there.
+    ``seconds`` limits the run; a step that is running is then cut short. The best graph is kept when a run
+    is stopped or interrupted, and the run can be resumed.
 
+    Args:
+        graph: The start graph.
+        rules: The rules.
+        cost_model: The cost model.
+        alpha: The factor above, 1 or more.
+        budget: The number of expanded graphs less one.
+        mode: One of the modes above.
+        seconds: Time limit.
+        growth: The factor above, 1 or more.
+
+    Raises:
+        TypeError: If ``graph`` is not a Graph or ``budget`` is not an integer.
+        ValueError: If a number is out of range, or the mode is unknown.
     >>> from workbench.benchmarks import benchmark
     >>> from workbench.costs.analytic import AnalyticCost
     >>> from workbench.rules import rule_set
@@ -95,15 +108,15 @@ class BacktrackingSearch(Stepwise):
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(
-                f"a Graph is searched, not {type(graph).__name__}; load_onnx reads a model as one"
+                f"the model must be a Graph, got {type(graph).__name__} (try load_onnx to read one)"
             )
         if not isinstance(budget, int):
-            raise TypeError(f"budget is a whole number of graphs, not {budget!r}")
+            raise TypeError(f"budget must be a whole number of graphs, got {budget!r}")
         for name, value, least in (("alpha", alpha, 1), ("budget", budget, 0), ("growth", growth, 1)):
             if not value >= least:
-                raise ValueError(f"{name} is {least} or more, not {value}")
+                raise ValueError(f"{name} must be {least} or more, got {value}")
         if not seconds > 0:
-            raise ValueError(f"the time limit is positive, not {seconds}")
+            raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=600)")
         super().__init__()
         self.graph, self.alpha, self.budget, self.mode = graph, alpha, budget, mode
         self.time_limit, self.growth = seconds, growth
@@ -138,48 +151,48 @@ class BacktrackingSearch(Stepwise):
                 "sizes": ["graphs found", "graphs in the queue"],
             }
         )
-        self._note(0.0, (), f"start graph: {self._start.cost / PER_MICROSECOND:.6g} µs")
+        self._note(StepKind.START, 0.0, (), f"start graph: {self._start.cost / PER_MICROSECOND:.6g} µs")
 
     # -- figures ----------------------------------------------------------------------------------
     @property
     def _node_limit(self) -> int:
-        """Return the number of nodes below which graphs stay; inputs and weights count, as in TASO."""
+        """Return the number of nodes that graphs must stay below; inputs and weights count, as in TASO."""
         return int(self.growth * self._start.size)
 
     @property
     def cost(self) -> float:
-        """Return the least cost known, in microseconds."""
+        """Return the least known cost, in microseconds."""
         head = self._queue[0].cost if self._queue else self._best.cost
         return min(head, self._best.cost) / PER_MICROSECOND
 
     @property
     def found(self) -> int:
-        """Return the number of distinct graphs that were queued, the start graph among them."""
+        """Return the number of distinct graphs queued, including the start graph."""
         return len(self._seen)
 
     @property
     def expanded(self) -> int:
-        """Return the number of graphs that every rule was tried on."""
+        """Return the number of graphs on which every rule was tried."""
         return min(self.taken, self.budget + 1) - (self._under_way is not None)
 
     def _least(self) -> Program:
-        # The queue may hold a better graph when a run was cut short.
+        # After a run that was cut short, the queue may contain a better graph.
         if self._queue and self._queue[0].cost < self._best.cost:
             return self._queue[0].program()
         return self._best
 
     @property
     def best(self) -> Graph:
-        """Return the cheapest graph known."""
+        """Return the cheapest known graph."""
         return self._least().graph(self.graph)
 
     @property
     def history(self) -> tuple[str, ...]:
-        """Return the rules that lead from the start graph to the best, in order."""
+        """Return the rules that lead from the start graph to the best one, in order."""
         return self._least().history
 
     def path(self) -> list[Graph]:
-        """Return the graphs from the start graph to the best, one more than :attr:`history` has rules."""
+        """Return the graphs from the start graph to the best one, one more than :attr:`history` has."""
         programs: list[Program] = []
         program: Program | None = self._least()
         while program is not None:
@@ -189,9 +202,9 @@ class BacktrackingSearch(Stepwise):
 
     # -- stepping ---------------------------------------------------------------------------------
     def step(self) -> Step:
-        """Take the cheapest graph from the queue and apply every rule to it wherever it matches.
+        """Take the cheapest graph from the queue and apply every rule to it at every match.
 
-        Raise StopIteration where nothing is left to take or the budget is spent.
+        Raise StopIteration if nothing is left to take or the budget is spent.
         """
         if not self.unfinished:
             raise StopIteration(f"the search has stopped: {self.stop_reason and self.stop_reason.value}")
@@ -208,7 +221,7 @@ class BacktrackingSearch(Stepwise):
             raise
 
     def _take(self, began: float) -> Step:
-        # A step that is interrupted begins again with the same graph: what it has found by then is known.
+        # An interrupted step begins again with the same graph; the graphs it has found remain known.
         program = self._under_way
         if program is None:
             program = self._under_way = self._queue[0].program()
@@ -220,7 +233,7 @@ class BacktrackingSearch(Stepwise):
         if self.taken > self.budget + 1:
             self._under_way = None
             self.stop_reason = StopReason.ITERATION_LIMIT
-            return self._finish(began, {}, f"{note}, only compared")
+            return self._finish(StepKind.COMPARISON, began, {}, f"{note}, only compared")
         counts: dict[str, _Counts] = {}
         whole = self._expand(program, counts, began + self.time_limit - self.seconds)
         if whole:
@@ -231,10 +244,10 @@ class BacktrackingSearch(Stepwise):
         else:
             self.stop_reason = StopReason.TIME_LIMIT
             note += ", cut short: the time was up"
-        return self._finish(began, counts, note)
+        return self._finish(StepKind.EXPANSION if whole else StepKind.CUT, began, counts, note)
 
     def _expand(self, program: Program, counts: dict[str, _Counts], until: float) -> bool:
-        """Queue what one application makes of a graph; return whether there was time for all."""
+        """Queue every graph that one application makes of a graph; return whether time sufficed for all."""
         limit = self._best.cost * self.alpha
         room = self.budget + 2 - self.taken
         last = time.perf_counter()
@@ -251,14 +264,14 @@ class BacktrackingSearch(Stepwise):
         return True
 
     def _offer(self, program: Program, plan: Plan, limit: float, room: int) -> bool:
-        """Queue the graph that an edit makes, unless it is too dear, too large, or known."""
+        """Queue the graph that an edit makes, unless it is too expensive, too large, or known."""
         change = program.change(plan)
         if change is None:
             return False
         cost = program.cost + change.cost
         if not cost < limit or not program.size + change.size < self.growth * self._start.size:
             return False
-        # No more graphs are taken than there is room for: one dearer than so many is never reached.
+        # At most ``room`` more graphs are taken, so a graph behind that many cheaper ones is never reached.
         if len(self._queue) >= room and (not room or cost >= self._queue[-1].cost):
             return False
         key = change.digest()
@@ -270,20 +283,21 @@ class BacktrackingSearch(Stepwise):
         self._seen.add(key)
         return True
 
-    def _finish(self, began: float, counts: dict[str, _Counts], note: str) -> Step:
+    def _finish(self, kind: StepKind, began: float, counts: dict[str, _Counts], note: str) -> Step:
         spent = time.perf_counter() - began
         self.seconds += spent
         rules = tuple(RuleStep(name, c.matches, c.seconds, c.found) for name, c in counts.items())
-        return self._note(spent, rules, f"{note}, {len(self._queue)} in the queue")
+        return self._note(kind, spent, rules, f"{note}, {len(self._queue)} in the queue")
 
-    def _note(self, seconds: float, rules: tuple[RuleStep, ...], note: str) -> Step:
-        step = Step(len(self.trace), seconds, self.found, len(self._queue), rules, cost=self.cost, note=note)
+    def _note(self, kind: StepKind, seconds: float, rules: tuple[RuleStep, ...], note: str) -> Step:
+        sizes = (self.found, len(self._queue))
+        step = Step(len(self.trace), kind, seconds, *sizes, rules, cost=self.cost, note=note)
         self.trace.add(step)
         self.trace.meta["cost_after"] = self.cost
         return step
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until a reason to stop, and return it; Ctrl-C stops and keeps what is there."""
+        """Step until there is a reason to stop, and return it; Ctrl-C stops and keeps the graphs found."""
         return self.drive(progress)
 
     def __repr__(self) -> str:

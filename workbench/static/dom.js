@@ -1,4 +1,4 @@
-// What every view draws with: it stands before the view's own module.
+// Functions with which every view draws; this file precedes the view's own module.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,4 +1,4 @@
-// What a view needs of a kernel, without one: values that are set and listened to.
+// A model for views without a kernel: values with listeners.
 
 class Model {
   constructor(state) { this.state = state; this.listeners = {}; }

@@ -1,7 +1,7 @@
-// The rule browser: a table to filter and sort, and a card of the rule that is selected.
-// Plain module: no framework, no network. Everything comes as data; drawings are unpacked here.
+// The rule browser: a table with filters and sorting, and a card of the selected rule.
+// A plain module without framework or network access. All content is in the data; drawings are unpacked here.
 
-// Base64, deflated JSON: the drawings are many and alike.
+// Drawings are deflated JSON in base64, because they are many and similar.
 const unpack = async (packed) => {
   const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -10,7 +10,7 @@ const unpack = async (packed) => {
 
 const steps = (rule) => (rule.first === null ? "" : rule.first === rule.last ? `${rule.first}` : `${rule.first}–${rule.last}`);
 
-// The engine counts whole milliseconds: a rule that fired and shows none took less than one each time.
+// The engine counts whole milliseconds: a rule that fired with a sum of 0 took less than one each time.
 const milliseconds = (rule) => (!rule.firings.length ? "" : rule.ms ? `${rule.ms}` : "<1");
 
 // name, text, value to sort by, whether it is a number
@@ -31,7 +31,7 @@ const FIRED = [
 ];
 const WITHOUT = ["without it", (r) => r.change, (r) => r.without ?? -1, true];
 
-// What the rule did, step by step: bars of its matches, and the e-nodes it made above them.
+// The activity of a rule by step: bars of its matches, with the number of new e-nodes above them.
 const bars = (rule) => {
   const last = rule.firings[rule.firings.length - 1][0];
   const top = Math.max(1, ...rule.firings.map((f) => f[1]));
@@ -99,7 +99,7 @@ function render({ model, el }) {
       row.tabIndex = on || (!there && i === 0) ? 0 : -1;
       if (on && focus) {
         row.focus({ preventScroll: true });
-        // Below the heading, which stays where it is; the page must not move.
+        // Scroll the row below the fixed heading, without moving the page.
         const above = row.offsetTop - list.querySelector("thead").offsetHeight;
         if (above < list.scrollTop) list.scrollTop = above;
         else if (row.offsetTop + row.offsetHeight > list.scrollTop + list.clientHeight)
@@ -160,7 +160,7 @@ function render({ model, el }) {
       card.append(element("div", { class: "wb-drawing" }, element("img", { src: source, alt: `${rule.name}: both sides as graphs` })));
     }
     const known = [["evidence", rule.evidence], ["tags", rule.tags.join(", ")], ["provenance", rule.provenance.join(", ")],
-      ["stands in", rule.place], ["in the best graph", rule.gave], ["best cost without it", rule.loss]];
+      ["defined in", rule.place], ["in the best graph", rule.gave], ["best cost without it", rule.loss]];
     const rows = known.filter(([, v]) => v).map(([k, v]) => element("tr", {}, element("th", { scope: "row" }, k), element("td", {}, v)));
     rows.unshift(element("tr", {}, element("th", { scope: "row" }, "verdict"),
       element("td", {}, element("span", { class: `wb-verdict wb-${rule.verdict}` }, rule.verdict))));
@@ -187,7 +187,7 @@ function render({ model, el }) {
     showList();
   });
   text.addEventListener("keydown", (event) => {
-    // The notebook's own shortcuts are not meant while one types.
+    // Keys typed into a field must not trigger the notebook's own shortcuts.
     event.stopPropagation();
     if (event.key === "Escape" && text.value) {
       text.value = "";

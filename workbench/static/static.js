@@ -1,4 +1,4 @@
-// A static face as it came: tables, pictures, parts that open.
+// A static face, unchanged: tables, pictures, parts that open.
 
 function render({ model, el }) {
   const root = document.createElement("div");

@@ -1,5 +1,5 @@
 // The stepper of every stepwise object: a slider, keys, play, and plots whose cursor follows the step.
-// Plain module: no framework, no network. What is drawn comes as data; the state is one number, `step`.
+// A plain module without framework or network access. Charts come as data; the state is one number, `step`.
 
 const WIDTH = 460, HEIGHT = 210, LEFT = 56, RIGHT = 14, TOP = 26, BOTTOM = 34;
 const DASHES = { solid: "", dashed: "6 4", dotted: "2 3" };
@@ -191,9 +191,9 @@ function render({ model, el }) {
   const heading = element("div", { class: "wb-heading" });
   const plots = element("div", { class: "wb-charts" });
   const table = element("div", { class: "wb-table" });
-  const start = button("start", "start or go on", () => model.send({ command: "start" }));
+  const start = button("start", "start or continue", () => model.send({ command: "start" }));
   const pause = button("pause", "pause after this step", () => model.send({ command: "pause" }));
-  const end = button("stop", "stop and keep what there is", () => model.send({ command: "stop" }));
+  const end = button("stop", "stop and keep the results", () => model.send({ command: "stop" }));
   const live = element("span", { class: "wb-live" }, start, pause, end);
   const controls = element("div", { class: "wb-controls" },
     button("|◀", "first step", () => choose(0)), button("◀", "step back", () => choose(model.get("step") - 1)), play,

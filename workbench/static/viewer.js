@@ -1,9 +1,9 @@
-// The viewer of graphs, comparisons and e-graphs: panes that pan, zoom, search and tell what a box is.
-// Plain module: no framework, no network. Places come with the data; nothing is laid out here.
+// The viewer of graphs, comparisons and e-graphs: panes that pan, zoom, search and show the facts of a box.
+// A plain module without framework or network access. The data contain all positions: no layout happens here.
 
 const LINE = 13;
 const HELP = "drag or arrows: move · + − 0: zoom, fit · Ctrl+wheel: zoom · / search, Enter: next hit · " +
-  "click a box: what it is; then ↑ ↓: operand, reader, ← →: neighbours · Enter or double click: open a layer · " +
+  "click a box: its facts; then ↑ ↓: operand, reader, ← →: neighbours · Enter or double click: open a layer · " +
   "Esc: back · f: fold or unfold · [ ]: step";
 
 let panes_made = 0;
@@ -44,7 +44,7 @@ class Pane {
     this.boxes = new Map();
     this.clusters = new Map();
     this.edges = [];
-    const back = this.before ? [button("◀ back", "back to the whole", () => this.show(this.before)), " "] : [];
+    const back = this.before ? [button("◀ back", "back to the whole graph", () => this.show(this.before)), " "] : [];
     const note = level.note ? element("span", { class: "wb-note" }, ` ${level.note}`) : "";
     this.caption.replaceChildren(...back, this.before ? `${this.spec.title}: ${level.title}` : this.spec.title, note);
     const parts = [];
@@ -78,7 +78,7 @@ class Pane {
     this.layer.replaceChildren(...parts);
   }
 
-  // -- where one looks --------------------------------------------------------------------------
+  // -- the visible part -------------------------------------------------------------------------
   size() {
     const box = this.svg.getBoundingClientRect();
     return [box.width || 600, box.height || 400];
@@ -90,7 +90,7 @@ class Pane {
     const [width, height] = this.level.size;
     const [w, h] = this.size();
     this.k = Math.min(1.2, Math.max(0.12, Math.min((w - 16) / width, (h - 16) / height)));
-    // What is too tall to be read whole begins at its top.
+    // A picture that is too tall to be readable as a whole starts at its top.
     if (this.k < 0.35) this.k = Math.min(0.7, Math.max(this.k, (w - 16) / width, 0.35));
     this.x = Math.max(8, (w - width * this.k) / 2);
     this.y = 8;
@@ -129,14 +129,14 @@ class Pane {
   }
 
   wheel(event) {
-    // The page scrolls; a picture zooms where that is asked for.
+    // The wheel scrolls the page; with Ctrl it zooms the picture.
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     const box = this.svg.getBoundingClientRect();
     this.zoom(Math.exp(-event.deltaY / 300), [event.clientX - box.left, event.clientY - box.top]);
   }
 
-  // -- what is told -----------------------------------------------------------------------------
+  // -- facts of boxes ---------------------------------------------------------------------------
   paint(chosen, groups, hits, step) {
     const marks = this.viewer.data.marks;
     for (const [key, b] of this.boxes) {
@@ -178,7 +178,7 @@ class Pane {
 }
 
 class Table {
-  // Rows that can be put in order by a click on a heading, by keys too: headings are buttons.
+  // A table that is sorted by its headings, which are buttons, so that keys work too.
   constructor(spec, choose) {
     this.spec = spec;
     this.choose = choose;

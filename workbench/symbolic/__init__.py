@@ -1,4 +1,4 @@
-"""Symbolic dimensions: generic extents that stand for any size, and what they mean elsewhere."""
+"""Symbolic dimensions: generic extents that represent any size, and the expressions that they encode."""
 
 from workbench.symbolic.expressions import Expression
 from workbench.symbolic.generic import Generic, Undecodable

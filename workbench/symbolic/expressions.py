@@ -67,7 +67,7 @@ class Expression:
 
     @property
     def constant(self) -> bool:
-        """Say whether the size depends on no symbol."""
+        """Return whether the size depends on no symbol."""
         return not self.symbols
 
     @property
@@ -76,7 +76,7 @@ class Expression:
         return math.lcm(*(c.denominator for _, c in self.terms))
 
     def given(self, sizes: Mapping[str, int]) -> Expression:
-        """Return the expression when some of the symbols have these sizes."""
+        """Return the expression after substituting these sizes for their symbols; other symbols remain."""
         total = Expression.number(0)
         for monomial, c in self.terms:
             term = Expression.number(c)
@@ -111,7 +111,9 @@ class Expression:
 
 
 def parsed(text: str, names: Collection[str]) -> Expression | None:
-    """Return the sum, difference or product that a text states of named symbols, None for any other text.
+    """Parse a sum, difference or product of integers and named symbols; return None for any other text.
+
+    The result is also None if a name is not in ``names``, or if the text is a single name or number.
 
     >>> str(parsed("past + sequence", {"past", "sequence"}))
     'past + sequence'

@@ -1,10 +1,10 @@
-"""Generic extents: each symbolic dimension has one large number that says, wherever it occurs, which it is.
+"""Generic extents: each symbolic dimension is replaced by one large number that identifies it everywhere.
 
 A graph whose symbols have generic extents is an ordinary graph. No tensor of it is ever computed: search
 and prices see extents as numbers only. A rewrite that needs one particular size does not fire on it, and
-every number in its types and attributes can be read back as an expression in the symbols
-(:meth:`Generic.expression`). That reading is a guess which is checked: at a second generic binding, by
-type inference at other sizes, and by running both files.
+every number in its types and attributes can be decoded to an expression in the symbols
+(:meth:`Generic.expression`). Decoding is a heuristic, so its result is checked in three ways: at a second
+generic binding, by type inference at other sizes, and by running the original and the optimised file.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 
 from workbench.symbolic.expressions import Expression
 
-#: Beyond this there are no extents: ``INT64_MAX`` and the like mean "to the end".
+#: Numbers from here on are not extents: ``INT64_MAX`` and the like mean "to the end".
 _UNBOUNDED: Final = 1 << 61
 
-#: How convolutions and pools divide extents.
+#: The divisors that convolutions and pools apply to extents.
 _DIVISORS: Final = (2, 4, 8, 16, 32, 64, 3, 5, 6)
-#: Symbols with a smaller prime are lengths that a stored table bounds; windows do not divide them.
+#: Symbols with a smaller prime are lengths bounded by a stored table; windows do not divide them.
 _DIVIDED: Final = 4096
 
 
@@ -33,9 +33,9 @@ class Undecodable(ValueError):
 class Generic:
     """The generic extents of the symbols of a model.
 
-    The extent of a symbol is its prime times its ``multiples`` entry (1 unless the model needs extents
-    that divide). ``derived`` gives symbols that follow from others. ``constants`` are the numbers that
-    stand in the model itself; they mean themselves.
+    The extent of a symbol is its prime times its entry in ``multiples`` (1 unless the model needs extents
+    with a given divisor). ``derived`` contains the symbols whose sizes follow from other symbols.
+    ``constants`` are numbers that the model itself contains; they are never decoded.
     """
 
     primes: Mapping[str, int]
@@ -46,27 +46,27 @@ class Generic:
 
     @property
     def extents(self) -> dict[str, int]:
-        """Return the generic extent of every symbol, those that follow from others included."""
+        """Return the generic extent of every symbol, including the derived symbols."""
         own = {name: prime * self.multiples.get(name, 1) for name, prime in self.primes.items()}
         return self.completed(own)
 
     def completed(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return the sizes with those of the symbols that follow from them."""
+        """Return the sizes together with the sizes of the derived symbols."""
         return {**sizes, **{name: size.at(sizes) for name, size in self.derived.items()}}
 
     def expression(self, number: int) -> Expression:
-        """Return what a number means in the symbols."""
+        """Return the expression in the symbols that a number encodes."""
         found = self._known.get(number)
         if found is None:
             found = self._known[number] = self._read(number)
         return found
 
     def depends(self, number: int) -> bool:
-        """Say whether a number depends on a symbol."""
+        """Return whether a number depends on a symbol."""
         return not self.expression(number).constant
 
     def at(self, number: int, sizes: Mapping[str, int]) -> int:
-        """Return what a number becomes when the symbols have these sizes."""
+        """Return the value of a number when the symbols have these sizes."""
         found = self.expression(number)
         return number if found.constant else found.at(sizes)
 
@@ -77,7 +77,7 @@ class Generic:
         return self._product(number) or self._affine(number) or self._sum(number) or Expression.number(number)
 
     def _small(self, number: int) -> bool:
-        """Say whether a number is too small to hold a symbol, or is one of the model's own."""
+        """Return whether a number is too small to encode a symbol, or is a constant of the model."""
         least = min(p * (1 if self.multiples.get(n, 1) > 1 else 0.1) for n, p in self.primes.items())
         return number in self.constants or number < least
 
@@ -85,7 +85,7 @@ class Generic:
         return Expression.symbol(name) * Fraction(1, self.multiples.get(name, 1))
 
     def _product(self, number: int) -> Expression | None:
-        """Read a number that a symbol divides: what is left is read on."""
+        """Decode a number that the prime of a symbol divides; the quotient is decoded in turn."""
         if self._small(number):
             return None
         for name, prime in self.primes.items():
@@ -96,7 +96,7 @@ class Generic:
         return None
 
     def _affine(self, number: int) -> Expression | None:
-        """Read a number as a multiple of one symbol with a small addend, perhaps divided and rounded."""
+        """Decode a multiple of one symbol plus a small addend, or such a sum divided and rounded down."""
         if self._small(number):
             return None
         found: list[tuple[int, Expression]] = []
@@ -113,7 +113,7 @@ class Generic:
                 continue
             for divisor in _DIVISORS:
                 exact = number * divisor - prime
-                # Windows halve an extent rounding down or up; at one extent other addends look the same.
+                # Windows halve an extent rounding down or up; at one extent other addends agree.
                 natural = [a for a in (0, divisor - 1, exact) if (prime + a) // divisor == number]
                 if natural and abs(exact) < 2 * divisor:
                     found.append((divisor, (self._symbol(name) + natural[0]) * Fraction(1, divisor)))
@@ -121,7 +121,7 @@ class Generic:
         return min(found, key=lambda f: f[0])[1] if found else None
 
     def _sum(self, number: int) -> Expression | None:
-        """Read a number as the sum of a symbol and what depends on another one."""
+        """Decode a number as the sum of a symbol and an expression in the symbols."""
         for name, prime in self.primes.items():
             rest = number - prime * self.multiples.get(name, 1)
             if rest > 0:
@@ -132,7 +132,7 @@ class Generic:
 
 
 def _centred(number: int, modulus: int) -> int:
-    """Return the remainder of least magnitude.
+    """Return the remainder of least magnitude, which may be negative.
 
     >>> _centred(11, 4), _centred(9, 4)
     (-1, 1)
@@ -142,7 +142,7 @@ def _centred(number: int, modulus: int) -> int:
 
 
 def is_prime(number: int) -> bool:
-    """Say whether a number is prime.
+    """Return whether a number is prime.
 
     >>> [n for n in range(20) if is_prime(n)]
     [2, 3, 5, 7, 11, 13, 17, 19]
@@ -151,10 +151,12 @@ def is_prime(number: int) -> bool:
 
 
 def prime_below(bound: int, avoid: frozenset[int], taken: frozenset[int] = frozenset()) -> int:
-    """Return the largest prime that is at most ``bound`` and that none of the numbers to avoid resembles.
+    """Return the largest prime up to ``bound`` that resembles no number in ``avoid`` and is not in ``taken``.
 
-    A number resembles a prime when it is a multiple of it, or within 2 of it or of its double. Raise
-    :class:`Undecodable` where there is no such prime above 10.
+    A number resembles a prime if it is a multiple of the prime, or within 2 of the prime or of its double.
+
+    Raises:
+        Undecodable: No prime above 10 meets these conditions.
     """
     near = {m for n in avoid for d in range(-2, 3) for m in (n + d, (n + d) // 2)}
     for number in range(bound, 10, -1):
@@ -162,4 +164,4 @@ def prime_below(bound: int, avoid: frozenset[int], taken: frozenset[int] = froze
             continue
         if all(n % number for n in avoid):
             return number
-    raise Undecodable(f"no prime up to {bound} differs from the sizes of the model")
+    raise Undecodable(f"no prime up to {bound} differs from all sizes in the model")

@@ -1,4 +1,4 @@
-"""Graphs and e-graphs of generic extents at other sizes, node by node."""
+"""Mapping of graphs and e-graphs from generic extents to other sizes, node by node."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from workbench.extraction.egraph import EGraph
+from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, Node, Opaque
 from workbench.ops import AttrValue, TensorType, TupleType, ValueType, spec_of
 from workbench.symbolic.generic import Generic
 
-#: Attributes of these kinds are extents or are counted in them; the others never depend on a size.
+#: Attributes of these kinds are extents or measured in extents; the others never depend on a size.
 _COUNTED = frozenset({"int", "ints", "axes", "shape"})
 
 
 def type_at(kind: Any, generic: Generic, sizes: Mapping[str, int]) -> Any:
-    """Return a type of generic extents at other sizes."""
+    """Return a type with its generic extents mapped to other sizes."""
     if isinstance(kind, TupleType):
         return TupleType(tuple(type_at(k, generic, sizes) for k in kind.elements))
     if isinstance(kind, TensorType):
@@ -27,7 +27,14 @@ def type_at(kind: Any, generic: Generic, sizes: Mapping[str, int]) -> Any:
 def attrs_at(
     op: str, attrs: tuple[AttrValue, ...], generic: Generic, sizes: Mapping[str, int]
 ) -> tuple[AttrValue, ...]:
-    """Return an operator's attributes at other sizes."""
+    """Return an operator's attributes mapped to other sizes.
+
+    Args:
+        op: The operator.
+        attrs: Its attributes at generic extents.
+        generic: The generic extents.
+        sizes: The other sizes, by symbol.
+    """
     found: list[AttrValue] = []
     for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
         if attr.kind in _COUNTED and isinstance(value, tuple):
@@ -40,14 +47,14 @@ def attrs_at(
 
 
 def depends(kind: ValueType | None, generic: Generic) -> bool:
-    """Say whether a type depends on a symbolic dimension."""
+    """Return whether a type depends on a symbolic dimension."""
     if isinstance(kind, TupleType):
         return any(depends(k, generic) for k in kind.elements)
     return isinstance(kind, TensorType) and any(generic.depends(d) for d in kind.shape)
 
 
 def attrs_depend(op: str, attrs: tuple[AttrValue, ...], generic: Generic) -> bool:
-    """Say whether an operator's attributes depend on a symbolic dimension."""
+    """Return whether an operator's attributes depend on a symbolic dimension."""
     for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
         if attr.kind in _COUNTED:
             numbers = value if isinstance(value, tuple) else (value,)
@@ -57,7 +64,7 @@ def attrs_depend(op: str, attrs: tuple[AttrValue, ...], generic: Generic) -> boo
 
 
 def opaques_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> dict[str, Opaque]:
-    """Return the opaque operators of a graph with the types that they have at other sizes."""
+    """Return the opaque operators of a graph with their result types mapped to other sizes."""
     return {
         key: replace(record, results=tuple(type_at(k, generic, sizes) for k in record.results))
         for key, record in graph.opaques.items()
@@ -65,9 +72,11 @@ def opaques_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> dict
 
 
 def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
-    """Return a graph of generic extents at other sizes: the same nodes, their types inferred anew.
+    """Return a graph mapped from generic extents to other sizes: the same nodes with newly inferred types.
 
-    Raise TypeMismatch or GraphError where operands do not fit at these sizes.
+    Raises:
+        TypeMismatch: The operands of a node do not fit at these sizes.
+        GraphError: The graph is not valid at these sizes.
     """
     opaques = opaques_at(graph, generic, sizes)
     nodes: list[Node] = []
@@ -92,9 +101,9 @@ def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
 
 
 def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGraph:
-    """Return an e-graph of generic extents at other sizes, e-node by e-node.
+    """Return an e-graph mapped from generic extents to other sizes, e-node by e-node.
 
-    What does not fit together at these sizes is not left out: it is for showing, not for extraction.
+    E-nodes whose operands do not fit at these sizes are kept: the result is for display, not for extraction.
     """
     known: dict[Any, Any] = {}
 

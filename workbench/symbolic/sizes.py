@@ -1,4 +1,4 @@
-"""Sizes for symbolic dimensions: what prices are computed at, and at which sizes results are checked."""
+"""Sizes for symbolic dimensions: the size used for pricing and the sizes used to check results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-#: Parts of names, what they stand for, the size that prices are computed at, the sizes of the checks.
+#: Patterns of names, the kind of dimension they denote, the pricing size and the sizes of the checks.
 _KINDS: Final[tuple[tuple[str, str, int, tuple[int, ...]], ...]] = (
     (r"batch|bs|bsz|n|b", "batch", 1, (1, 3, 2)),
     (r"past|cache", "past", 128, (5, 12, 9)),
     (r"seq|sequence|length|len|tokens?|time|t|s|l", "sequence", 128, (7, 16, 33)),
     (r"height|width|h|w|x|y|size|image", "space", 224, (64, 96, 80)),
 )
-#: What a dimension is taken for that has no telling name, by rank and axis of the input.
+#: The kinds assumed for a dimension without a recognised name, by rank and axis of the input.
 _BATCH, _SEQUENCE, _SPACE = "batch", "sequence", "space"
 
 _SIZES: Final = {kind: size for _, kind, size, _ in _KINDS} | {"other": 16}
@@ -21,7 +21,7 @@ _CHECKS: Final = {kind: sizes for _, kind, _, sizes in _KINDS} | {"other": (4, 7
 
 
 def kind_of(name: str, axis: int = 0, rank: int = 0) -> str:
-    """Return what a dimension stands for, by its name, else by its place in an input of that rank.
+    """Return the kind of a dimension, from its name if possible, otherwise from its axis and the rank.
 
     >>> kind_of("batch_size"), kind_of("past_sequence_length"), kind_of("H"), kind_of("x[2]", 2, 4)
     ('batch', 'past', 'space', 'space')
@@ -46,12 +46,12 @@ def kind_of(name: str, axis: int = 0, rank: int = 0) -> str:
 
 
 def pricing_size(kind: str) -> int:
-    """Return the size that prices are computed at unless another one is given."""
+    """Return the default size at which prices are computed."""
     return _SIZES[kind]
 
 
 def fitting(size: int, multiple: int, bound: int | None) -> int:
-    """Return the size nearest to ``size`` that is a multiple and within the bound.
+    """Return the size nearest to ``size`` that is a multiple of ``multiple`` and at most ``bound``.
 
     >>> fitting(100, 64, None), fitting(128, 1, 77)
     (128, 77)
@@ -65,9 +65,9 @@ def fitting(size: int, multiple: int, bound: int | None) -> int:
 def checked_sizes(
     kinds: Mapping[str, str], multiples: Mapping[str, int], bounds: Mapping[str, int]
 ) -> tuple[dict[str, int], ...]:
-    """Return the bindings that a result is checked at, beside the one of the prices.
+    """Return the three bindings of sizes at which a result is checked, in addition to the pricing binding.
 
-    Symbols of one kind get different sizes.
+    Symbols of the same kind get different sizes.
     """
     found: list[dict[str, int]] = []
     for place in range(3):

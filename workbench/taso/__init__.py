@@ -1,14 +1,14 @@
 """TASO's Python interface on the workbench: ``from workbench import taso``.
 
-Scripts written for TASO run with the import changed. What is better here: errors are exceptions
-instead of a process that ends, the caller's graph stays valid, weights are folded exactly, fused
-activations survive export, any ONNX operator passes through.
+Scripts written for TASO run with only the import changed. There are improvements over TASO: errors are
+exceptions and do not end the process, the caller's graph stays valid, weights are folded exactly, fused
+activations survive export, and any ONNX operator is preserved.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.taso import core
 from workbench.taso.core import (
@@ -18,6 +18,7 @@ from workbench.taso.core import (
     get_data_type,
     get_padding_mode,
     op_table,
+    optimize,
 )
 from workbench.taso.errors import TasoError
 
@@ -56,17 +57,19 @@ class InputNotFoundError(Exception):
 def onnx_datatype_tostring(dtype: int) -> str:
     """Return the name of an ONNX data type."""
     if not 0 <= dtype < len(_DATATYPES):
-        raise TasoError(f"no ONNX data type has the number {dtype}")
+        raise TasoError(
+            f"dtype must be the number of an ONNX data type, 0 to {len(_DATATYPES) - 1}, got {dtype}"
+        )
     return _DATATYPES[dtype]
 
 
 def new_graph(print_measurements: bool = False) -> PyGraph:
-    """Return an empty graph."""
+    """Return an empty graph; ``print_measurements`` is accepted as in TASO and ignored."""
     return PyGraph()
 
 
 def load_onnx(filename: str | os.PathLike[str]) -> PyGraph:
-    """Read an ONNX model; nothing is skipped, operators not modelled are kept as they are."""
+    """Return an ONNX model as a graph; operators that are not modelled are kept unchanged."""
     from workbench.frontends import load_onnx as load
 
     return PyGraph(load(filename))
@@ -77,46 +80,3 @@ def export_onnx(graph: PyGraph) -> ModelProto:
     from workbench.frontends import to_onnx
 
     return to_onnx(graph.graph())
-
-
-def optimize(
-    graph: PyGraph,
-    alpha: float = 1.0,
-    budget: int = 1000,
-    print_subst: bool = False,
-    *,
-    method: str = "search",
-    **options: Any,
-) -> PyGraph:
-    """Return an equivalent graph that costs less; the given one stays as it is.
-
-    ``method="search"`` is TASO's backtracking search: ``alpha`` and ``budget`` mean what they mean there
-    (:class:`~workbench.search.BacktrackingSearch`); ``options`` go to
-    :func:`~workbench.search.optimize.search_optimize`, whose modes run TASO's own rules too. By default
-    the rules are sound ones, and TASO's merge of two convolutions of one input is among them.
-    ``method="saturation"`` finds what the search cannot reach; it needs neither ``alpha`` nor ``budget``,
-    and ``options`` go to :func:`workbench.optimize`. ``print_subst`` prints the rules that made the
-    result. Raise :class:`TasoError` for values that make no sense.
-    """
-    if alpha < 1.0 or budget < 0:
-        raise TasoError(f"alpha is 1 or more and the budget 0 or more, not {alpha} and {budget}")
-    if method == "search":
-        from workbench.rules import rule_set
-        from workbench.search.modes import guarded_merges
-        from workbench.search.optimize import search_optimize
-
-        if options.get("mode", "sound") == "sound":
-            options.setdefault("rules", rule_set("default") + guarded_merges())
-        searched = search_optimize(graph.graph(), alpha=alpha, budget=budget, **options)
-        found, names = searched.graph, searched.history
-    elif method == "saturation":
-        from workbench.pipeline import optimize as optimise
-
-        result = optimise(graph.graph(), **options)
-        found, names = result.graph, result.rules
-    else:
-        raise TasoError(f'the method is "search" or "saturation", not {method!r}')
-    if print_subst:
-        for name in names:
-            print(name)
-    return PyGraph(found)

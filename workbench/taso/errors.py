@@ -1,5 +1,5 @@
-"""What is raised where TASO ends the process."""
+"""The exception in place of TASO's end of the process."""
 
 
 class TasoError(ValueError):
-    """Say what TASO would have aborted on: the operator, what was expected, what came."""
+    """Raised when TASO would end the process; the message has the operator, the norm and the value."""

@@ -1,4 +1,4 @@
-"""Looking into a graph as scripts written for TASO do: operators, edges, shapes, attributes."""
+"""TASO's methods that inspect a graph: operators, edges, shapes, attributes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TYPE_NAMES: Final[dict[str, str]] = {
 
 
 class Introspection:
-    """Give a graph under construction TASO's methods to look into it."""
+    """A mixin with TASO's methods that inspect a graph under construction."""
 
     _builder: GraphBuilder
 
     def get_operator_list(self) -> list[dict[str, int]]:
-        """Return the operators in topological order, inputs and weights left out."""
+        """Return the operators in topological order, without inputs and weights."""
         return [
             {"guid": i, "ptr": i}
             for i, node in enumerate(self._builder.nodes)
@@ -50,14 +50,14 @@ class Introspection:
         return list(self._builder.type(op["guid"]).shape)
 
     def get_num_outputs(self, op: dict[str, int]) -> int:
-        """Return the number of results."""
+        """Return the number of results, which is always 1."""
         return 1
 
     def get_weight_value(self, op: dict[str, int]) -> np.ndarray:
         """Return the data of a weight."""
         node = self._builder.nodes[op["guid"]]
         if node.op != "weight":
-            raise TasoError(f"operator {op['guid']} is {node.op}, not a weight")
+            raise TasoError(f"operator {op['guid']} must be a weight, got {node.op}")
         return self._builder.weights[str(node.attrs[0])].value()
 
     def get_operator_type(self, op: dict[str, int]) -> str:
@@ -75,7 +75,9 @@ class Introspection:
             return list(self.get_input_dims(op, 1)[2:])
         named = node.named_attrs()
         if ours not in named:
-            raise TasoError(f"{node.op} has no attribute {attrname!r}; it has {', '.join(named) or 'none'}")
+            raise TasoError(
+                f"{node.op} has no attribute {attrname!r}. There are: {', '.join(named) or 'none'}"
+            )
         value = named[ours]
         if ours == "axis":
             return value + len(self.get_output_dims(op, 0))

@@ -1,4 +1,4 @@
-"""TASO's numbers and names: of operators, paddings, activations and data types."""
+"""TASO's numbers and names of operators, paddings, activations and data types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from workbench.taso.errors import TasoError
 
-#: TASO's operator numbers and the names it gives them in Python.
+#: TASO's operator numbers and their names in Python.
 op_table: Final[dict[int, str]] = {
     0: "Input", 1: "Weight", 2: "Any", 3: "Conv", 4: "Dropout", 5: "Linear", 6: "MaxPool",
     7: "AveragePool", 8: "Relu", 9: "Sigmoid", 10: "Tanh", 11: "BatchNormalization", 12: "Concat",
@@ -23,19 +23,19 @@ _DTYPES: Final = {
 def get_padding_mode(padding: str) -> int:
     """Return TASO's number of a padding: SAME 0, VALID 1."""
     if padding not in ("SAME", "VALID"):
-        raise TasoError(f'the padding is "SAME" or "VALID", not {padding!r}')
+        raise TasoError(f'padding must be "SAME" or "VALID", got {padding!r}')
     return int(padding == "VALID")
 
 
 def get_activation_mode(activation: str) -> int:
     """Return TASO's number of an activation: NONE 0, SIGMOID 1, RELU 2, TANH 3."""
     if activation not in ACTIVATIONS:
-        raise TasoError(f"the activation is one of {', '.join(ACTIVATIONS)}, not {activation!r}")
+        raise TasoError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     return list(ACTIVATIONS).index(activation)
 
 
 def get_data_type(datatype: str) -> str:
-    """Return the dtype behind TASO's name of it."""
+    """Return the dtype for TASO's name of a data type."""
     if datatype not in _DTYPES:
-        raise TasoError(f"the data type is one of {', '.join(_DTYPES)}, not {datatype!r}")
+        raise TasoError(f"datatype must be one of {', '.join(_DTYPES)}, got {datatype!r}")
     return _DTYPES[datatype]

@@ -1,4 +1,4 @@
-"""A value of a graph under construction, as scripts written for TASO hold it."""
+"""TASO's class for a value of a graph under construction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PyTensor:
-    """Name a value of a :class:`~workbench.taso.core.PyGraph`."""
+    """A reference to a value of a :class:`~workbench.taso.core.PyGraph`."""
 
     def __init__(self, graph: Operators, value: int) -> None:
         self._graph, self._value = graph, value
@@ -30,7 +30,7 @@ class PyTensor:
         """Return the extent of an axis."""
         shape = self._graph._builder.type(self._value).shape
         if not 0 <= idx < len(shape):
-            raise TasoError(f"axis {idx} of a tensor of {len(shape)} axes")
+            raise TasoError(f"axis must be from 0 to {len(shape) - 1}, got {idx}")
         return shape[idx]
 
     def __repr__(self) -> str:

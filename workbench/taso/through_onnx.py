@@ -1,4 +1,4 @@
-"""Add operators that TASO has and the core does not model, by way of their ONNX definition."""
+"""Operators that TASO has and the core does not model, added by their ONNX definitions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ from workbench.graph import GraphBuilder
 def splice(
     builder: GraphBuilder, op_type: str, operands: Sequence[int], count: int, attrs: Mapping[str, Any]
 ) -> list[int]:
-    """Append an ONNX operator to a graph under construction; return its results.
+    """Append an ONNX operator to a graph under construction.
 
-    Raise ValueError with the reason where the operands do not fit it.
+    Args:
+        builder: The builder of the graph.
+        op_type: The operator's name in ONNX.
+        operands: The operands' values in the builder.
+        count: The number of results.
+        attrs: The attributes; ``axes`` become an input of the operator.
+
+    Returns:
+        The results' values in the builder.
+
+    Raises:
+        ValueError: The operands do not fit the operator; the message has the reason.
     """
     import onnx
     from onnx import TensorProto, helper
@@ -25,7 +36,7 @@ def splice(
     plain = {k: v for k, v in attrs.items() if k != "axes"}
     names = [f"x{k}" for k in range(len(operands))]
     constants = []
-    if axes is not None:  # an input since operator set 18
+    if axes is not None:  # the axes are an input since operator set 18
         constants.append(helper.make_tensor("axes", TensorProto.INT64, [len(axes)], list(axes)))
     node = helper.make_node(
         op_type, names + [c.name for c in constants], [f"y{k}" for k in range(count)], **plain

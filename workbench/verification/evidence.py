@@ -1,6 +1,6 @@
-"""Decide one rule from what was found and proved: the verdict and the evidence for it.
+"""Decide one rule from its findings and proof: the verdict and the evidence for it.
 
-Plain functions of plain data, so that many rules can be decided in processes of their own.
+The functions are pure functions of plain data, so that many rules can be decided in separate processes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import Any
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits
-from workbench.verification.chain import find_chain
-from workbench.verification.instances import Instance, broadcasting_mismatch
-from workbench.verification.linear import Inconsistent, NotLinear
-from workbench.verification.needed import axioms_needed
-from workbench.verification.prove import Cases, Proof, axioms, generic_cases, spreads
-from workbench.verification.refute import Findings, search
-from workbench.verification.region import find_region
+from workbench.verification.instances.ground import Instance, broadcasting_mismatch
+from workbench.verification.instances.linear import Inconsistent, NotLinear
+from workbench.verification.proving.chain import find_chain
+from workbench.verification.proving.needed import axioms_needed
+from workbench.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
+from workbench.verification.refuting.refute import Findings, search
+from workbench.verification.refuting.region import find_region
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Bound a verification.
+    """The limits of a verification.
 
-    ``screening`` instances of every rule before anything is proved, ``draws`` of those that are not
-    proved, ``region`` more after a counterexample; fewer than ``enough`` say nothing. The prover's
-    e-graph has at most ``e_nodes`` and ``rounds`` rounds a pass; ``chain`` bounds the terms rewritten to
-    explain a proof (0: none), ``seconds`` the whole.
+    ``screening`` instances of every rule are evaluated before any proof, ``draws`` of those that are not
+    proved, and ``region`` more after a counterexample; fewer than ``enough`` do not decide. The prover's
+    e-graph has at most ``e_nodes`` e-nodes and ``rounds`` rounds per pass, in at most ``passes`` passes.
+    ``chain`` limits the number of terms rewritten to explain a proof (0: no explanation), ``seconds`` the
+    whole verification.
     """
 
     screening: int = 24
@@ -45,9 +46,9 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Say how rules are judged: the effort, broadcasting apart or together, the seed, the axioms.
+    """How rules are judged: the effort, whether broadcasting is judged apart, the seed, the axioms.
 
-    ``axiom_set`` is None for the library's, which every process reads for itself.
+    ``axiom_set`` is None for the axioms of the library, which every process reads for itself.
     """
 
     effort: Effort
@@ -63,9 +64,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Hold what is known of a rule when it is decided.
+    """The knowledge about a rule at the time of its decision.
 
-    ``case`` is the generic instance that a proof is explained on, ``unproved`` says why there is none.
+    ``case`` is the generic instance on which a proof is explained. ``unproved`` is the reason if there is
+    no proof.
     """
 
     rule: Rule
@@ -77,7 +79,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hold the verdict on a rule, its evidence, and the seconds it took to find."""
+    """The verdict on a rule, its evidence, and the time in seconds that it took."""
 
     verdict: str
     evidence: dict[str, Any]
@@ -85,12 +87,12 @@ class Answer:
 
 
 def screen(settings: Settings, rule: Rule) -> Findings:
-    """Return what a first search finds."""
+    """Return the findings of a first, short search for counterexamples."""
     return _searched(settings, rule, settings.effort.screening)
 
 
 def cases_of(settings: Settings, rule: Rule) -> Cases:
-    """Return the generic instances that a proof needs."""
+    """Return the generic instances that a proof must cover."""
     return generic_cases(rule, broadcast=not settings.apart)
 
 
@@ -161,7 +163,7 @@ def _refutation(settings: Settings, question: Question, first: Findings) -> dict
 
 
 def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
-    """Return what happens where element-wise operands broadcast, apart from the verdict."""
+    """Return the outcome on instances whose element-wise operands broadcast, apart from the verdict."""
     found = search(rule, settings.effort.screening // 2, seed=settings.seed, broadcast=True, seconds=5.0)
     if found.counterexample is not None:
         return {
@@ -183,7 +185,7 @@ def _explained(settings: Settings, question: Question) -> dict[str, Any]:
         return {}
     chains = find_chain(question.case, settings.axioms, settings.effort.chain)
     if chains is None:
-        # A proof that is too deep to be found term by term.
+        # The proof is too deep to be found term by term.
         limits = Limits(
             e_nodes=settings.effort.e_nodes, seconds=20.0, iterations=settings.effort.rounds, k_multi=0
         )

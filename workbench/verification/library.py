@@ -1,9 +1,9 @@
-"""Judge the rule library: every rule proved or tested at length, every axiom exhaustively on small shapes.
+"""Judge the rule library: prove or test every rule at length, and test every axiom on small shapes.
 
-Run as ``python -m workbench.verification.library`` it writes what it found beside the rules: a record
-(``status.json``) and a table to read (``README.md``). Tests take most of the time: with ``--new`` only what
-the record does not know as it is now is tested. With ``--redundant`` it says instead which
-axioms follow from the others.
+Run as ``python -m workbench.verification.library`` it writes its results to the folder of the rules: a record
+(``status.json``) and a table for readers (``README.md``). Tests take most of the time; ``--new`` tests only
+laws that are new or have changed since the record. ``--redundant`` instead lists the axioms that follow from
+the others.
 """
 
 from __future__ import annotations
@@ -24,39 +24,41 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.files import write_atomic
 from workbench.ops import TypeMismatch
+from workbench.ops.exact import Inexact
+from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule
-from workbench.rules.ruleset import law_of, library, load_rules, statuses
+from workbench.rules.status import law_of, library, statuses
+from workbench.run.trace import StopReason
 from workbench.saturation import Limits
-from workbench.trace import StopReason
-from workbench.verification.choices import Enumeration
-from workbench.verification.exact import PRIME, Inexact, draw_values
-from workbench.verification.instances import all_values, instance_of, options
-from workbench.verification.linear import Inconsistent, NotLinear
-from workbench.verification.prove import Prover, axioms
+from workbench.support.files import write_atomic
+from workbench.verification.instances.choices import Enumeration
+from workbench.verification.instances.ground import all_values, instance_of, options
+from workbench.verification.instances.linear import Inconsistent, NotLinear
+from workbench.verification.instances.spaces import open_space
+from workbench.verification.instances.typings import SMALL
+from workbench.verification.proving.prove import Prover, axioms
 from workbench.verification.ranges import range_record
-from workbench.verification.refute import Findings, case_of, search
-from workbench.verification.spaces import open_space
-from workbench.verification.typings import SMALL
+from workbench.verification.refuting.exact_arithmetic import PRIME, draw_values
+from workbench.verification.refuting.refute import Findings, case_of, search
 from workbench.verification.verdict import Verdict
 from workbench.verification.verify import Verification
 
-#: Instances of an axiom after which its enumeration ends.
+#: Number of instances of an axiom after which its enumeration ends.
 EXHAUSTING: Final = 6000
-#: Those of one family (a stride, an activation, who broadcasts), so that the first do not take them all;
-#: assignments of numbers that are tried for them.
+#: Largest number of instances of one family (a stride, an activation, a choice of broadcasting), so that the
+#: first families do not use up the total; and largest number of assignments tried for a family.
 FAMILY: Final = 600
 ASSIGNMENTS: Final = 1 << 14
-#: Random instances of an axiom that is not enumerated whole.
+#: Random instances of an axiom whose enumeration is not complete.
 DRAWS: Final = 200
-#: Random instances that stand for the proof of a rule that no axiom reaches, and seconds for them.
+#: Random instances that replace the proof of a rule that no axiom reaches, and seconds for them.
 UNPROVED, PATIENCE = 2000, 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class LawTest:
-    """Hold how a law without a proof was tested: instances that agreed, whether they are all small ones."""
+    """The test of a law without a proof: how many instances agreed, and whether they are exhaustive."""
 
     rule: Rule
     instances: int
@@ -67,10 +69,10 @@ class LawTest:
 def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> LawTest:
     """Evaluate an axiom on every small instance in exact arithmetic, at most ``limit`` of them.
 
-    Small: extents 1 and 2, kernels up to 2, pads 0 and 1, one or two groups, and so on
-    (:data:`~workbench.verification.typings.SMALL`). Axioms whose typing is not linear, of which there are
-    more small instances, or hardly any, are tested at random as well: the first instances of an
-    enumeration are all alike.
+    Small means extents 1 and 2, kernels up to 3, pads 0 and 1, one or two groups, and so on
+    (:data:`~workbench.verification.instances.typings.SMALL`). Random instances are added if the typing of
+    the axiom is not linear, if there are more small instances than the limit, or if there are hardly any:
+    the first instances of an enumeration are all alike.
     """
     rng = random.Random(seed)
     walk = Enumeration()
@@ -117,7 +119,7 @@ def _shown(found: Findings) -> str:
 
 
 def recorded(rule: Rule) -> LawTest | None:
-    """Return how a law was tested according to the record; None where it is new, changed or proved."""
+    """Return the recorded test of a law, or None if the law is new, changed or proved."""
     known = statuses().get(rule.name)
     if known is None or known["law"] != law_of(rule) or known["status"] == "proved":
         return None
@@ -127,9 +129,9 @@ def recorded(rule: Rule) -> LawTest | None:
 
 
 def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
-    """Return the axioms that the others prove, and the round in which they do.
+    """Return the axioms that the others prove, each with the round in which they do.
 
-    A law that is read both ways counts as one axiom.
+    A law that is read in both directions counts as one axiom.
     """
     every = list(axioms() if rules is None else rules)
     found: dict[str, int] = {}
@@ -154,7 +156,7 @@ def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
 
 
 def judge_library(seed: int = 0) -> Verification:
-    """Return the verification, run to its end, of every rule of the library that is no axiom."""
+    """Return the completed verification of every rule of the library that is not an axiom."""
     verification = Verification(_library_rules(), name="library", seed=seed)
     verification.run()
     return verification
@@ -165,14 +167,14 @@ def _library_rules() -> list[Rule]:
 
 
 def record(verdict: Verdict) -> dict[str, Any]:
-    """Return what is kept of a verdict."""
+    """Return the part of a verdict that is recorded."""
     kept = ("round", "cases", "all_cases", "axioms", "draws", "error_bound", "reason", "region", "summary")
     known = {k: verdict.evidence[k] for k in kept if k in verdict.evidence}
     return {"status": verdict.verdict, "law": verdict.law} | known
 
 
 def judge_ranges(rules: Sequence[Rule], pool: ProcessPoolExecutor, *, new: bool = False) -> dict[str, Any]:
-    """Return by name what each rule does to the range of 16-bit floats; ``new`` keeps what is recorded."""
+    """Return by rule name the effect on the range of 16-bit floats; with ``new`` recorded ones are reused."""
     known = statuses()
     found = {
         r.name: known[r.name]["ranges"]
@@ -184,7 +186,7 @@ def judge_ranges(rules: Sequence[Rule], pool: ProcessPoolExecutor, *, new: bool 
 
 
 def write_ranges(ranges: dict[str, Any], folder: Path) -> None:
-    """Write what is known of ranges into a record that is there already."""
+    """Write the results on ranges into an existing record."""
     file = folder / "status.json"
     data = json.loads(file.read_text(encoding="utf-8"))
     for name, found in ranges.items():
@@ -196,10 +198,17 @@ def write_ranges(ranges: dict[str, Any], folder: Path) -> None:
 def write_status(
     verification: Verification, tests: Sequence[LawTest], folder: Path, ranges: dict[str, Any] | None = None
 ) -> None:
-    """Write the record and the table; each file appears whole or not at all."""
+    """Write the record and the table; each file is written completely or not at all.
+
+    Args:
+        verification: The verdicts on all rules that are not axioms.
+        tests: The tests of axioms and of rules without a proof.
+        folder: The folder of the library.
+        ranges: The effects on the range of 16-bit floats, by rule name.
+    """
     rules = {v.name: record(v) for v in verification.verdicts}
     for test in tests:
-        # An axiom has no verdict beside its test.
+        # An axiom has no verdict, only its test.
         axiom = {"status": "tested", "law": law_of(test.rule), "draws": 0, "exhaustive": test.exhaustive}
         known = rules.get(test.rule.name, axiom) | {"draws": test.instances}
         if test.counterexample:
@@ -227,9 +236,9 @@ def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
         "Written by `python -m workbench.verification.library`, not by hand. "
         f"{len(rules)} rules: " + ", ".join(f"{n} {s}" for s, n in counts.items() if n) + ".",
         "",
-        "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, from the axioms "
-        "named. *tested*: no axiom reaches it (the reason is given), or it is an axiom itself; no instance "
-        "of the number given, in exact arithmetic, refutes it.",
+        "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, by the axioms "
+        "named. *tested*: no axiom reaches the rule (the reason is given), or it is an axiom itself; none of "
+        "the given number of instances refutes it in exact arithmetic.",
     ]
     for file in sorted(folder.glob("*.rules")):
         lines += ["", f"## {file.name}", "", "| rule | status | evidence | law |", "|---|---|---|---|"]
@@ -253,18 +262,18 @@ def _evidence(known: dict[str, Any]) -> str:
 def _tested(
     how: Callable[[Rule], LawTest], rules: Sequence[Rule], pool: ProcessPoolExecutor, new: bool
 ) -> list[LawTest]:
-    """Return the tests of rules in their order; with ``new`` those that the record has stay as they are."""
+    """Return the tests of rules in their order; with ``new`` recorded tests are reused."""
     tests = {r.name: recorded(r) if new else None for r in rules}
     found = {t.rule.name: t for t in pool.map(how, [r for r in rules if tests[r.name] is None])}
     return [found[name] if test is None else test for name, test in tests.items()]
 
 
 def main() -> None:
-    """Judge the library and write the outcome beside it, or list redundant axioms."""
+    """Judge the library and write the outcome to its folder, or list redundant axioms."""
     parser = argparse.ArgumentParser(description="Judge the rule library.")
-    parser.add_argument("--redundant", action="store_true", help="say which axioms follow from the others")
-    parser.add_argument("--new", action="store_true", help="test only what is new or changed")
-    parser.add_argument("--ranges", action="store_true", help="judge the ranges in 16-bit floats alone")
+    parser.add_argument("--redundant", action="store_true", help="list axioms that follow from the others")
+    parser.add_argument("--new", action="store_true", help="test only new and changed laws")
+    parser.add_argument("--ranges", action="store_true", help="judge only the ranges of 16-bit floats")
     chosen = parser.parse_args()
     began = time.perf_counter()
     if chosen.redundant:
@@ -282,7 +291,7 @@ def main() -> None:
         verification = judge_library()
         if verification.stop_reason is not StopReason.FINISHED:
             sys.exit(
-                f"{verification!r}\nNothing is written: not every rule was judged. Try a quieter machine."
+                f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine)."
             )
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
             unproved = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]

@@ -1,9 +1,9 @@
-"""Whether rewriting keeps numbers in the range of 16-bit floats, and as accurate as they were.
+"""Check whether rewriting keeps numbers in the range of 16-bit floats and as accurate as before.
 
-Over the reals the two sides of a rule are equal; in float16 one may overflow where the other does not, and
-in float16 and bfloat16 it may lose digits that the other keeps. Here graphs are computed as a device
-computes them in such a type: every operator's result is rounded to it, sums inside an operator are not, and
-what depends on weights alone is computed exactly and rounded once.
+Over the reals the two sides of a rule are equal. In float16 one side may overflow although the other does
+not, and in float16 and bfloat16 it may lose digits that the other keeps. Here graphs are computed as a device
+computes them in such a type: the result of every operator is rounded, sums inside an operator are not, and
+values that depend on weights alone are computed exactly and rounded once.
 """
 
 from __future__ import annotations
@@ -19,34 +19,31 @@ import numpy as np
 
 from workbench.graph import Graph, Node
 from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops.leaves import RUNTIME
 from workbench.ops.types import FLOAT_DTYPES
 from workbench.rules.pattern import Rule
-from workbench.rules.ruleset import law_of, statuses
+from workbench.rules.status import law_of, statuses
 
-#: The types that are simulated, and the distance of 1 and the next number.
+#: The simulated types, each with the distance from 1 to the next number.
 UNITS: Final[dict[str, float]] = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-#: The rewritten side may be this many times as far off as the original is, or as one rounding.
+#: The error of the rewritten side may be this many times the original's error, or half a unit if larger.
 FACTOR: Final = 8.0
-#: Powers of ten that the entries of running operands, and of weights, have as deviation.
+#: Powers of ten for the size of entries of running operands, and of weights.
 RUNNING: Final = (-2.5, 0.0, 2.5)
 WEIGHTS: Final = (-1.5, -0.5, 0.0)
-#: Instances of a rule, and draws of magnitudes for each.
+#: Instances per rule, and draws of magnitudes per instance.
 INSTANCES, DRAWS = 8, 32
 
-#: Operators that read weights: from which operand on.
-_WEIGHTS_FROM: Final = {
-    "conv2d": 1, "batchnorm": 1, "bn_scale": 0, "bn_shift": 0, "merge_gconv": 0, "enlarge": 0,
-}  # fmt: skip
-#: Operands that are variances.
-_VARIANCE: Final = {"batchnorm": 4, "bn_scale": 1, "bn_shift": 3}
+#: Operators that do no arithmetic in the element type of their result.
+_WITHOUT_ARITHMETIC: Final = RUNTIME | {"cast", "identity"}
 
 
 @dataclass(frozen=True, slots=True)
 class RangeFault:
-    """A value that a rewrite drives out of range (``kind`` overflows) or makes less accurate (loses).
+    """A value that a rewrite drives out of range (kind ``overflows``) or makes less accurate (``loses``).
 
     ``error`` and ``own`` are the errors of the rewritten and of the original side, relative to the largest
-    entry of ``output``; what overflows has an infinite error.
+    entry of ``output``; the error of an overflow is infinite.
     """
 
     kind: str
@@ -59,7 +56,7 @@ class RangeFault:
     def __str__(self) -> str:
         at = f" ({self.where})" if self.where else ""
         if self.kind == "overflows":
-            return f"{self.output} overflows in {self.dtype} where the original does not{at}"
+            return f"{self.output} overflows in {self.dtype} although the original does not{at}"
         return (
             f"{self.output} is {self.error:.1e} off in {self.dtype}, the original {self.own:.1e}, "
             f"more than {FACTOR:g} times as much{at}"
@@ -79,12 +76,15 @@ def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
 def range_fault(
     original: Graph, rewritten: Graph, boundary: Sequence[Mapping[str, np.ndarray]], dtype: str | None = None
 ) -> RangeFault | None:
-    """Return how a rewritten region falls short of the original in 16-bit floats, None when it does not.
+    """Return the fault of a rewritten region in 16-bit floats, or None if there is none.
 
-    Both regions have the same inputs and outputs by name; ``boundary`` holds values of the inputs, one
-    mapping a draw. ``dtype`` is the 16-bit type, that of the region unless given (None is the answer when it
-    has none). A draw on which the original itself is not finite says nothing and is passed over, and so does
-    an output that is not a float.
+    A draw on which the original itself is not finite is skipped, and so is an output that is not a float.
+
+    Args:
+        original: The original region.
+        rewritten: The rewritten region, with the same names of inputs and outputs.
+        boundary: Values of the inputs by name, one mapping per draw.
+        dtype: The 16-bit type; by default that of the regions. If they have none, the result is None.
     """
     dtype = dtype or short_dtype(original) or short_dtype(rewritten)
     if dtype is None:
@@ -107,21 +107,18 @@ def range_fault(
 
 
 def short_dtype(graph: Graph) -> str | None:
-    """Return the 16-bit type that operators of a graph compute in, float16 if both; None when none does."""
+    """Return the 16-bit type in which a graph's operators compute: float16 if both, None if neither."""
     found = {
         node.type.dtype
         for node, live, constant in zip(graph.nodes, graph.reachable(), graph.constant(), strict=True)
-        if live
-        and not constant
-        and isinstance(node.type, TensorType)
-        and node.op not in ("input", "cast", "identity", "project", "opaque")
+        if live and not constant and isinstance(node.type, TensorType) and node.op not in _WITHOUT_ARITHMETIC
     }
     return next((dtype for dtype in UNITS if dtype in found), None)
 
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """Values by node, and the operator whose result first was not finite although its operands were."""
+    """Values by node, and the first operator with a result that is not finite."""
 
     values: dict[int, np.ndarray]
     strange: str = ""
@@ -130,9 +127,9 @@ class _Run:
 def _computed(
     graph: Graph, inputs: Mapping[str, np.ndarray], dtype: str | None, *, positive: bool = False
 ) -> _Run:
-    """Compute a graph in float64, with ``dtype`` rounding the results of operators that run.
+    """Compute a graph in float64; a given ``dtype`` rounds the results of operators that run.
 
-    With ``positive`` all floats that it reads lose their signs.
+    If ``positive``, all floats that the graph reads lose their signs.
     """
     leaves = {}
     for i, node in enumerate(graph.nodes):
@@ -169,7 +166,7 @@ def _run(
             continue
         operands = [values[j] for j in node.inputs]
         if dtype is not None and not constant[i]:
-            # What was computed from weights alone is rounded once, where it meets what runs.
+            # A value computed from weights alone is rounded once, when an operator that runs reads it.
             operands = [
                 rounded(v, dtype) if constant[j] and v.dtype == np.float64 else v
                 for v, j in zip(operands, node.inputs, strict=True)
@@ -193,12 +190,12 @@ def _run(
 
 
 def _type_of(node: Node, dtype: str) -> str:
-    """Return the type that an operator's result is rounded to: wider ones of mixed graphs stay exact."""
+    """Return the type to which a result is rounded; wider types of mixed graphs stay exact."""
     declared = node.type.dtype if isinstance(node.type, TensorType) else dtype
     return dtype if declared in ("float16", "bfloat16", _DRAWN) else declared
 
 
-#: Instances of rules are drawn in this type and stand for any.
+#: Instances of rules are drawn in this type, which represents any float type.
 _DRAWN: Final = "float32"
 
 
@@ -209,7 +206,7 @@ def _is_float(value: np.ndarray) -> bool:
 def _fault(
     exact: np.ndarray, gross: np.ndarray, ours: np.ndarray, theirs: np.ndarray, output: str, dtype: str
 ) -> RangeFault | None:
-    """Compare both sides of a value; ``gross`` is the value with all operands positive: none cancels."""
+    """Compare both sides of a value; ``gross`` is the value for positive operands, without cancellation."""
     if exact.dtype != np.float64 or not exact.size or not np.isfinite(ours).all():
         return None
     if not np.isfinite(theirs).all():
@@ -228,10 +225,16 @@ def _off(exact: np.ndarray, gross: np.ndarray, found: np.ndarray) -> float:
 
 # -- rules --------------------------------------------------------------------------------------------
 def judge_range(rule: Rule, dtype: str, *, seed: int = 0, instances: int = INSTANCES) -> RangeFault | None:
-    """Return the smallest instance found on which a rule's target falls short of its source in a dtype.
+    """Return the fault of the smallest instance on which a rule's target is worse than its source, or None.
 
-    Instances are small; operands that run are drawn with deviations from 0.003 to 300, and weights (what a
-    convolution or a batch norm reads besides its input) with ordinary ones. None when no draw showed any.
+    Instances are small. Operands that run are drawn with magnitudes from 0.003 to 300, and weights (the
+    operands of a convolution or a batch norm other than the input) with ordinary magnitudes.
+
+    Args:
+        rule: The rule.
+        dtype: A type of :data:`UNITS`.
+        seed: Seed of the random instances.
+        instances: Number of instances.
     """
     rng = random.Random(seed * 1_000_003 + zlib.crc32(rule.name.encode()))
     best: tuple[int, RangeFault] | None = None
@@ -254,7 +257,7 @@ def judge_range(rule: Rule, dtype: str, *, seed: int = 0, instances: int = INSTA
 
 @dataclass(slots=True, eq=False)
 class _Sides:
-    """Both sides of one instance as nodes, with what is a weight and what a variance."""
+    """Both sides of one instance as nodes, with marks of weights and variances."""
 
     nodes: Sequence[Node]
     leaves: Mapping[str, int]
@@ -268,13 +271,13 @@ class _Sides:
         return sum(self.nodes[i].tensor.elements for i in self.leaves.values())
 
     def draw(self, dtype: str, rng: np.random.Generator) -> RangeFault | None:
-        """Draw operands and return how the right side falls short of the left one, None if it does not."""
+        """Draw operands and return the fault of the right side relative to the left one, or None."""
         values: dict[int, np.ndarray] = {}
         text = []
         for name, i in self.leaves.items():
             kind = self.nodes[i].tensor
             power = float(rng.choice(WEIGHTS if self.constant[i] else RUNNING))
-            # Of about one size: an entry that happens to be next to nothing says nothing of the rule.
+            # All entries have similar sizes: an accidentally tiny entry shows nothing about the rule.
             data = rng.choice((-1.0, 1.0), kind.shape) * rng.uniform(0.5, 2.0, kind.shape) * 10.0**power
             if i in self.variances:
                 data = np.asarray(rng.uniform(0.25, 4.0, kind.shape))
@@ -313,12 +316,12 @@ class _Sides:
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
-    from workbench.verification import draws
-    from workbench.verification.choices import RandomChoices
-    from workbench.verification.instances import Ground, instance_of, sample
-    from workbench.verification.linear import Inconsistent, NotLinear
-    from workbench.verification.refute import FULL, TINY
-    from workbench.verification.spaces import open_space
+    from workbench.verification.instances.choices import RandomChoices
+    from workbench.verification.instances.ground import Ground, instance_of, sample
+    from workbench.verification.instances.linear import Inconsistent, NotLinear
+    from workbench.verification.instances.spaces import open_space
+    from workbench.verification.refuting import draws
+    from workbench.verification.refuting.refute import FULL, TINY
 
     menu = TINY if small and rng.random() < 0.5 else FULL
     try:
@@ -343,17 +346,17 @@ def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
 
 
 def _roles(nodes: Sequence[Node]) -> tuple[list[bool], set[int]]:
-    """Say of every node whether it depends on weights alone, and which leaves are variances."""
+    """Return for every node whether it depends on weights alone, and the set of leaves that are variances."""
     weights: set[int] = set()
     variances: set[int] = set()
     for i in range(len(nodes) - 1, -1, -1):
-        node = nodes[i]
-        if node.op in _WEIGHTS_FROM:
-            weights.update(node.inputs[_WEIGHTS_FROM[node.op] :])
+        node, spec = nodes[i], spec_of(nodes[i].op)
+        if spec.weights_from is not None:
+            weights.update(node.inputs[spec.weights_from :])
         if i in weights:
             weights.update(node.inputs)
-        if node.op in _VARIANCE and len(node.inputs) > _VARIANCE[node.op]:
-            variances.add(node.inputs[_VARIANCE[node.op]])
+        if spec.variance is not None and len(node.inputs) > spec.variance:
+            variances.add(node.inputs[spec.variance])
     constant: list[bool] = []
     for i, node in enumerate(nodes):
         constant.append(i in weights if node.op == "input" else all(constant[j] for j in node.inputs))
@@ -362,7 +365,7 @@ def _roles(nodes: Sequence[Node]) -> tuple[list[bool], set[int]]:
 
 # -- the library's record -------------------------------------------------------------------------------
 def range_record(rule: Rule, seed: int = 0) -> dict[str, str]:
-    """Return what is kept of a rule's range by type: ``kept``, or what it does and on what."""
+    """Return the record of a rule's range by type: ``kept``, or the kind of fault and an instance."""
     found = {}
     for dtype in UNITS:
         fault = judge_range(rule, dtype, seed=seed)
@@ -382,7 +385,7 @@ def _judged(rule: Rule, dtype: str) -> bool:
 
 
 def keeps_range(rule: Rule, dtype: str) -> bool:
-    """Say whether a rule keeps range and accuracy in a 16-bit type, by the record or by judging it now."""
+    """Return whether a rule keeps range and accuracy in a 16-bit type, by the record or by judging it now."""
     known = statuses().get(rule.name, {})
     if known.get("law") == law_of(rule) and dtype in known.get("ranges", {}):
         return bool(known["ranges"][dtype] == "kept")
@@ -390,10 +393,10 @@ def keeps_range(rule: Rule, dtype: str) -> bool:
 
 
 def rules_for(graph: Graph, rules: Any) -> tuple[Any, tuple[str, ...]]:
-    """Return the rules of a set that a graph may be rewritten by, and the names of those left out.
+    """Return the rules by which a graph may be rewritten, and the names of those left out.
 
     A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose
-    accuracy there where the original does not; any other graph by all.
+    accuracy if the original does not. Any other graph is rewritten by all rules.
     """
     from dataclasses import replace
 

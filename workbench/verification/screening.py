@@ -1,4 +1,4 @@
-"""A quick look for counterexamples to one's own rules, before they are applied."""
+"""A quick search for counterexamples to a user's rules before they are applied."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from workbench.verification.evidence import Effort, Settings, screen
 
 
 class RefutedRule(UserWarning):
-    """Warned of when a rule that is about to be applied has a counterexample."""
+    """The warning that a rule that is about to be applied has a counterexample."""
 
 
 def refuted(rules: RuleSet, *, seed: int = 0, seconds: float = 10.0) -> dict[str, str]:
-    """Return the rules of a set with a counterexample among the first instances, and that in one line.
+    """Return the rules of a set that have a counterexample among the first instances, each with a summary.
 
-    Rules that are known as proved or tested are not looked at; ``seconds`` bound the search.
+    Rules that are recorded as proved or tested are skipped. The search takes at most ``seconds``.
     """
     settings = Settings(Effort(seconds=seconds, chain=0), apart=False, seed=seed)
     began, found = time.perf_counter(), {}
@@ -32,11 +32,11 @@ def refuted(rules: RuleSet, *, seed: int = 0, seconds: float = 10.0) -> dict[str
 
 
 def warn_of_refuted(rules: RuleSet) -> None:
-    """Warn of every rule of a set that has a counterexample; it is applied all the same."""
+    """Warn of every rule of a set that has a counterexample; the rule is applied nevertheless."""
     for name, reason in refuted(rules).items():
         warnings.warn(
-            f"rule {name} of {rules.name} is wrong and applied all the same: {reason}. A result that it "
-            "spoils does not pass the certificate; leave the rule out",
+            f"rule {name} of {rules.name} is wrong but is applied nevertheless: {reason}. The certificate "
+            "rejects a result that it spoils (try leaving the rule out)",
             RefutedRule,
             stacklevel=3,
         )

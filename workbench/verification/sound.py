@@ -1,4 +1,4 @@
-"""Make rules of other systems sound: keep what is proved or tested, guard what holds in a region."""
+"""Make rules of other systems sound: keep proved and tested ones, add a guard to those that need one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from workbench.rules.foreign.reading import read_rules
 from workbench.rules.language import parse_rule
 from workbench.rules.pattern import Compare, Rule
-from workbench.rules.reading import read_rules
 from workbench.rules.ruleset import RuleSet
-from workbench.trace import Step
+from workbench.run.trace import Step
 from workbench.verification.evidence import Effort
 from workbench.verification.verdict import Verdict
 from workbench.verification.verify import Verification
@@ -18,10 +18,10 @@ from workbench.verification.verify import Verification
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """Hold what is left of a set of rules: ``rules``, with the verdict on every one of the originals.
+    """The sound rules of a set, with the verdicts on all original rules.
 
-    ``guarded`` names those that were refuted and hold under the condition they now carry, ``dropped``
-    those that are refuted, unknown, vacuous or no rules.
+    ``guarded`` names the rules that were refuted but hold under the condition that they now carry.
+    ``dropped`` names those that are refuted, unknown or vacuous, or that are not rules.
     """
 
     rules: RuleSet
@@ -46,9 +46,14 @@ def sound_rules(
 ) -> Sound:
     """Return the sound rules of a file or a set, judged as they are used: operands broadcast.
 
-    A refuted rule that holds in a region is kept with the region as its guard, where that rule is
-    proved or tested. ``jobs`` processes share the work, as in
-    :class:`~workbench.verification.verify.Verification`.
+    A refuted rule that holds in a region is kept with the region as its guard, if the guarded rule is
+    proved or tested.
+
+    Args:
+        source: A file of rules, or the rules.
+        seed: Seed of the random instances.
+        jobs: Number of processes, as in :class:`~workbench.verification.verify.Verification`.
+        progress: Callback after every step.
     """
     effort = Effort(chain=0)
     if isinstance(source, str | os.PathLike):
@@ -87,7 +92,7 @@ def _guarded(rule: Rule | None, condition: str) -> Rule:
 
 
 def _conditions(text: str, rule: Rule) -> tuple[Compare, ...]:
-    """Return the conditions that a region's text holds, read beside the rule that binds their variables."""
+    """Return the conditions in a region's text, parsed together with the rule that binds their variables."""
     law = str(replace(rule, conditions=(), provenance=()))
     (guarded,) = parse_rule(f"{law} where {text}")
     return guarded.conditions

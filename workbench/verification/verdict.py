@@ -1,25 +1,26 @@
-"""What is known of a rule: a verdict, and the evidence for it."""
+"""The verdict on a rule, and the evidence for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.face import Face
 from workbench.rules.pattern import Rule
-from workbench.rules.ruleset import law_of
+from workbench.rules.status import law_of
+from workbench.run.face import Face
 
 VERDICTS: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Face):
-    """Hold the verdict on one rule.
+    """The verdict on one rule.
 
     ``proved``: both sides meet in the e-graph in every case of the rule's typing, and no instance
-    refutes it. ``refuted``: an instance differs in exact arithmetic. ``tested``: neither, on a stated
-    number of instances. ``unknown``: too few instances. ``vacuous``: both sides are the same term.
-    ``rejected``: it is no rule. ``index`` is its place in its file; ``evidence`` is plain data.
+    refutes the rule. ``refuted``: the sides of an instance differ in exact arithmetic. ``tested``: neither
+    proved nor refuted, on a stated number of instances. ``unknown``: too few instances. ``vacuous``: both
+    sides are the same term. ``rejected``: it is not a rule. ``index`` is the rule's place in its file;
+    ``evidence`` is plain data.
     """
 
     index: int
@@ -36,7 +37,7 @@ class Verdict(Face):
 
     @property
     def contradiction(self) -> bool:
-        """Say whether the rule was proved and refuted: a defect in the axioms."""
+        """Return whether the rule was both proved and refuted, which is a defect in the axioms."""
         return "contradiction" in self.evidence
 
     def record(self) -> dict[str, Any]:

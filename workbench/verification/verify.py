@@ -6,45 +6,66 @@ import multiprocessing
 import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.rules.pattern import Rule
 from workbench.rules.symmetry import canonical
+from workbench.run.stepwise import Stepwise
+from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
-from workbench.stepwise import Stepwise
-from workbench.trace import RuleStep, Step, StopReason, Trace
 from workbench.verification.evidence import Effort, Question, Settings, cases_of, decide, screen
-from workbench.verification.prove import Prover
-from workbench.verification.refute import Findings
+from workbench.verification.proving.prove import Prover
+from workbench.verification.refuting.refute import Findings
 from workbench.verification.verdict import VERDICTS, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.rules.foreign import Rejected
-    from workbench.rules.reading import Contents
+    from workbench.rules.foreign.reading import Contents
+    from workbench.rules.foreign.vocabulary import Rejected
 
 
-#: E-nodes from which on a pass ends: the next round would cost more than a fresh start with what is open.
+#: A pass ends at this number of e-nodes: the next round would cost more than a new pass with the open cases.
 CROWDED: Final = 12_000
-#: Rules screened or decided in one step.
+#: Number of rules screened or decided in one step.
 BATCH: Final = 24
 
 
-class Verification(Stepwise):
-    """Decide rules: proved, refuted with a counterexample, tested, or unknown, each with evidence.
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The work of one step: its kind, its numbers, a text for people, and the work of each axiom."""
 
-    A step screens a number of rules for counterexamples, or applies one round of axioms to everything
-    that is not proved, or settles a number of the rest. ``run()`` steps until all are decided.
-    ``apart`` judges rules of systems whose element-wise operands broadcast without the rules' knowing:
-    the verdict is on operands of one shape, and broadcasting is reported beside it. Rules that are
-    renamings of each other are decided once. ``jobs`` processes share the work; with several, a script
-    needs the usual guard around its main part.
+    kind: StepKind
+    counts: Mapping[str, int]
+    note: str
+    rules: tuple[RuleStep, ...] = ()
+
+
+class Verification(Stepwise):
+    """A verification of rules: proved, refuted with a counterexample, tested, or unknown, with evidence.
+
+    A step screens some rules for counterexamples, applies one round of axioms to all unproved rules, or
+    decides some of the remaining rules. ``run()`` steps until all rules are decided. Rules that are
+    renamings of each other are decided once.
+
+    Args:
+        rules: The rules.
+        indices: The places of the rules in their file; by default 0, 1, ….
+        rejected: Entries of the file that are not rules.
+        apart: Whether broadcasting is judged apart, for systems whose element-wise operands broadcast
+            without the rules showing it. The verdict then holds for operands of equal shape, and
+            broadcasting is reported separately.
+        axiom_set: The axioms; by default those of the library.
+        one_by_one: Whether each rule is proved in its own e-graph instead of in a batch.
+        jobs: Number of processes. With several, a script needs the usual guard around its main part.
+        effort: The limits.
+        seed: Seed of the random instances.
+        name: The name of the rules.
 
     >>> from workbench.rules import parse_rules
     >>> wrong = parse_rules("square: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))")
@@ -101,7 +122,7 @@ class Verification(Stepwise):
 
     @classmethod
     def of(cls, contents: Contents, **options: Any) -> Verification:
-        """Return the verification of what a file of rules holds."""
+        """Return the verification of the rules in a file."""
         return cls(
             contents.rules,
             indices=contents.indices,
@@ -134,13 +155,13 @@ class Verification(Stepwise):
 
     # -- stepping -----------------------------------------------------------------------------------
     def step(self) -> Step:
-        """Do one step; raise StopIteration where everything is decided."""
+        """Do one step; raise StopIteration if everything is decided."""
         if not self.unfinished:
             raise StopIteration("the verification has stopped")
         self.stop_reason = None
         began = time.perf_counter()
         try:
-            note, rules = {"screening": self._screen, "proving": self._prove, "settling": self._settle}[
+            done = {"screening": self._screen, "proving": self._prove, "settling": self._settle}[
                 self._phase
             ]()
         except KeyboardInterrupt:
@@ -151,11 +172,13 @@ class Verification(Stepwise):
         saturation = self._prover.saturation
         step = Step(
             len(self.trace.steps),
+            done.kind,
             spent,
             0 if saturation is None else saturation.e_nodes,
             0 if saturation is None else saturation.e_classes,
-            rules,
-            note=note,
+            done.rules,
+            note=done.note,
+            counts=done.counts,
         )
         self.trace.add(step)
         if self._phase == "done":
@@ -167,39 +190,39 @@ class Verification(Stepwise):
         return step
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until everything is decided or a limit; Ctrl-C stops and keeps what is decided."""
+        """Step until everything is decided or a limit is reached; Ctrl-C stops and keeps the verdicts."""
         return self.drive(progress)
 
     @property
     def egraph_seconds(self) -> float:
-        """Return the seconds in which e-graphs were loaded and grown."""
+        """Return the time in seconds in which e-graphs were loaded and grown."""
         return self._prover.egraph_seconds
 
     def close(self) -> None:
-        """End the engine's process and the others; they start again when they are needed."""
+        """End the engine's process and the other processes; they start again when needed."""
         self._prover.close()
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _map(self, job: Callable[[Settings, Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Do a job for every item, in several processes where there are enough of both."""
+        """Apply a job to every item, in several processes if there are enough items and processes."""
         work = partial(job, self.settings)
         if self.jobs < 2 or len(items) < 4:
             return [work(item) for item in items]
         if self._pool is None:
-            # A process of one's own each: what forks here would inherit the engine's pipes.
+            # Processes are spawned, because a forked one would inherit the engine's pipes.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.jobs, context, _ignore_interrupts)
         try:
             return list(self._pool.map(work, items))
         except BrokenProcessPool:
-            # A script without a guard around its main part, or one read from standard input.
-            warnings.warn("no further processes can start here: going on with one", stacklevel=4)
+            # The script has no guard around its main part, or is read from standard input.
+            warnings.warn("further processes cannot start here: going on with one", stacklevel=4)
             self.jobs, self._pool = 1, None
             return [work(item) for item in items]
 
-    def _screen(self) -> tuple[str, tuple[RuleStep, ...]]:
+    def _screen(self) -> _Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         found = self._map(screen, [self.rules[n] for n in batch])
         for number, findings in zip(batch, found, strict=True):
@@ -208,17 +231,18 @@ class Verification(Stepwise):
         if not self._queue:
             self._phase = "proving"
         refuted = sum(f.counterexample is not None for f in found)
-        screened = len(self._findings)
-        return f"screened {screened} of {len(self._pending)}: {refuted} counterexamples in this step", ()
+        counts = {"screened": len(self._findings), "rules": len(self._pending), "refuted": refuted}
+        note = "screened {screened} of {rules}: {refuted} counterexamples in this step"
+        return _Done(StepKind.SCREENING, counts, note.format(**counts))
 
-    def _prove(self) -> tuple[str, tuple[RuleStep, ...]]:
+    def _prove(self) -> _Done:
         began = time.perf_counter()
         prover = self._prover
         if self.one_by_one:
             self._prove_one_by_one()
-            note = "each rule in an e-graph of its own"
+            kind, counts, note = StepKind.SEPARATE, {}, "each rule in an e-graph of its own"
         elif prover.saturation is None or prover.pass_over or self._hopeless():
-            # A further pass has less to carry and gets further; refuted rules are not tried again.
+            # Another pass has a smaller e-graph and gets further; refuted rules are not tried again.
             if prover.passes:
                 prover.dropped |= {n for n in self._pending if self._findings[n].counterexample is not None}
             prover.dropped |= {n for n in self._pending if self._findings[n].empty}
@@ -228,28 +252,32 @@ class Verification(Stepwise):
                 prover.cases |= dict(zip(wanted, found, strict=True))
             again = prover.passes == 0 or (prover.productive and prover.passes < self.settings.effort.passes)
             self._idle = 0
-            note = f"{len(prover.open_goals())} cases stay unproved"
             if again and prover.begin():
-                note = f"pass {prover.passes}: {len(prover.open_goals())} cases to prove"
+                kind, counts = StepKind.PASS, {"pass": prover.passes, "open": len(prover.open_goals())}
+                note = "pass {pass}: {open} cases to prove"
             else:
+                kind, counts = StepKind.UNPROVED, {"open": len(prover.open_goals())}
+                note = "{open} cases stay unproved"
                 self._phase = "settling"
                 self._queue = list(self._distinct)
         else:
             met = prover.step()
             self._idle = 0 if met else self._idle + 1
-            note = f"{met} cases proved, {len(prover.open_goals())} open"
+            kind, counts = StepKind.ROUND, {"proved": met, "open": len(prover.open_goals())}
+            note = "{proved} cases proved, {open} open"
         if self.one_by_one:
             self._phase = "settling"
             self._queue = list(self._distinct)
         self.prove_seconds += time.perf_counter() - began
         saturation = prover.saturation
         steps = saturation.trace.steps if saturation is not None else []
-        return note, steps[-1].rules if steps and steps[-1].index else ()
+        rules = steps[-1].rules if steps and steps[-1].index else ()
+        return _Done(kind, counts, note.format(**counts), rules)
 
     def _hopeless(self) -> bool:
-        """Say whether going on is idle: what is left is refuted, or a round costs too much.
+        """Return whether further rounds are useless: only refuted rules are open, or a round costs too much.
 
-        What is open then gets a pass of its own, where the same rounds are small.
+        Cases that are still open then get another pass, in which the same rounds are small.
         """
         left = {rule for rule, _ in self._prover.open_goals()}
         refuted = all(self._findings[n].counterexample is not None for n in left)
@@ -266,7 +294,7 @@ class Verification(Stepwise):
                 idle = 0 if self._prover.step() else idle + 1
         self._prover.dropped = set()
 
-    def _settle(self) -> tuple[str, tuple[RuleStep, ...]]:
+    def _settle(self) -> _Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         share = self.prove_seconds / max(1, len(self._pending))
         for number, answer in zip(batch, self._map(decide, [self._question(n) for n in batch]), strict=True):
@@ -277,7 +305,8 @@ class Verification(Stepwise):
             )
         if not self._queue:
             self._phase = "done"
-        return f"decided {len(self._verdicts)} of {len(self._distinct)}", ()
+        counts = {"decided": len(self._verdicts), "rules": len(self._distinct)}
+        return _Done(StepKind.DECISION, counts, "decided {decided} of {rules}".format(**counts))
 
     # -- verdicts -----------------------------------------------------------------------------------
     def _question(self, number: int) -> Question:
@@ -303,7 +332,7 @@ class Verification(Stepwise):
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Return the verdicts known, in the order of the file; what is not decided is unknown."""
+        """Return the verdicts in the order of the file; a rule that is not decided yet is unknown."""
         found: list[Verdict] = []
         for number, rule in enumerate(self.rules):
             known = self._verdicts.get(self._first[number])
@@ -324,23 +353,23 @@ class Verification(Stepwise):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many rules have each verdict."""
+        """Return the number of rules per verdict."""
         found = self.verdicts
         return {v: n for v in VERDICTS if (n := sum(x.verdict == v for x in found))}
 
     @property
     def contradictions(self) -> list[Verdict]:
-        """Return the rules that were proved and refuted."""
+        """Return the rules that were both proved and refuted."""
         return [v for v in self.verdicts if v.contradiction]
 
     def __getitem__(self, name: str) -> Verdict:
         for verdict in self.verdicts:
             if verdict.name == name:
                 return verdict
-        raise KeyError(f"no rule of {self.name} is called {name!r}")
+        raise KeyError(f"the name must be that of a rule of {self.name}, got {name!r}")
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per rule: place, name, verdict, seconds, evidence in a line, law."""
+        """Return one row per rule: place, name, verdict, seconds, evidence in one line, law."""
         import pandas as pd
 
         rows = [(v.index, v.name, v.verdict, v.seconds, v.reason(), v.law) for v in self.verdicts]

@@ -1,4 +1,4 @@
-"""How the workbench's objects are seen: static faces, and widgets where a kernel or a browser helps."""
+"""Views of the workbench's objects: static faces, and widgets for notebooks and browsers."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ __all__ = ["page", "static_html", "stepper_data", "view"]
 
 
 def view(thing: Any, **options: Any) -> Any:
-    """Return a widget for an object; what ``options`` there are depends on the object.
+    """Return a widget for an object; the valid ``options`` depend on the object.
 
-    Raise ImportError, with what to install, where widgets are not installed.
+    Raise ImportError, with the packages to install, if widgets are not installed.
     """
     try:
         from workbench.views.live import live
     except ImportError as error:
-        raise ImportError(f"{error}; widgets come with pip install 'tamago-workbench[notebook]'") from None
+        raise ImportError(f"{error}; for widgets, pip install 'tamago-workbench[notebook]'") from None
     return live(thing, **options)

@@ -1,4 +1,4 @@
-"""A comparison as two scenes side by side, and its static face."""
+"""A comparison of two graphs as two scenes side by side, and its static face."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections import Counter
 from html import escape
 from typing import Any, Final
 
-from workbench.comparison import MARKS, Comparison, Side
+from workbench.analysis.comparison import MARKS, Comparison, Side
 from workbench.views.graphs import Notes, graph_svg
 from workbench.views.markup import details, heading, picture, table
 from workbench.views.panes import graph_pane, viewer_data
 from workbench.views.svg import beside
 
-#: Operators in the static table; the rest is counted.
+#: Limit on operators in the static table; the others are counted.
 MOST_OPERATORS: Final = 60
-#: What is told of the rules.
+#: The columns of the table of rules.
 RULE_COLUMNS: Final = ("rule", "operators that run", "folded into weights")
-#: Applications of rules that are told of one operator.
+#: Limit on rule applications that are listed for one operator.
 MOST_LINKS: Final = 12
 
 
 def side_notes(comparison: Comparison, side: Side) -> Notes:
-    """Return what the comparison knows of a side's nodes; what was kept bears no mark."""
+    """Return the comparison's notes on the nodes of a side; kept nodes have no mark."""
     source = comparison.cost_source
     facts = {}
     for i, (c, mark, birth) in enumerate(zip(side.classes, side.marks, side.births, strict=True)):
@@ -41,7 +41,7 @@ def side_notes(comparison: Comparison, side: Side) -> Notes:
 
 
 def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
-    """Tell the applications of rules that led to an e-node, the last one at last."""
+    """Return the rule applications that led to an e-node as facts, in order."""
     egraph = comparison.derivations.egraph
     links = comparison.derivations.chain(e_node)
     told = []
@@ -58,12 +58,12 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
             )
         )
     if len(links) > MOST_LINKS:
-        told.insert(1, ("", f"after {len(links) - MOST_LINKS} rules more"))
+        told.insert(1, ("", f"after {len(links) - MOST_LINKS} more rules"))
     return told
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
-    """Return what the viewer shows: both graphs, marked, their e-classes as what corresponds."""
+    """Return the data of the viewer: both graphs with marks; operators of one e-class correspond."""
     panes = [
         graph_pane(side.graph, side_notes(comparison, side), title=_caption(what, side))
         for what, side in (("original", comparison.before), ("optimised", comparison.after))
@@ -82,7 +82,7 @@ def _caption(what: str, side: Side) -> str:
 
 
 def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:
-    """Return how many operators every rule made: those that run, and those that depend on weights alone."""
+    """Return, by rule, the number of operators it made: those that run, and those of weights alone."""
     constant = comparison.after.graph.constant()
     rows = []
     for rule, made in comparison.rules().items():
@@ -92,7 +92,7 @@ def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:
 
 
 def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    """Return a row for every operator that was rewritten or added: what it is, of what, by which rule."""
+    """Return one row per rewritten or added operator: its mark, itself, its counterparts, and its rule."""
     rows = []
     for i, node in enumerate(comparison.after.graph.nodes):
         mark, birth = comparison.after.marks[i], comparison.after.births[i]
@@ -105,7 +105,7 @@ def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Return the static face: figures, both graphs, and what was made by which rule."""
+    """Return the static face: figures, both graphs, and the operators that each rule made."""
     sides = (comparison.before, comparison.after)
     drawn = beside(*(graph_svg(side.graph, side_notes(comparison, side)) for side in sides))
     captions = [_caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
@@ -118,7 +118,7 @@ def comparison_html(comparison: Comparison) -> str:
             drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"
         )
         + f"<p>rules: {escape(', '.join(rule for rule, *_ in rules) or 'none')}</p>"
-        + details("what each rule made", table(RULE_COLUMNS, rules))
+        + details("operators made by each rule", table(RULE_COLUMNS, rules))
         + details(
             "operators rewritten and added",
             table(("", "operator", "was", "made by"), rows_of(comparison), most=MOST_OPERATORS),

@@ -1,4 +1,4 @@
-"""An e-graph as a scene: e-classes as frames, the extracted term bold, what is not shown stated in it."""
+"""An e-graph as a scene: e-classes are frames, the extracted term is bold, a note counts hidden parts."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.extraction.egraph import EGraph
-from workbench.extraction.witness import merges
-from workbench.units import thousands
+from workbench.egraph.egraph import EGraph
+from workbench.egraph.witness import merges
+from workbench.ops.leaves import NAMED
+from workbench.support.numbers import thousands
 from workbench.views.graphs import placed_scene
 from workbench.views.markup import details, heading, picture, table
 from workbench.views.panes import level, viewer_data
 from workbench.views.scene import Box, Cluster, Edge, Scene, cut, family_of
 from workbench.views.svg import svg
 
-#: E-nodes in a picture; what is beyond is counted, and stands in the table of e-classes.
+#: Limit on e-nodes in a picture; the others are counted, and their e-classes are in the table.
 MOST_E_NODES: Final = 200
-#: E-nodes in a picture that cannot be moved.
+#: Limit on e-nodes in a static picture.
 MOST_STILL: Final = 50
-#: E-nodes of one e-class in a picture, and rows of the table.
+#: Limits on the e-nodes of one e-class in a picture, and on rows of the table.
 MOST_MEMBERS, MOST_ROWS = 8, 300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Hold what is known of an e-graph beside itself.
+    """An e-graph with further data for its views.
 
-    ``costs`` by e-node; ``choice`` the e-node taken by e-class, -1 for none; ``history`` snapshots of
-    the e-graph by step, the first ones, from which merges are read.
+    ``costs`` are by e-node. ``choice`` is the extracted e-node by e-class, -1 for none. ``history`` has
+    snapshots of the e-graph at its first steps, from which merges are read. ``tree`` has the least tree
+    costs by e-class, ``merged`` the merges by step.
     """
 
     egraph: EGraph
@@ -49,7 +51,14 @@ class Known:
         choice: np.ndarray | None = None,
         history: Sequence[EGraph] = (),
     ) -> Known:
-        """Take the least tree costs and the merges of every step along."""
+        """Return an e-graph with its data, and compute the least tree costs and the merges of every step.
+
+        Args:
+            egraph: The e-graph.
+            costs: The costs by e-node, or None.
+            choice: The extracted e-node by e-class (-1 for none), or None.
+            history: Snapshots of the e-graph at its first steps.
+        """
         from workbench.extraction.problem import tree_costs
 
         tree = [] if costs is None else [float(x) for x in tree_costs(egraph, costs)[0]]
@@ -63,9 +72,9 @@ class Known:
 
 
 def egraph_scene(known: Known, *, focus: int | None = None, most: int = MOST_E_NODES) -> Scene:
-    """Return the part of an e-graph that is shown: whole e-classes, from the roots or ``focus`` on.
+    """Return a scene of at most ``most`` e-nodes, e-class by e-class, starting from the roots or ``focus``.
 
-    The extracted term comes first, then what lies around it. Weights stand in their readers' labels.
+    The extracted term comes first, then the e-classes around it. Weights appear in their readers' labels.
     """
     egraph = known.egraph
     members = egraph.members()
@@ -89,7 +98,7 @@ def egraph_scene(known: Known, *, focus: int | None = None, most: int = MOST_E_N
         centre = "the roots" if focus is None else f"e-class {focus}"
         note = (
             f"{thousands(e_nodes)} of {thousands(len(egraph))} e-nodes in {thousands(len(shown))} of "
-            f"{thousands(egraph.n_classes)} e-classes shown, from {centre} on"
+            f"{thousands(egraph.n_classes)} e-classes shown, starting from {centre}"
         )
     return Scene("e-graph", tuple(boxes), tuple(edges), clusters, note)
 
@@ -97,7 +106,7 @@ def egraph_scene(known: Known, *, focus: int | None = None, most: int = MOST_E_N
 def _selection(
     known: Known, members: list[list[int]], focus: int | None, most: int
 ) -> tuple[dict[int, list[int]], int]:
-    """Return the e-nodes shown by e-class, and how many e-nodes these are with the weights in labels."""
+    """Return the shown e-nodes by e-class, and their number including the weights in labels."""
     egraph, choice = known.egraph, known.choice
     shown: dict[int, list[int]] = {}
     count, budget = 0, most
@@ -112,7 +121,7 @@ def _selection(
                 count += 1
             continue
         taken = int(choice[c]) if choice is not None else -1
-        # The e-node taken first, then those of the start graph, then by birth.
+        # The extracted e-node comes first, then those of the start graph, then the others by birth.
         inside = sorted(members[c], key=lambda i: (i != taken, i))[: min(MOST_MEMBERS, max(3, most // 12))]
         if len(inside) > budget and shown:
             continue
@@ -120,7 +129,7 @@ def _selection(
         count += len(inside)
         shown[c] = inside
         for i in inside:
-            # What the extracted term needs before what it does not.
+            # Operands of the extracted term come before other operands.
             (queue if i == taken or taken < 0 else later).extend(egraph.operands(i).tolist())
     return shown, count
 
@@ -130,7 +139,7 @@ def _in_label(egraph: EGraph, members: list[int]) -> bool:
 
 
 def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
-    """Return the e-classes that reach themselves."""
+    """Return the shown e-classes that lie on a cycle."""
     import networkx as nx
 
     graph: Any = nx.DiGraph()
@@ -145,8 +154,8 @@ def _box(known: Known, i: int, shown: dict[int, list[int]]) -> Box:
     c = int(egraph.eclass[i])
     op, attrs = egraph.ops[i], [str(a) for a in egraph.attrs[i] if a not in (None, "", (), "none")]
     operands = egraph.operands(i).tolist()
-    lines = [cut(op if op not in ("input", "weight") else f"{op} {attrs[0] if attrs else ''}", 26)]
-    if attrs and op not in ("input", "weight"):
+    lines = [cut(op if op not in NAMED else f"{op} {attrs[0] if attrs else ''}", 26)]
+    if attrs and op not in NAMED:
         lines.append(cut(" ".join(attrs), 22))
     hidden = [d for d in operands if d not in shown]
     if hidden:
@@ -204,7 +213,7 @@ def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
 
 # -- table ------------------------------------------------------------------------------------------
 def class_rows(known: Known, most: int = MOST_ROWS) -> list[list[Any]]:
-    """Return a row for every e-class, the largest first: id, e-nodes, operators, cost, readers, type."""
+    """Return one row per e-class, the largest first, with the columns of :data:`COLUMNS`."""
     egraph, members = known.egraph, known.egraph.members()
     readers = np.bincount(egraph.children, minlength=egraph.n_classes)
     order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))
@@ -224,7 +233,7 @@ COLUMNS: Final = ("e-class", "e-nodes", "operators", "readers", "least tree cost
 
 
 def egraph_data(known: Known, *, focus: int | None = None, most: int = MOST_E_NODES) -> dict[str, Any]:
-    """Return what the viewer shows of an e-graph: the picture, its steps, the table of e-classes."""
+    """Return the data of the viewer for an e-graph: the picture, its steps, the table of e-classes."""
     egraph = known.egraph
     scene, layout = placed_scene(lambda most: egraph_scene(known, focus=focus, most=most), most)
     pane = {"title": "e-graph", "start": "whole", "levels": {"whole": level(scene, layout)}}
@@ -246,7 +255,7 @@ def egraph_data(known: Known, *, focus: int | None = None, most: int = MOST_E_NO
             "columns": list(COLUMNS),
             "rows": rows,
             "keys": [f"e-class {_number(egraph, row[0])}" for row in rows],
-            "note": f"{thousands(more)} smaller e-classes more" if more > 0 else "",
+            "note": f"{thousands(more)} more e-classes, which are smaller" if more > 0 else "",
         },
     )
 
@@ -268,13 +277,13 @@ def _steps(known: Known) -> list[str]:
         if step < len(known.merged):
             said += f" · {len(known.merged[step])} e-classes made by merging"
         elif known.merged:
-            said += " · merges not recorded from here on"
+            said += " · merges of this step are not recorded"
         labels.append(said)
     return labels
 
 
 def egraph_html(known: Known) -> str:
-    """Return the static face: the picture, and the largest e-classes."""
+    """Return the static face: the picture, the largest e-classes, and the counts of operators."""
     egraph = known.egraph
     scene, layout = placed_scene(lambda most: egraph_scene(known, most=most), MOST_STILL)
     counts = Counter(egraph.ops).most_common()

@@ -1,59 +1,52 @@
-"""The static face of every public object: a summary, tables, pictures within the page."""
+"""The static face of every public object: a summary, tables, and embedded pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from workbench.units import thousands
+from workbench.support.numbers import thousands
 from workbench.views.compare import comparison_html
 from workbench.views.egraphs import Known, egraph_html
 from workbench.views.graphs import graph_svg
-from workbench.views.markup import details, heading, pairs, picture, preformatted, table
+from workbench.views.markup import details, heading, page_of, pairs, picture, preformatted, table
 from workbench.views.rules import rule_html, rule_set_html, rule_table_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from workbench.analysis.ablation import Ablation
+    from workbench.certifying.certificate import Certificate
     from workbench.extraction.extract import Extraction
     from workbench.extraction.solution import Solution
     from workbench.graph import Graph
-    from workbench.pipeline import Optimized
+    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Result
+    from workbench.run.trace import Trace
     from workbench.saturation import Saturation
     from workbench.search import BacktrackingSearch
     from workbench.search.optimize import Searched
-    from workbench.trace import Trace
-    from workbench.verification import Certificate, Verdict, Verification
-    from workbench.without import Ablation
-
-#: A page that needs nothing from elsewhere.
-PAGE: Final = (
-    '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>'
-    ":root {{ color-scheme: light dark; }} body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; "
-    "margin: 2rem auto; padding: 0 1rem; }} table {{ border-collapse: collapse; }} th, td {{ text-align: "
-    "left; vertical-align: top; padding: 0.15rem 1rem 0.15rem 0; border-bottom: 1px solid #8884; }} "
-    "img {{ max-width: 100%; background: white; }} pre {{ overflow-x: auto; }}"
-    "</style></head><body>\n{body}\n</body></html>\n"
-)
+    from workbench.verification import Verdict, Verification
 
 
 def static_html(thing: Any) -> str:
-    """Return the static face of an object; raise TypeError for one that has none."""
+    """Return the static face of an object; raise TypeError if its class has none."""
     for kind in type(thing).__mro__:
         face = _FACES.get(kind.__name__)
         if face is not None:
             return face(thing)
-    raise TypeError(f"{type(thing).__name__} has no face")
+    raise TypeError(f"thing must be an object with a static face, got {type(thing).__name__}")
 
 
 def page(thing: Any) -> str:
-    """Return the static face as a page of its own."""
+    """Return the static face of an object as a complete HTML page."""
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
-    return PAGE.format(title=title.replace("<", ""), body=static_html(thing))
+    return page_of(title, static_html(thing))
 
 
 # -- graphs -----------------------------------------------------------------------------------------
-def _graph(graph: Graph) -> str:
+def graph_html(graph: Graph) -> str:
+    """Return a graph as a picture, with its operators, inputs and outputs."""
     counts = sorted(graph.operators().items(), key=lambda item: (-item[1], item[0]))
     ends = [(graph.nodes[i].attr("name"), graph.nodes[i].type, "input") for i in graph.inputs]
     ends += [(name, graph.nodes[i].type, "output") for name, i in graph.outputs]
@@ -67,7 +60,8 @@ def _graph(graph: Graph) -> str:
 
 
 # -- traces -----------------------------------------------------------------------------------------
-def _figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
+def figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
+    """Return a figure as a picture; ``size`` is in inches, ``text`` its alternative text."""
     from workbench.plots import figure_png
 
     return picture(figure_png(draw, size), text)
@@ -76,25 +70,26 @@ def _figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str
 def _trace(trace: Trace) -> str:
     from workbench.plots import plot_cost_curve, plot_firing, plot_gap, plot_growth
     from workbench.plots.firing import firing_data, firing_size
-    from workbench.trace import sizes
+    from workbench.run.trace import sizes
 
     kind = str(trace.meta.get("kind", "saturation"))
     parts = [heading(f"Trace of {kind}", f"{len(trace)} steps")]
     if kind == "extraction":
-        parts.append(_figure(lambda ax: plot_gap(trace, ax), (7.0, 3.4), "cost and bound over time"))
+        parts.append(figure(lambda ax: plot_gap(trace, ax), (7.0, 3.4), "cost and bound over time"))
     else:
         made, kept = sizes(trace)
-        parts.append(_figure(lambda ax: plot_growth(trace, ax), (7.0, 3.4), f"{made} and {kept} by step"))
+        parts.append(figure(lambda ax: plot_growth(trace, ax), (7.0, 3.4), f"{made} and {kept} by step"))
         if any(step.rules for step in trace):
             size = firing_size(firing_data(trace))
-            parts.append(_figure(lambda ax: plot_firing(trace, ax), size, f"{made} by rule and step"))
+            parts.append(figure(lambda ax: plot_firing(trace, ax), size, f"{made} by rule and step"))
         if any(step.cost is not None for step in trace):
-            parts.append(_figure(lambda ax: plot_cost_curve(trace, ax), (7.0, 3.2), "best cost by step"))
-    parts += [_steps(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
+            parts.append(figure(lambda ax: plot_cost_curve(trace, ax), (7.0, 3.2), "best cost by step"))
+    parts += [steps_html(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
     return "".join(parts)
 
 
-def _steps(trace: Trace) -> str:
+def steps_html(trace: Trace) -> str:
+    """Return the steps of a trace as a table that opens on a click."""
     rows = [
         (
             s.index,
@@ -107,7 +102,7 @@ def _steps(trace: Trace) -> str:
         )
         for s in trace
     ]
-    from workbench.trace import sizes
+    from workbench.run.trace import sizes
 
     headings = ("step", "seconds", *sizes(trace), "cost", "bound", "")
     return details("steps", table(headings, rows, most=100))
@@ -178,24 +173,29 @@ def _certificate(certificate: Certificate) -> str:
 
 
 def _optimized(result: Optimized) -> str:
-    from workbench.summary import summary_rows
-
-    rows = [
-        (r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in summary_rows(result)
-    ]
     return (
         heading(f"{result.original.name}, optimised")
-        + table(("stage", "seconds", "figures"), rows)
+        + summary_html(result)
         + details("where the time went", _stages(result))
         + details("original and optimised", comparison_html(result.compare()))
         + details("how it was found", _trace(result.trace))
     )
 
 
+def summary_html(result: Result) -> str:
+    """Return the summary of a result as a table, one row per stage."""
+    from workbench.optimizer.summary import summary_rows
+
+    cells = [
+        (r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in summary_rows(result)
+    ]
+    return table(("stage", "seconds", "figures"), cells, ("", "number", ""))
+
+
 def _stages(result: Optimized) -> str:
     from workbench.plots import plot_stages
 
-    return _figure(lambda ax: plot_stages(result, ax), (7.0, 2.0), "seconds by stage")
+    return figure(lambda ax: plot_stages(result, ax), (7.0, 2.0), "seconds by stage")
 
 
 def _ablation(ablation: Ablation) -> str:
@@ -211,7 +211,7 @@ def _ablation(ablation: Ablation) -> str:
     ]
     size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
     drawn = (
-        _figure(lambda ax: plot_ablation(ablation, ax), size, "best cost without each rule") if rows else ""
+        figure(lambda ax: plot_ablation(ablation, ax), size, "best cost without each rule") if rows else ""
     )
     caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
     headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
@@ -219,20 +219,17 @@ def _ablation(ablation: Ablation) -> str:
 
 
 def _searched(result: Searched) -> str:
-    from workbench.summary import search_rows
-
-    rows = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in search_rows(result)]
     return (
         heading(f"{result.original.name}, optimised by search")
-        + table(("stage", "seconds", "figures"), rows)
-        + details("the optimised graph", _graph(result.graph))
+        + summary_html(result)
+        + details("the optimised graph", graph_html(result.graph))
         + details("how it was found", _trace(result.trace))
     )
 
 
-#: By the name of the class: a face is looked up without importing what is not there.
+#: Faces by the name of the class, so that a look-up imports nothing.
 _FACES: dict[str, Callable[[Any], str]] = {
-    "Graph": _graph,
+    "Graph": graph_html,
     "EGraph": lambda egraph: egraph_html(Known.of(egraph)),
     "Comparison": comparison_html,
     "Rule": rule_html,

@@ -1,4 +1,4 @@
-"""Graphs as scenes: a box an operator, weights in their readers' boxes, repeated layers folded into one."""
+"""Graphs as scenes: one box per operator, weights in their readers' boxes, repeated layers folded."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Any, Final
 
 from workbench.graph import Graph
 from workbench.graph.segments import Segment, segments
-from workbench.units import thousands
+from workbench.ops.leaves import NAMED
+from workbench.support.numbers import thousands
 from workbench.views.layout import AT_ONCE, Layout, TooSlow, lay_out
 from workbench.views.scene import Box, Edge, Scene, cut, family_of
 from workbench.views.svg import svg
 
-#: Boxes above which a picture says nothing any more.
+#: Limit on boxes: larger pictures are not readable.
 MOST_BOXES: Final = 160
-#: Boxes up to which layers stay unfolded.
+#: Number of boxes up to which layers stay unfolded.
 EASY: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Hold what is known of a graph's nodes beyond the graph, by node.
+    """Notes on a graph's nodes, by node.
 
-    ``marks`` are names of :data:`~workbench.views.scene.MARKS`, ``groups`` what a node corresponds to
-    elsewhere, ``facts`` further names and values, ``costs`` microseconds by ``source``.
+    ``marks`` are names of :data:`~workbench.views.scene.MARKS`. Nodes with the same name in ``groups``
+    correspond to each other, in other graphs too. ``facts`` are further names and values. ``costs`` are in
+    microseconds, from ``source``.
     """
 
     marks: Mapping[int, str] = field(default_factory=dict)
@@ -35,9 +37,9 @@ class Notes:
 
 
 def shown_nodes(graph: Graph) -> list[int]:
-    """Return the nodes that are drawn: what depends on inputs, and outputs.
+    """Return the nodes that are drawn: inputs, operators that depend on inputs, and outputs.
 
-    Weights, and what is computed of weights alone, stand in their readers' labels.
+    Weights, and values computed from weights alone, appear in their readers' labels.
     """
     folded, outputs = graph.constant(), set(graph.output_ids)
     running = [
@@ -64,12 +66,12 @@ def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
     ]
     lines = [title, str(node.type), *(weights if len(weights) < 5 else weights[:3])]
     if len(weights) > 4:
-        lines.append(f"{len(weights) - 3} weights more")
+        lines.append(f"{len(weights) - 3} more weights")
     return tuple(map(cut, lines))
 
 
 def whole_scene(graph: Graph, notes: Notes | None = None, *, most: int | None = None) -> Scene:
-    """Return a scene of all operators, or of the first ``most`` and a note that says so."""
+    """Return a scene of all operators, or of the first ``most`` with a note on their number."""
     nodes = shown_nodes(graph)
     kept = nodes if most is None else nodes[:most]
     note = "" if len(kept) == len(nodes) else f"{len(kept)} of {thousands(len(nodes))} operators shown"
@@ -81,7 +83,7 @@ def whole_scene(graph: Graph, notes: Notes | None = None, *, most: int | None = 
 
 
 def folded_scene(graph: Graph, notes: Notes | None = None) -> Scene:
-    """Return a scene in which every repetition of a layer is one box, that opens the layer's own scene."""
+    """Return a scene in which every repetition of a layer is one box, which opens the layer's own scene."""
     notes = notes or Notes()
     nodes = [i for i in shown_nodes(graph) if graph.nodes[i].op != "input"]
     found = segments(graph, nodes, notes.marks)
@@ -107,12 +109,12 @@ def folded_scene(graph: Graph, notes: Notes | None = None) -> Scene:
     joined = [Edge(s, t) for s, t in edges] + [Edge(s, f"out{k}") for k, s in enumerate(ends.values())]
     layers = [s.kind for s in found if s.repeats > 1]
     kinds = f"{len(layers)} layers of {len(set(layers))} kind{'s' if len(set(layers)) > 1 else ''}"
-    note = f"{kinds} are one box each, {thousands(len(nodes))} operators in all" if layers else ""
+    note = f"{kinds} are one box each, {thousands(len(nodes))} operators in total" if layers else ""
     return Scene(graph.name, tuple(boxes), tuple(joined), note=note, levels=levels)
 
 
 def readable_scene(graph: Graph, notes: Notes | None = None, *, most: int = MOST_BOXES) -> Scene:
-    """Return the whole graph where it can be read, else with layers folded, else its beginning."""
+    """Return the whole graph if it is readable, otherwise with folded layers, otherwise its beginning."""
     size = len(shown_nodes(graph))
     if size <= min(most, EASY):
         return whole_scene(graph, notes)
@@ -123,12 +125,16 @@ def readable_scene(graph: Graph, notes: Notes | None = None, *, most: int = MOST
 
 
 def graph_svg(graph: Graph, notes: Notes | None = None) -> bytes:
-    """Return a drawing of a graph as SVG; what it leaves out is stated in it."""
+    """Return a drawing of a graph as SVG; a note in it counts the operators that are left out."""
     return svg(*placed_scene(lambda most: readable_scene(graph, notes, most=most)))
 
 
 def placed_scene(make: Callable[[int], Scene], most: int = MOST_BOXES) -> tuple[Scene, Layout]:
-    """Return a scene of at most so many boxes and its layout; what takes too long is halved, and says so."""
+    """Return a scene of at most ``most`` boxes and its layout.
+
+    ``make`` returns the scene for a limit on boxes. If the layout takes too long, the limit is halved, and a
+    note in the scene reports this. Raise TooSlow if even a small scene takes too long.
+    """
     said = ""
     while True:
         scene = _noted(make(most), said)
@@ -189,9 +195,9 @@ def _facts(graph: Graph, i: int, notes: Notes, folded: Sequence[bool]) -> Iterab
 
 
 def _term(graph: Graph, i: int, folded: Sequence[bool]) -> str:
-    """Return what a node is: its name, its number, or how it is computed of weights."""
+    """Return a node as text: its name, its number, or the term of weights that computes it."""
     node = graph.nodes[i]
-    if node.op in ("weight", "input"):
+    if node.op in NAMED:
         return f"{node.op} {node.attrs[0]}"
     if not folded[i]:
         return f"{node.op} {i}"
@@ -223,7 +229,7 @@ def _group(graph: Graph, segment: Segment, key: str, notes: Notes) -> Box:
 
 
 def _inside(graph: Graph, segment: Segment, notes: Notes) -> Scene:
-    """Return the scene of one layer, what it reads from outside as stubs."""
+    """Return the scene of one layer, with its operands from outside as stubs."""
     boxes, edges = _parts(graph, segment.nodes, notes)
     inside = set(segment.nodes)
     outer: dict[int, Box] = {}
@@ -243,10 +249,10 @@ def _output(name: str, k: int) -> Box:
 
 
 def cost_notes(graph: Graph, cost: Any = "analytic") -> Notes:
-    """Return what every operator costs by a cost model, given or named."""
-    from workbench.costs import CostModel, node_costs
+    """Return notes with the cost of every operator under a cost model or its name."""
+    from workbench.costs import node_costs
     from workbench.costs.choose import cost_model
 
-    model = cost if isinstance(cost, CostModel) else cost_model(cost)
+    model = cost_model(cost)
     values = node_costs(graph, model).tolist()
     return Notes(costs=dict(enumerate(values)), source=model.source)

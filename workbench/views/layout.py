@@ -1,4 +1,4 @@
-"""Where the parts of a picture stand: layers by Graphviz within a time budget, or simple ones."""
+"""Layout of pictures: layers by Graphviz within a time budget, or simple layers without it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from workbench.views.scene import LETTER, LINE, Scene, box_size
 
-#: Boxes up to which a layout is certain to take no time, so that no process is started for it.
+#: Number of boxes up to which a layout is always fast, so that it needs no separate process.
 AT_ONCE: Final = 60
-#: Seconds that a layout may take.
+#: Limit in seconds on a layout.
 BUDGET: Final = 5.0
-#: Width to height beyond which a picture with frames is turned.
+#: Ratio of width to height beyond which a picture with frames is turned.
 WIDE: Final = 2.5
 
-#: Room for what is written on a frame. There is no text in it: Graphviz would ask for fonts.
+#: Space for the label of a frame. It contains no text, because Graphviz would need fonts for it.
 _ROOM: Final = (
     '<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="0" CELLSPACING="0" FIXEDSIZE="TRUE" '
     'WIDTH="{width}" HEIGHT="{height}"><TR><TD></TD></TR></TABLE>>'
@@ -30,15 +30,15 @@ Point = tuple[float, float]
 
 
 class TooSlow(TimeoutError):
-    """Say that a layout took longer than its budget."""
+    """Raised when a layout takes longer than its budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Hold the places of a scene's parts in pixels, y downwards.
+    """The positions of a scene's parts in pixels, with y downwards.
 
-    ``boxes`` and ``clusters`` are ``(left, top, width, height)`` by key; ``edges`` are in the scene's
-    order, each the points of a cubic spline, or of a straight line where there are two.
+    ``boxes`` and ``clusters`` are ``(left, top, width, height)`` by key. ``edges`` are in the scene's order;
+    each has the points of a cubic spline, or the two points of a straight line.
     """
 
     width: float
@@ -49,10 +49,10 @@ class Layout:
 
 
 def lay_out(scene: Scene, *, seconds: float = BUDGET) -> Layout:
-    """Place a scene in layers, operands above what reads them.
+    """Return the layout of a scene in layers, with operands above their readers.
 
-    Raise TooSlow where it takes more than ``seconds``. Without Graphviz, or where it fails, the layers
-    are simple ones and edges are straight.
+    Without Graphviz, or if Graphviz fails, the layers are simple and edges are straight. Raise TooSlow if
+    the layout takes more than ``seconds``.
     """
     keys = {box.key: str(i) for i, box in enumerate(scene.boxes)}
     frames = {cluster.key: str(i) for i, cluster in enumerate(scene.clusters)}
@@ -78,7 +78,7 @@ def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str
         return None
     if size <= AT_ONCE:
         return dot(request)
-    # A layout cannot be interrupted: where it may take long, it gets a process that can be killed.
+    # A layout cannot be interrupted, so a large one runs in a process that can be killed.
     command = [sys.executable, "-c", "from workbench.views.layout import answer; answer()"]
     try:
         done = subprocess.run(
@@ -90,14 +90,14 @@ def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str
 
 
 def answer() -> None:
-    """Read a request from the standard input and write its layout: what the process of its own does."""
+    """Read a request from standard input and write its layout, in the separate process."""
     json.dump(dot(json.load(sys.stdin)), sys.stdout)
 
 
 def dot(request: dict[str, Any]) -> dict[str, Any]:
     """Place a request's boxes, edges and clusters by Graphviz's layered layout.
 
-    Frames in a layer stand side by side; where that is far too wide, layers go from left to right.
+    Frames in a layer are side by side; if that is far too wide, layers run from left to right instead.
     """
     placed = _dot(request, "TB")
     if request["clusters"] and placed["width"] > WIDE * placed["height"]:
@@ -143,7 +143,7 @@ def _dot(request: dict[str, Any], direction: str) -> dict[str, Any]:
 
 
 def _spline(text: str) -> list[tuple[float, float]]:
-    """Return a spline's points, its arrow's tip at the end."""
+    """Return the points of a spline, with the tip of its arrow at the end."""
     tip: list[tuple[float, float]] = []
     points = []
     for part in text.split():
@@ -152,7 +152,7 @@ def _spline(text: str) -> list[tuple[float, float]]:
             tip = [(float(numbers[1]), float(numbers[2]))]
         elif numbers[0] != "s":
             points.append((float(numbers[0]), float(numbers[1])))
-    # The last piece is drawn on to the tip, as a straight one, to keep the count of points of a spline.
+    # A straight piece of three points leads to the tip, because splines have 3 n + 1 points.
     return points + 3 * tip if tip else points
 
 
@@ -161,7 +161,7 @@ def _rounded(*numbers: float) -> list[float]:
 
 
 def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
-    """Place every box as low as its deepest operand demands, in the order given."""
+    """Place every box in the layer below its deepest operand, in the given order."""
     boxes, edges = request["boxes"], request["edges"]
     depth = _depths(len(boxes), [(int(s), int(t)) for s, t, _ in edges])
     rows: dict[int, list[int]] = {}
@@ -197,7 +197,7 @@ def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _depths(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the longest way to every box; an edge that closes a cycle counts nothing."""
+    """Return the length of the longest path to every box, not counting edges within cycles."""
     import networkx as nx
 
     graph: Any = nx.DiGraph(edges)

@@ -1,11 +1,11 @@
-"""Which widget shows what."""
+"""The widgets of objects, by their classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.trace import Trace
+from workbench.run.trace import Trace
 from workbench.views.compare import comparison_data
 from workbench.views.egraphs import MOST_E_NODES, Known, egraph_data, egraph_html
 from workbench.views.graphs import cost_notes
@@ -20,14 +20,14 @@ from workbench.views.widget import View
 if TYPE_CHECKING:
     import numpy as np
 
-    from workbench.comparison import Comparison
-    from workbench.extraction.egraph import EGraph
+    from workbench.analysis.comparison import Comparison
+    from workbench.egraph.egraph import EGraph
     from workbench.extraction.solution import Solution
     from workbench.graph import Graph
 
 
 def live(thing: Any, **options: Any) -> View:
-    """Return the widget of an object: its own, a stepper where it has steps, else its static face."""
+    """Return the widget of an object: its own, a stepper if it has a trace, otherwise its static face."""
     rules = table_of(thing)
     if rules is not None:
         return RuleBrowser(rules)
@@ -41,12 +41,12 @@ def live(thing: Any, **options: Any) -> View:
 
 
 def graph_view(graph: Graph, *, cost: Any = "analytic") -> Viewer:
-    """Return a graph as a widget; ``cost`` names or gives the cost model of the figures."""
+    """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
     return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, cost_notes(graph, cost))]))
 
 
 def comparison_view(comparison: Comparison) -> Viewer:
-    """Return the original beside the optimised graph."""
+    """Return the original and the optimised graph side by side as a widget."""
     return Viewer(comparison, comparison_data(comparison))
 
 
@@ -61,12 +61,19 @@ def egraph_view(
 ) -> Viewer:
     """Return an e-graph as a widget.
 
-    ``costs`` and ``solution`` show what is extracted, and what the alternatives of an e-class cost;
-    ``history``, the snapshots of a saturation, shows merges. At most ``most`` e-nodes are drawn, from
-    the e-class ``focus`` or the roots on. Raise ValueError for an e-class that there is not.
+    Args:
+        egraph: The e-graph.
+        costs: The costs of the e-nodes; with ``solution`` they give the costs of alternatives.
+        solution: The extraction to show.
+        history: The snapshots of a saturation, which show merges.
+        focus: The e-class from which the picture starts; by default the roots.
+        most: Limit on the e-nodes in the picture.
+
+    Raises:
+        ValueError: ``focus`` is not an e-class.
     """
     if focus is not None and not 0 <= focus < egraph.n_classes:
-        raise ValueError(f"no e-class is numbered {focus}: they go from 0 to {egraph.n_classes - 1}")
+        raise ValueError(f"focus must be an e-class from 0 to {egraph.n_classes - 1}, got {focus}")
     known = Known.of(egraph, costs, None if solution is None else solution.choice, history)
     answer = None
     if costs is not None and solution is not None:

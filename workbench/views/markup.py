@@ -1,21 +1,72 @@
-"""HTML that survives a notebook: no script, no style sheet, nothing from a network."""
+"""HTML of faces and reports: parts that every notebook keeps, and the page of a file of its own.
+
+The parts need no script and no network access, and read well without a style sheet, which notebooks drop.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Final
 
-#: Rows of a table that are shown; the rest is counted.
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0.2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+p.source { color: #777; margin-top: 0; }
+table { border-collapse: collapse; } th, td { text-align: left; vertical-align: top;
+  padding: 0.15rem 1rem 0.15rem 0; border-bottom: 1px solid #8884; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.law { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
+img { max-width: 100%; background: white; } pre { overflow-x: auto; }
+.passed { color: #007a55; } .failed { color: #c0392b; font-weight: bold; }
+"""
+
+#: Limit on the rows of a table; the others are counted.
 MOST_ROWS = 40
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, most: int = MOST_ROWS) -> str:
-    """Return a table; every text is escaped, and what goes beyond ``most`` rows is counted, not shown."""
+def page_of(title: str, body: str) -> str:
+    """Return a self-contained page; ``title`` is a text, ``body`` is HTML."""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
+    )
+
+
+def section(title: str, body: str) -> str:
+    """Return a part of a page below a heading of its own."""
+    return f"<h2>{escape(title)}</h2>\n{body}"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph; ``kind`` is its class in the page's style."""
+    tag = f'<p class="{kind}">' if kind else "<p>"
+    return f"{tag}{escape(text)}</p>"
+
+
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    kinds: Sequence[str] = (),
+    *,
+    most: int = MOST_ROWS,
+) -> str:
+    """Return a table.
+
+    Args:
+        headings: The columns' headings; every text of the table is escaped.
+        rows: The cells, row by row.
+        kinds: The columns' classes in the page's style, such as ``"number"``, or "" for none.
+        most: Limit on the rows shown; the others are counted.
+    """
     every = list(rows)
+    tags = [f'<td class="{kind}">' if kind else "<td>" for kind in kinds or [""] * len(headings)]
     head = "".join(f"<th>{escape(h)}</th>" for h in headings)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>\n" for row in every[:most]
+        "<tr>" + "".join(f"{t}{escape(str(c))}</td>" for t, c in zip(tags, row, strict=True)) + "</tr>\n"
+        for row in every[:most]
     )
     more = f"<p>{len(every) - most} more of {len(every)}</p>" if len(every) > most else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>{more}"
@@ -28,23 +79,23 @@ def pairs(items: Iterable[tuple[str, object]]) -> str:
 
 
 def picture(data: bytes, text: str, *, kind: str = "png") -> str:
-    """Return a picture within the page; ``text`` is for those who do not see it."""
+    """Return an embedded picture; ``text`` is its alternative text."""
     form = {"png": "image/png", "svg": "image/svg+xml"}[kind]
     encoded = base64.b64encode(data).decode()
     return f'<p><img alt="{escape(text)}" src="data:{form};base64,{encoded}"></p>'
 
 
 def details(summary: str, body: str, *, open_: bool = False) -> str:
-    """Return a part that opens on a click; without scripts it is the browser's own."""
+    """Return a part that opens on a click, by the browser's own means, without a script."""
     return f"<details{' open' if open_ else ''}><summary>{escape(summary)}</summary>{body}</details>"
 
 
 def heading(text: str, note: str = "") -> str:
-    """Return the first line of a face: what it is, and what is to be known of it."""
+    """Return the first line of a face: a title and a note."""
     after = f" {escape(note)}" if note else ""
     return f"<p><strong>{escape(text)}</strong>{after}</p>"
 
 
 def preformatted(text: str) -> str:
-    """Return text as it stands."""
+    """Return preformatted text."""
     return f"<pre>{escape(text)}</pre>"

@@ -1,4 +1,4 @@
-"""Placed scenes as plain data: what the viewer in the browser draws, without a kernel."""
+"""Scenes with their layouts as plain data, which the viewer in the browser draws without a kernel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workbench.views.layout import Layout, TooSlow, lay_out
 from workbench.views.scene import FAMILIES, MARKS, Scene
 from workbench.views.svg import path_of
 
-#: Boxes of a whole graph that a browser still moves without a stutter.
+#: Limit on the boxes of a whole graph: a browser moves this many smoothly.
 MOST_WHOLE: Final = 700
 
 
 def graph_pane(graph: Graph, notes: Notes | None = None, *, title: str = "") -> dict[str, Any]:
-    """Return a graph as a pane of two levels, whole and folded, where there are repeated layers.
+    """Return a graph as a pane with the level ``whole``, and with ``folded`` if it has repeated layers.
 
-    It begins with the one that is read more easily; the levels of layers are those of the folded one.
+    The pane starts at the more readable level. Boxes of the folded level open the levels of single layers.
     """
     nodes = shown_nodes(graph)
     folded = folded_scene(graph, notes)
@@ -39,7 +39,7 @@ def graph_pane(graph: Graph, notes: Notes | None = None, *, title: str = "") -> 
 
 
 def level(scene: Scene, layout: Layout) -> dict[str, Any]:
-    """Return one level: places in pixels, labels, marks, and what is told of each box."""
+    """Return one level of a pane: positions in pixels, labels, marks, and the facts of each box."""
     boxes = []
     for box in scene.boxes:
         x, y, w, h = layout.boxes[box.key]
@@ -72,7 +72,7 @@ def level(scene: Scene, layout: Layout) -> dict[str, Any]:
 
 
 def viewer_data(title: str, panes: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """Return all that a viewer needs, ready for JSON; colours come with it, so that they have one source."""
+    """Return all data of a viewer, ready for JSON, including the colours, so that they have one source."""
     legend = more.pop("legend", {})
     return {
         "title": title,

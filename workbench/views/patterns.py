@@ -1,4 +1,4 @@
-"""Rules as drawings: both sides as small graphs, what goes and what comes set apart."""
+"""Rules as drawings: both sides as small graphs, with removed and added operators marked."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Final
 
-from workbench.rules.language import format_expr
-from workbench.rules.pattern import App, Rule, Term, Var, subterms
+from workbench.rules.pattern import App, Rule, Term, Var, format_expr, subterms
 from workbench.views.layout import lay_out
 from workbench.views.scene import Box, Cluster, Edge, Scene, family_of
 from workbench.views.svg import svg
 
-#: What stands on the frames of both sides.
-CAPTIONS: Final = ("what is matched", "what it becomes")
+#: The captions of the frames of both sides.
+CAPTIONS: Final = ("matched pattern", "replacement")
 
 
 @dataclass(slots=True)
 class Side:
-    """Hold one side of a rule as a graph: equal terms are one node, operands come before readers.
+    """One side of a rule as a graph: equal terms are one node, and operands come before readers.
 
-    An edge says which operand it is where its reader has more than two.
+    An edge is (operand, reader, label); the label is the operand's number if the reader has more than two.
     """
 
     terms: list[Term] = field(default_factory=list)
@@ -49,7 +48,7 @@ def side_of(roots: tuple[Term, ...]) -> Side:
 
 
 def term_label(term: Term, width: int = 26) -> str:
-    """Return what stands on a node: a variable's name, or an operator with its attributes below."""
+    """Return the label of a node: a variable's name, or an operator with its attributes below."""
     if isinstance(term, Var):
         return term.name + ("*" if term.starred else "")
     inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
@@ -59,10 +58,10 @@ def term_label(term: Term, width: int = 26) -> str:
 
 
 def rule_scene(rule: Rule) -> Scene:
-    """Return both sides of a rule as one scene, a frame each.
+    """Return both sides of a rule as one scene with two frames.
 
-    What the right side does not keep is marked as removed, what it adds as added; several roots are
-    numbered.
+    Operators of the left side that the right side lacks are marked as removed, new ones of the right side as
+    added. Several roots are numbered.
     """
     sides = (side_of(rule.sources), side_of(rule.targets))
     kept = set(sides[0].terms) & set(sides[1].terms)
@@ -85,6 +84,6 @@ def rule_scene(rule: Rule) -> Scene:
 
 
 def rule_svg(rule: Rule) -> bytes:
-    """Return both sides of a rule as one drawing on a white ground, to be read on a dark page too."""
+    """Return both sides of a rule as one drawing with a white background, readable on dark pages too."""
     scene = rule_scene(rule)
     return svg(scene, lay_out(scene))

@@ -1,21 +1,21 @@
-"""The rule browser as a widget: filter, sort, and a card of the rule that is looked at."""
+"""The rule browser as a widget: filter, sort, and a card of the selected rule."""
 
 from __future__ import annotations
 
 import traitlets
 
-from workbench.activity import RuleTable
+from workbench.analysis.rule_activity import RuleTable
 from workbench.views.rules import rules_data
 from workbench.views.widget import STATIC, View, script
 
 
 class RuleBrowser(View):
-    """Show the rules of a table, with what they did in a run where there is one.
+    """A widget for the rules of a table and their activity in a run, if there is one.
 
-    ``selected`` is the name of the rule on the card, ``query`` the text that rows must hold, ``verdict``
-    one of the verdicts or ``""``, ``activity`` ``"fired"``, ``"idle"``, ``"best"`` or ``""``: all can be
-    read and set. Everything was sent along, so that it works without a kernel. Where widgets are not
-    shown, the static face stands in its place.
+    ``selected`` is the name of the rule on the card, ``query`` the text that rows must contain, ``verdict``
+    one of the verdicts or ``""``, and ``activity`` is ``"fired"``, ``"idle"``, ``"best"`` or ``""``. All of
+    them can be read and set. The widget contains all data and works without a kernel. A page without
+    widgets shows the static face instead.
     """
 
     module = "rules"

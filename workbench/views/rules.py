@@ -1,4 +1,4 @@
-"""Rules and what they did: the static faces, and the data of the rule browser."""
+"""Rules and their activity: the static faces, and the data of the rule browser."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from workbench.activity import RuleActivity, RuleTable, rule_table
-from workbench.rules.language import format_term
-from workbench.rules.pattern import Rule
+from workbench.analysis.rule_activity import RuleActivity, RuleTable, rule_table
+from workbench.rules.pattern import Rule, format_term
 from workbench.rules.ruleset import RuleSet
-from workbench.units import change, microseconds, thousands
+from workbench.support.numbers import change, microseconds, thousands
 from workbench.views.markup import details, heading, pairs, picture, preformatted, table
 from workbench.views.patterns import rule_svg
 
-#: Characters that the cards of a static face may take; the tables come on top.
+#: Limit on the characters of all cards in a static face; the tables are not included.
 MOST_CHARACTERS: Final = 240_000
-#: Rows of the table of all rules.
+#: Limit on the rows of the table of all rules.
 MOST_RULES: Final = 300
 
-#: What is to be looked at first where there is no run.
+#: The order of verdicts in a table without a run, the most important first.
 _ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved")
 
 
 def table_of(thing: Any) -> RuleTable | None:
-    """Return the table of a rule, of a set of rules or of a table itself; None for anything else."""
+    """Return the table of a rule or a set of rules, a table itself unchanged, or None for other objects."""
     if isinstance(thing, RuleTable):
         return thing
     if isinstance(thing, Rule):
@@ -46,10 +45,11 @@ def rule_set_html(rules: RuleSet) -> str:
 
 
 def rule_table_html(rules: RuleTable) -> str:
-    """Return the face of a table: the rules that fired by their matches, cards, and all rules.
+    """Return the face of a table: the rules that fired by matches, cards, and the other rules.
 
-    Cards are made for the rules that matter, as many as fit: first those that made the best graph, then
-    by matches; without a run what is refuted or not known, then multi-pattern and conditional rules.
+    Cards are made for the most important rules, as many as fit. With a run these are the rules that made the
+    best graph, then the others by matches; without a run the refuted and undecided rules come first, and
+    among rules of one verdict the multi-pattern and conditional ones.
     """
     parts = [heading(f"Rules {rules.name}", rules.summary())]
     if rules.run:
@@ -73,7 +73,7 @@ def _columns(
             (r.rule.name, r.verdict, ", ".join(r.tags), ", ".join(r.rule.provenance), r.law) for r in rows
         ]
     tried = any(r.without is not None for r in rules.rows)
-    names = ("rule", "verdict", "matches", "e-nodes", "ms", "steps", "gave the best graph")
+    names = ("rule", "verdict", "matches", "e-nodes", "ms", "steps", "in the best graph")
     names += (("without it",) if tried else ()) + ("law",)
     return names, [
         (
@@ -99,7 +99,7 @@ def _span(row: RuleActivity) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    """Write the time of what fired: the engine counts whole milliseconds."""
+    """Return the time of an active rule as text; the engine counts whole milliseconds."""
     return f"{1000 * seconds:.1f}" if seconds else "<1"
 
 
@@ -110,7 +110,7 @@ def _without(row: RuleActivity, best: float | None) -> str:
 
 
 def _cards(rules: RuleTable) -> list[str]:
-    """Return the cards that fit, and how many there would be."""
+    """Return the cards that fit, and a note on the number of all rules if some do not."""
 
     def key(row: RuleActivity) -> tuple[int, bool, bool]:
         return _ORDER.index(row.verdict), not row.rule.multi, not row.rule.conditions
@@ -123,7 +123,7 @@ def _cards(rules: RuleTable) -> list[str]:
         if row.fired:
             summary += f" · {thousands(row.matches)} matches · {thousands(row.e_nodes)} e-nodes"
         if row.contribution is not None:
-            summary += f" · gave the best graph {row.contribution}"
+            summary += f" · in the best graph: {row.contribution}"
         card = details(summary, _card(row, rules.best))
         if len(card) > left:
             break
@@ -131,12 +131,12 @@ def _cards(rules: RuleTable) -> list[str]:
         parts.append(card)
     if len(parts) < len(order):
         which = "of the rules that fired" if rules.run else "of the rules"
-        parts.append(f"<p>cards of {len(parts)} {which} ({len(order)}); .view() has all of them</p>")
+        parts.append(f"<p>cards of {len(parts)} {which} ({len(order)}); .view() shows all of them</p>")
     return parts
 
 
 def _law(row: RuleActivity) -> str:
-    """Return a law in lines that fit: one a root and side, conditions last."""
+    """Return a law in short lines: one per root and side, then the conditions."""
     each = "each " if row.rule.each else ""
     lines = [
         f"{each}{format_term(source)}\n    => {format_term(target)}"
@@ -151,7 +151,7 @@ def _card(row: RuleActivity, best: float | None) -> str:
         ("condition", ", ".join(row.conditions)),
         ("provenance", ", ".join(row.rule.provenance)),
         ("tags", ", ".join(row.tags)),
-        ("gave the best graph", row.contribution or ""),
+        ("in the best graph", row.contribution or ""),
         ("best cost without it", _without(row, best)),
     ]
     parts = [
@@ -162,15 +162,15 @@ def _card(row: RuleActivity, best: float | None) -> str:
     ]
     if row.fired:
         steps = [(f.step, f.matches, f.e_nodes, _milliseconds(f.seconds)) for f in row.firings]
-        parts.append(details("steps where it fired", table(("step", "matches", "e-nodes", "ms"), steps)))
+        parts.append(details("steps in which it fired", table(("step", "matches", "e-nodes", "ms"), steps)))
     return "".join(parts)
 
 
 # -- the browser ------------------------------------------------------------------------------------
 def rules_data(rules: RuleTable) -> dict[str, Any]:
-    """Return all that the browser needs, ready for JSON: it then works without a kernel.
+    """Return all data of the rule browser, ready for JSON, so that it works without a kernel.
 
-    ``drawings`` are the rules' drawings by name, as JSON, deflated, in base64.
+    ``drawings`` are the rules' drawings by name, as deflated JSON in base64.
     """
     drawings = {row.rule.name: rule_svg(row.rule).decode() for row in rules.rows}
     packed = zlib.compress(json.dumps(drawings).encode(), 9)

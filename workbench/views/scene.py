@@ -1,17 +1,19 @@
-"""What a picture of a graph shows, before anything is placed: boxes, edges, clusters and their marks."""
+"""The parts of a picture of a graph before the layout: boxes, edges, clusters and their marks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Fills by operator family; they differ in lightness too, and the label names the operator anyway.
+from workbench.ops import Trait, with_trait
+
+#: Fill colours by operator family; they also differ in lightness, and labels name the operators anyway.
 FAMILIES: Final = {
     "product": "#cfe3f5", "pool": "#d8f0d3", "work": "#ececf7", "view": "#f7f7f7",
     "input": "#ffffff", "constant": "#efe9dc", "opaque": "#fde3c8", "group": "#dcd6ee",
 }  # fmt: skip
 
-#: Marks: the colour and dashes of the border, and the sign in the corner that says the same without colour.
+#: Marks: the colour and dashes of the border, and a sign in the corner with the same meaning.
 MARKS: Final = {
     "": ("#8a8a8a", "", ""),
     "removed": ("#d55e00", "6 3", "−"),
@@ -24,29 +26,29 @@ MARKS: Final = {
     "stub": ("#bbbbbb", "2 2", ""),
 }
 
-_FAMILY_OF: Final = {
-    **dict.fromkeys(("matmul", "conv2d"), "product"),
-    **dict.fromkeys(("maxpool", "avgpool", "reduce_sum", "reduce_mean", "reduce_max"), "pool"),
-    **dict.fromkeys(("eye", "ones", "identity_kernel", "mean_kernel"), "constant"),
-    **dict.fromkeys(("reshape", "slice", "transpose", "expand", "identity", "project"), "view"),
-    "input": "input",
-    "weight": "constant",
-    "opaque": "opaque",
-}
+#: The family of an operator is that of the first of these traits that it has.
+_FAMILY_OF: Final = (
+    (Trait.VIEW, "view"),
+    (Trait.PRODUCT, "product"),
+    (Trait.REDUCES, "pool"),
+    (Trait.CONSTANT, "constant"),
+    (Trait.NAMED, "input"),
+    (Trait.RUNTIME, "opaque"),
+)
 
 
 def family_of(op: str) -> str:
-    """Return the family in whose colour an operator is drawn."""
-    return _FAMILY_OF.get(op, "work")
+    """Return the family of an operator, which determines its colour."""
+    return next((family for trait, family in _FAMILY_OF if op in with_trait(trait)), "work")
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Hold a node of a picture.
+    """A node of a picture.
 
-    ``groups`` are names it shares with what corresponds to it elsewhere (e-classes); ``facts`` are told
-    when it is chosen; ``opens`` names the level that shows what it stands for; ``born`` is the step from
-    which it is there.
+    Boxes that share a name in ``groups``, such as an e-class, correspond to each other. ``facts`` are shown
+    when the box is selected. ``opens`` is the name of the level that shows the contents of the box. ``born``
+    is the first step in which the box exists.
     """
 
     key: str
@@ -63,9 +65,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Hold an arrow from one box to another; where ``from_cluster`` is set, it begins at that frame.
+    """An arrow from one box to another; if ``from_cluster`` is set, it begins at that frame.
 
-    ``place`` stands beside its tip: which operand it is.
+    ``place`` is written next to the tip: the number of the operand.
     """
 
     source: str
@@ -78,7 +80,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Hold a frame around boxes: an e-class, with the steps in which others were merged into it."""
+    """A frame around boxes: an e-class, with the steps in which other e-classes were merged into it."""
 
     key: str
     label: str
@@ -89,7 +91,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Hold a picture's parts; ``note`` states what is not shown."""
+    """The parts of a picture; ``note`` reports parts that are not shown."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -99,17 +101,17 @@ class Scene:
     levels: dict[str, Scene] = field(default_factory=dict)
 
 
-#: Pixels: of a letter, of a line, around a label.
+#: Pixels: the width of a letter, the height of a line, the padding of a label.
 LETTER, LINE, PAD = 6.1, 13.0, 8.0
 
 
 def box_size(box: Box) -> tuple[float, float]:
-    """Return the width and height of a box around its lines of text and its sign, in pixels."""
+    """Return the width and height in pixels of a box with its lines of text and its sign."""
     signed = bool(MARKS[box.mark][2]) or box.born > 0
     wide = max([3.0, *map(len, box.lines)]) * LETTER + 2 * PAD
     return wide + (2 * LETTER if signed else 0.0), max(1, len(box.lines)) * LINE + PAD
 
 
 def cut(text: str, most: int = 34) -> str:
-    """Return a text that fits into a box."""
+    """Return a text shortened to ``most`` characters, so that it fits into a box."""
     return text if len(text) <= most else text[: most - 1] + "…"

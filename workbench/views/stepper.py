@@ -1,4 +1,4 @@
-"""The stepper as a widget: it shows a trace step by step, and runs what is not finished."""
+"""The stepper as a widget: it shows a trace step by step, and continues a run that is not finished."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import traitlets
 
-from workbench.stepwise import Stepwise
+from workbench.run.stepwise import Stepwise
 from workbench.views.steps import stepper_data
 from workbench.views.widget import STATIC, View, script
 
 
 class Stepper(View):
-    """Show a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
+    """A widget for a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
 
-    ``step`` is the step shown, to be read and set. What is drawn was sent along, so that stepping needs
-    no kernel. A run goes on in a thread; the object itself must not be stepped elsewhere meanwhile.
-    Where widgets are not shown, the object's static face stands in their place.
+    ``step`` is the shown step; it can be read and set. The widget contains all data, so that stepping works
+    without a kernel. A run continues in a thread; meanwhile the object must not be stepped elsewhere. A page
+    without widgets shows the object's static face instead.
     """
 
     module = "stepper"
@@ -40,18 +40,18 @@ class Stepper(View):
 
     # -- running ------------------------------------------------------------------------------------
     def start(self) -> None:
-        """Step in a thread of its own until it is finished, paused or stopped."""
+        """Step in a separate thread until the run is finished, paused or stopped."""
         if self._unfinished() and not self.running:
             self.running = True
             self._subject.start(lambda step: self.refresh(), self._ended)
 
     def pause(self, *, wait: bool = False) -> None:
-        """Stop after the current step, and ``wait`` for it."""
+        """Stop after the current step; with ``wait``, return only after it."""
         if self.running:
             self._subject.stop(wait=wait)
 
     def stop(self, *, wait: bool = False) -> None:
-        """Stop after the current step for good: the object keeps what it has."""
+        """Stop permanently after the current step; the object keeps its results."""
         self.pause(wait=wait)
         self.live = False
 
@@ -61,7 +61,7 @@ class Stepper(View):
         self.running = False
 
     def refresh(self) -> None:
-        """Take up what has been added to the trace; a step at the end follows it."""
+        """Show new steps of the trace; if the last step was shown, move to the new last one."""
         last = len(self.data["steps"]) - 1
         follows = self.step >= last
         self.data = stepper_data(self._trace, self._name)

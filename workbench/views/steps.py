@@ -1,26 +1,26 @@
-"""What the stepper shows of a trace, as plain data: labels, charts, a table of each step."""
+"""The stepper's data of a trace, as plain data: labels, charts, and a table for each step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from workbench.trace import Step, Trace, sizes
-from workbench.units import thousands
+from workbench.run.trace import Step, StepKind, Trace, sizes
+from workbench.support.numbers import thousands
 
-#: Rules in the heat map and in the table of a step; the rest is counted.
+#: Limit on rules in the heat map and in the table of a step; the others are counted.
 MOST_RULES: Final = 16
-#: What a step of each kind of run is called.
+#: The name of a step by kind of run.
 UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "iteration"}
-#: What its table counts. An extraction has no rules: reductions leave candidates out, solvers get formulas.
+#: The columns of the table for kinds without rules: reductions remove candidates, solvers get formulas.
 COUNTED: Final = {"extraction": ("reduction", "candidates or formulas")}
 
 
 def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
-    """Return all that a stepper needs, ready for JSON: it then works without a kernel.
+    """Return all data of a stepper, ready for JSON, so that it works without a kernel.
 
-    ``steps`` have a ``label`` and the ``rows`` of what the rules did, ``charts`` are drawn by the
-    browser: lines with one value a step, or a heat map of rules and steps.
+    Each of ``steps`` has a ``label`` and ``rows`` with the activity of the rules. The browser draws
+    ``charts``: lines with one value per step, or a heat map of rules and steps.
     """
     kind = str(trace.meta.get("kind", "saturation"))
     unit = UNITS.get(kind, "step")
@@ -101,7 +101,7 @@ def _cost(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
         return None
     first = next(c for c in costs if c is not None)
     return _lines(
-        "Best cost known",
+        "Best known cost",
         unit,
         [
             {"name": "best", "values": costs},
@@ -116,9 +116,9 @@ def _closing(steps: Sequence[Step]) -> dict[str, Any]:
         {"name": "best cost", "values": [s.cost for s in steps]},
         {"name": "bound", "values": [s.bound for s in steps], "dash": "dashed"},
     ]
-    for name, notes in (("original", ("original",)), ("greedy", ("tree", "dag"))):
-        # A step's cost is the best so far: greedy's is the last one that a greedy method spoke at.
-        known = [s.cost for s in steps if s.note in notes]
+    for name, kinds in (("original", (StepKind.ORIGINAL,)), ("greedy", (StepKind.TREE, StepKind.DAG))):
+        # The cost of a step is the best so far: that of the last greedy step is the greedy methods' best.
+        known = [s.cost for s in steps if s.kind in kinds]
         if known:
             lines.append({"name": name, "values": [known[-1]] * len(steps), "dash": "dotted"})
     return _lines(
@@ -142,7 +142,7 @@ def _firing(steps: Sequence[Step], unit: str, made_name: str) -> dict[str, Any] 
         return None
     order = sorted(made, key=lambda rule: (-sum(made[rule]), rule))
     what = made_name if counted else "matches"
-    more = f", {len(order) - MOST_RULES} rules more" if len(order) > MOST_RULES else ""
+    more = f", {len(order) - MOST_RULES} more rules" if len(order) > MOST_RULES else ""
     return {
         "kind": "heat",
         "title": f"Rules: {what} by {unit}{more}",

@@ -1,4 +1,4 @@
-"""A widget that shows a static face: for what has neither steps nor a picture to move."""
+"""A widget that shows a static face, for objects that have neither steps nor a movable picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.views.widget import STATIC, View, script
 
 
 class Still(View):
-    """Show an object's static face as it is."""
+    """A widget that shows an object's static face."""
 
     module = "static"
     _esm = script("static")

@@ -1,4 +1,4 @@
-"""A placed scene as SVG of its own: what static faces embed as a picture."""
+"""A scene with its layout as self-contained SVG, which static faces embed as a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLE = (
 
 
 def svg(scene: Scene, layout: Layout) -> bytes:
-    """Return the picture; notes on what it does not show stand in it."""
+    """Return the picture as SVG, with the scene's note at its top."""
     note = [scene.note] if scene.note else []
     top = LINE * (len(note) + 0.5) if note else 0.0
     width, height = max(layout.width, 6.0 * len(scene.note)) + 8, layout.height + top + 8
@@ -39,7 +39,7 @@ def svg(scene: Scene, layout: Layout) -> bytes:
 
 
 def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
-    """Return pictures made by :func:`svg` as one, side by side, their tops level."""
+    """Return several pictures of :func:`svg` as one, side by side and aligned at the top."""
     left, height, parts = 0.0, 0.0, []
     for picture in pictures:
         text = picture.decode()

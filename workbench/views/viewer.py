@@ -1,4 +1,4 @@
-"""The viewer as a widget: graphs, comparisons, e-graphs; it needs no kernel but for what is asked of it."""
+"""The viewer as a widget: graphs, comparisons, e-graphs; it needs a kernel only to answer questions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import traitlets
 
 from workbench.views.widget import STATIC, View, script
 
-#: Answers a question about a box, as columns and rows under a title.
+#: A function that answers a question about a box, as columns and rows under a title.
 Answer = Callable[[str], dict[str, Any] | None]
-#: Returns the data of the picture around an e-class.
+#: A function that returns the data of the picture around an e-class.
 Focus = Callable[[int], dict[str, Any]]
 
 
 class Viewer(View):
-    """Show panes side by side: pan, zoom, search, what a box is and what corresponds to it.
+    """A widget with panes side by side: pan, zoom, search, facts of a box, and corresponding boxes.
 
-    ``step`` can be linked with a stepper's, ``selected`` is the key of what was chosen last. ``answer``
-    is asked for more about a box, and ``focus`` for the picture around what is not drawn, both in the
-    kernel. What is saved, or shown where no script may run, is the static face; ``face`` makes it where
-    that of the subject knows less than the view.
+    ``step`` can be linked with a stepper's; ``selected`` is the key of the box selected last. In the kernel,
+    ``answer`` returns more about a box, and ``focus`` the picture around an e-class that is not drawn. Saved
+    notebooks, and pages without scripts, show the static face. ``face`` makes it if the view has more data
+    than the subject's own face.
     """
 
     module = "viewer"
@@ -47,7 +47,7 @@ class Viewer(View):
         self.on_msg(self._told)
 
     def face(self) -> str:
-        """Return what stands where no script may run: the subject's own face, if nothing else is given."""
+        """Return the static face: the one given, or the subject's own."""
         return super().face() if self._face is None else self._face()
 
     def _told(self, _widget: Any, content: Any, _buffers: Any) -> None:

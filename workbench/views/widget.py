@@ -1,4 +1,4 @@
-"""What the workbench's widgets have in common: a static face that is saved, and a page of their own."""
+"""The base of the workbench's widgets: a static face that is saved, and export as a page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Final
 
 import anywidget
 
+from workbench.views.markup import page_of
+
 STATIC: Final = Path(__file__).parents[1] / "static"
 
 
 def script(name: str) -> str:
-    """Return the module of a view: what all draw with, and its own."""
+    """Return the JavaScript module of a view: the functions shared by all views, and its own."""
     return "".join((STATIC / f"{part}.js").read_text(encoding="utf-8") for part in ("dom", name))
 
 
@@ -21,15 +23,15 @@ _EXPORT: Final = "export default { render };"
 
 
 class View(anywidget.AnyWidget):  # type: ignore[misc]
-    """Show a subject: live in a notebook, as its static face where no script may run.
+    """A widget for a subject: live in a notebook, and its static face on pages without scripts.
 
-    ``module`` names the files in :data:`STATIC` that draw it.
+    ``module`` is the stem of the files in :data:`STATIC` that draw it.
     """
 
     module: ClassVar[str]
 
     def face(self) -> str:
-        """Return what stands where no script may run."""
+        """Return the static face for pages without scripts."""
         from workbench.views.faces import static_html
 
         return static_html(self._subject)
@@ -48,15 +50,13 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         return repr(self._subject)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the view as one file that opens from disk, without a kernel or a network."""
-        from workbench.files import write_atomic
+        """Write the view as one file that opens from disk, without a kernel or network access."""
+        from workbench.support.files import write_atomic
 
         write_atomic(Path(path), self.page())
 
     def page(self) -> str:
-        """Return the view as a page of its own, and its static face for who allows no scripts."""
-        from workbench.views.faces import PAGE
-
+        """Return the view as a complete page, with its static face for browsers without scripts."""
         own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
         state = json.dumps(kept | {"live": False, "answers": False}).replace("<", "\\u003c")
@@ -69,4 +69,4 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
             f'<script type="module">{shim}\n{module.replace(_EXPORT, "")}\n'
             f'render({{ model: new Model({state}), el: document.getElementById("view") }});</script>'
         )
-        return PAGE.format(title=type(self._subject).__name__, body=body)
+        return page_of(type(self._subject).__name__, body)

@@ -1,12 +1,11 @@
 """Networks with branches that people merge by hand: in the form that is trained, and merged.
 
-Weights are real seeded random numbers, batch-norm statistics included, and the same in both forms; the
-merged form is computed by the published formulas and knows nothing of rewrite rules.
+Both forms have the same seeded random weights, including batch-norm statistics. The merged form is computed
+by the published formulas, independently of rewrite rules.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, Final
@@ -21,6 +20,7 @@ from workbench.benchmarks.branches.convolutional import (
 )
 from workbench.benchmarks.branches.matrices import affine_chain, lora, low_rank, projections
 from workbench.graph import Graph
+from workbench.support.names import unknown
 
 __all__ = ["UnknownFamily", "branched", "families", "hand_merged", "parameters"]
 
@@ -39,7 +39,7 @@ _FAMILIES: Final[dict[str, Callable[..., Graph]]] = {
 
 
 class UnknownFamily(LookupError):
-    """Say which families there are, and which is nearest to the one asked for."""
+    """Raised when no family has the given name; the message names the nearest one and lists all."""
 
 
 def families() -> list[str]:
@@ -48,7 +48,7 @@ def families() -> list[str]:
 
 
 def parameters(family: str) -> dict[str, Any]:
-    """Return the parameters that a family takes, with their defaults.
+    """Return the parameters of a family with their defaults.
 
     >>> parameters("inception")["branches"]
     4
@@ -58,9 +58,9 @@ def parameters(family: str) -> dict[str, Any]:
 
 
 def branched(family: str, **given: Any) -> Graph:
-    """Return a network of a family in evaluation form, its branches apart.
+    """Return a network of a family in evaluation form, with separate branches.
 
-    ``blocks``, ``seed`` and what else the family's function takes make it larger, smaller or different.
+    ``given`` are parameters of the family, such as ``blocks`` and ``seed``; see :func:`parameters`.
 
     >>> branched("repvgg", blocks=1, channels=4, size=6).operators()
     {'conv2d': 2, 'batchnorm': 3, 'add': 2, 'relu': 1}
@@ -71,7 +71,7 @@ def branched(family: str, **given: Any) -> Graph:
 def hand_merged(family: str, **given: Any) -> Graph:
     """Return the same network as people merge it by hand.
 
-    Raise ValueError where it cannot be merged.
+    Raise ValueError if it cannot be merged.
 
     >>> hand_merged("repvgg", blocks=1, channels=4, size=6).operators()
     {'conv2d': 1, 'relu': 1}
@@ -81,17 +81,15 @@ def hand_merged(family: str, **given: Any) -> Graph:
 
 def _function(family: str) -> Callable[..., Graph]:
     if family not in _FAMILIES:
-        near = difflib.get_close_matches(family, _FAMILIES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UnknownFamily(f"no family is called {family!r}{hint} There are: {', '.join(_FAMILIES)}")
+        raise UnknownFamily(unknown("family", family, _FAMILIES))
     return _FAMILIES[family]
 
 
 def _build(family: str, given: dict[str, Any], *, by_hand: bool) -> Graph:
     build, takes = _function(family), parameters(family)
     if given.get("blocks", 1) < 1:
-        raise ValueError(f"a network has at least one block, not {given['blocks']}")
+        raise ValueError(f"blocks must be at least 1, got {given['blocks']}")
     for name in given:
         if name not in takes:
-            raise TypeError(f"{family} has no parameter {name!r}; it takes {', '.join(takes)}")
+            raise TypeError(f"{family} has no parameter {name!r}. There are: {', '.join(takes)}")
     return build(**given, by_hand=by_hand)

@@ -1,4 +1,4 @@
-"""Convolutional blocks that are trained with branches and merged by hand: one sum of branches each."""
+"""Families of networks with convolutional blocks that are trained with branches and merged by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Branches = list[list[Layer]]
 
 
 def same_pads(kernel: tuple[int, int], dilation: int = 1) -> Pads:
-    """Return the pads with which a convolution of stride 1 keeps the size."""
+    """Return the pads for which a convolution of stride 1 keeps the size."""
     top, left = (dilation * (k - 1) // 2 for k in kernel)
     return (top, left, dilation * (kernel[0] - 1) - top, dilation * (kernel[1] - 1) - left)
 
@@ -33,7 +33,17 @@ def same_pads(kernel: tuple[int, int], dilation: int = 1) -> Pads:
 def block(
     b: GraphBuilder, x: int, branches: Branches, groups: int, order: str, by_hand: bool, relu: bool
 ) -> int:
-    """Add a block to a network: the sum of its branches, or the one convolution that they are by hand."""
+    """Add a block to a network and return its value.
+
+    Args:
+        b: The builder of the network.
+        x: The input [N, C, H, W].
+        branches: The layers of each branch.
+        groups: The groups of the merged convolution.
+        order: The order of the additions, one of :data:`.parts.ORDERS`.
+        by_hand: Whether the block is one merged convolution instead of the sum of its branches.
+        relu: Whether a relu follows.
+    """
     if by_hand:
         channels = b.type(x).shape[1]
         y = convolution(b, x, merged([fused(layers, channels, groups) for layers in branches], groups))
@@ -54,7 +64,11 @@ def _network(
     by_hand: bool,
     relu: bool,
 ) -> Graph:
-    """Chain blocks: ``widths`` has (input channels, output channels, stride) of each."""
+    """Return a chain of blocks.
+
+    ``widths`` has (input channels, output channels, stride) of each block. ``make`` returns the branches and
+    groups of a block's parts for these numbers. The other arguments are those of :func:`block`.
+    """
     b = GraphBuilder(name, share=False)
     x = b.input("x", (batch, widths[0][0], size, size))
     for into, out, stride in widths:
@@ -64,7 +78,7 @@ def _network(
 
 
 def _widths(blocks: int, channels: int, stride: int) -> list[tuple[int, int, int]]:
-    """Return the widths of a stage: its first block has the stride, and then twice the channels."""
+    """Return the widths of a stage; its first block has the stride and, unless it is 1, doubles channels."""
     first = (channels, channels if stride == 1 else 2 * channels, stride)
     return [first, *((first[1], first[1], 1) for _ in range(blocks - 1))]
 
@@ -85,9 +99,25 @@ def repvgg(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return RepVGG's stage: k x k, 1x1 and identity, each normalised, added, relu (arXiv 2101.03697).
+    """Return a stage of RepVGG (arXiv 2101.03697).
 
-    The block of another stride or width has no identity.
+    The branches of a block are k x k, 1x1 and identity, each normalised; their sum has a relu. A block that
+    changes the resolution or the number of channels has no identity branch.
+
+    Args:
+        blocks: Number of blocks.
+        channels: Channels of the input.
+        size: Height and width of the input.
+        kernel: Extent k of the larger kernel.
+        stride: Stride of the first block; unless it is 1, that block doubles the channels.
+        groups: Groups of the convolutions.
+        dilation: Dilation of the convolutions.
+        bias: Whether the convolutions have biases.
+        order: The order of the additions, one of :data:`.parts.ORDERS`.
+        batch: Number of images.
+        relu: Whether blocks end with a relu.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
 
@@ -124,9 +154,25 @@ def acnet(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return ACNet's blocks: k x k, 1 x k and k x 1, each normalised, added, relu (arXiv 1908.03930).
+    """Return blocks of ACNet (arXiv 1908.03930).
 
-    Without ``square`` only the two asymmetric kernels are there.
+    The branches of a block are k x k, 1 x k and k x 1, each normalised; their sum has a relu. Without
+    ``square`` a block has only the two asymmetric kernels.
+
+    Args:
+        blocks: Number of blocks.
+        channels: Channels of the input.
+        size: Height and width of the input.
+        kernel: Extent k of the kernels.
+        stride: Stride of the first block; unless it is 1, that block doubles the channels.
+        groups: Groups of the convolutions.
+        square: Whether blocks have the k x k branch.
+        bias: Whether the convolutions have biases.
+        order: The order of the additions, one of :data:`.parts.ORDERS`.
+        batch: Number of images.
+        relu: Whether blocks end with a relu.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
 
@@ -144,7 +190,7 @@ def acnet(
     )
 
 
-#: How a branch of the diverse branch block goes on after its 1x1 convolution and before its window.
+#: The treatments of the border between the 1x1 convolution of a diverse branch and its window; see dbb.
 BORDERS = ("response", "plain", "biased")
 
 
@@ -165,13 +211,31 @@ def dbb(
 ) -> Graph:
     """Return diverse branch blocks: k x k; 1x1; 1x1 then k x k; 1x1 then mean (arXiv 2103.13425).
 
-    Each is normalised at its end, the last two after their 1x1 as well; there the published block pads
-    with what the normalisation answers to zero. With ``border="response"`` this is said as the equal
-    padding of the 1x1 convolution itself, ``"plain"`` leaves that normalisation out, and ``"biased"``
-    pads with zeros after it: such a branch is no convolution (law E1w), and nobody can merge it by hand.
+    Each branch is normalised at its end, and the last two branches also after their 1x1 convolution, where
+    the published block pads with the normalisation's response to zero.
+
+    Args:
+        blocks: Number of blocks.
+        channels: Channels of the input.
+        size: Height and width of the input.
+        kernel: Extent k of the larger kernels and of the mean.
+        stride: Stride of the first block; unless it is 1, that block doubles the channels.
+        groups: Groups of the convolutions.
+        border: The padding after the inner 1x1 convolutions. ``"response"`` pads these convolutions
+            themselves, which is equivalent to the published block; ``"plain"`` omits their normalisation;
+            ``"biased"`` pads with zeros after the normalisation, so that the branch is not a convolution
+            (law E1w) and cannot be merged by hand.
+        order: The order of the additions, one of :data:`.parts.ORDERS`.
+        batch: Number of images.
+        relu: Whether blocks end with a relu.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
+
+    Raises:
+        ValueError: ``border`` is unknown, or the form merged by hand does not exist.
     """
     if border not in BORDERS:
-        raise ValueError(f"a border is {', '.join(BORDERS)}, not {border!r}")
+        raise ValueError(f"border must be one of {', '.join(BORDERS)}, got {border!r}")
     weights = Weights(seed)
     window = same_pads((kernel, kernel))
 
@@ -217,10 +281,24 @@ def mobileone(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return MobileOne's blocks: a depthwise and a pointwise part of several branches (arXiv 2206.04040).
+    """Return blocks of MobileOne (arXiv 2206.04040), each with a depthwise and a pointwise part.
 
-    The depthwise part has ``branches`` of k x k, one of 1x1 and the normalised input, the pointwise part
-    ``branches`` of 1x1 and the normalised input; parts of another stride or width have no input branch.
+    The depthwise part has ``branches`` of k x k, one of 1x1 and the normalised input; the pointwise part has
+    ``branches`` of 1x1 and the normalised input. A part that changes the resolution or the number of
+    channels has no input branch.
+
+    Args:
+        blocks: Number of blocks.
+        channels: Channels of the input.
+        size: Height and width of the input.
+        kernel: Extent k of the larger depthwise kernels.
+        stride: Stride of the first block; unless it is 1, that block doubles the channels.
+        branches: Number of copies of the k x k and of the pointwise convolution.
+        order: The order of the additions, one of :data:`.parts.ORDERS`.
+        batch: Number of images.
+        relu: Whether parts end with a relu.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
 
@@ -257,7 +335,18 @@ def inception(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return blocks of 1x1 convolutions side by side on one input, relu, concat; by hand they are one."""
+    """Return blocks of parallel 1x1 convolutions on one input with relu and concat; by hand they are one.
+
+    Args:
+        blocks: Number of blocks.
+        channels: Channels of the input and of each block's result.
+        size: Height and width of the input.
+        branches: Number of convolutions per block.
+        bias: Whether the convolutions have biases.
+        batch: Number of images.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
+    """
     weights = Weights(seed)
     b = GraphBuilder("inception", share=False)
     x = b.input("x", (batch, channels, size, size))
@@ -290,9 +379,19 @@ def squeeze_excite(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return blocks of convolution, normalisation and squeeze-excite: channels weighed by what they hold.
+    """Return blocks of convolution, normalisation and squeeze-excite (arXiv 1709.01507).
 
-    The weights of the channels are no constants, so that only the normalisations merge (arXiv 1709.01507).
+    Squeeze-excite weights the channels depending on their values. These weights are not constant, so that
+    only the normalisations can be merged.
+
+    Args:
+        blocks: Number of blocks.
+        channels: Channels of the input and of each block's result.
+        size: Height and width of the input.
+        reduction: The factor by which squeeze-excite reduces the channels.
+        batch: Number of images.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
     b = GraphBuilder("squeeze_excite", share=False)

@@ -31,9 +31,21 @@ def lora(
 ) -> Graph:
     """Return transformer blocks with low-rank adapters on all six projections (arXiv 2106.09685).
 
-    Each projection is ``x·W + b + s·(x·A)·B``; ``dropout`` leaves the identities that exporters leave
-    where dropout was. By hand an adapter goes into its weight: ``W + s·A·B``; ``together`` joins what
-    q, k and v are then, products of one operand, by hand as well.
+    Each projection is ``x·W + b + s·(x·A)·B``. Merging by hand replaces the weight by ``W + s·A·B``.
+
+    Args:
+        blocks: Number of blocks.
+        hidden: Width of the hidden states.
+        sequence: Length of the sequence.
+        heads: Number of attention heads.
+        rank: Rank of the adapters.
+        factor: The scale ``s`` of the adapters.
+        batch: Number of sequences.
+        bias: Whether projections have biases ``b``.
+        dropout: Whether the graph has identities in place of dropouts, as exporters write them.
+        together: Whether merging by hand also joins q, k and v, which are products of one operand.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
     b = GraphBuilder("lora", share=False)
@@ -102,9 +114,17 @@ def low_rank(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return layers ``relu((x·A)·B)``; by hand they become ``relu(x·AB)`` where that is less arithmetic.
+    """Return layers ``relu((x·A)·B)``; by hand they become ``relu(x·AB)`` if that is less arithmetic.
 
-    Merging pays where ``rank · (in + out) > in · out``, and loses where the rank is small.
+    Merging reduces arithmetic if ``rank · (in + out) > in · out``, and increases it for smaller ranks.
+
+    Args:
+        blocks: Number of layers.
+        hidden: Width of the input and of each layer's result.
+        rank: Number of columns of A.
+        rows: Number of rows of the input.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
     b = GraphBuilder("low_rank", share=False)
@@ -129,10 +149,19 @@ def projections(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return gated layers: products of one operand side by side, as q, k, v or gate and up are.
+    """Return gated layers with several products of one operand, like q, k, v or gate and up.
 
-    Their results are multiplied, one of them through a sigmoid, and projected back. By hand the products
-    are one, and its parts are cut out.
+    The results are multiplied, the first after a sigmoid, and projected back. Merging by hand makes one
+    product and splits its result.
+
+    Args:
+        blocks: Number of layers.
+        hidden: Width of the input and of each layer's result.
+        rows: Number of rows of the input.
+        branches: Number of products per layer.
+        wide: Width of each product.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
     b = GraphBuilder("projections", share=False)
@@ -161,7 +190,15 @@ def affine_chain(
 ) -> Graph:
     """Return chains of scales and shifts around layernorm and a projection.
 
-    ``layernorm · g + h`` is a layernorm, and a shift and a scale before a product go into it.
+    Merged by hand, ``layernorm · g + h`` is a layernorm, and the scale after the projection is part of its
+    weight and bias.
+
+    Args:
+        blocks: Number of chains.
+        hidden: Width of the input and of each chain's result.
+        rows: Number of rows of the input.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form merged by hand.
     """
     weights = Weights(seed)
     b = GraphBuilder("affine_chain", share=False)

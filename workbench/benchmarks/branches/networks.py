@@ -12,7 +12,7 @@ from workbench.graph import Graph, GraphBuilder
 #: RepVGG-A0: the blocks of each stage and their channels (arXiv 2101.03697, table 2).
 _REPVGG: Final = ((1, 48), (2, 48), (4, 96), (14, 192), (1, 1280))
 
-#: MobileOne-S0: the same, and the branches of a kernel (arXiv 2206.04040, tables 2 and 3).
+#: MobileOne-S0: the same, and the number of copies of each kernel (arXiv 2206.04040, tables 2 and 3).
 _MOBILEONE: Final = ((1, 48), (2, 48), (8, 128), (10, 256), (1, 1024))
 _COPIES: Final = 4
 
@@ -20,10 +20,16 @@ _CLASSES: Final = 1000
 
 
 def repvgg_a0(*, size: int = 224, batch: int = 1, seed: int = 0, by_hand: bool = False) -> Graph:
-    """Return RepVGG-A0 in evaluation form, weights drawn: 22 blocks of three branches, mean, classifier.
+    """Return RepVGG-A0 in evaluation form with random weights: 22 blocks of branches, mean, classifier.
 
-    ``size`` is the image's, a multiple of 32. With ``by_hand`` every block is merged by the published
-    formulas: one convolution each.
+    Args:
+        size: Height and width of the image, a multiple of 32.
+        batch: Number of images.
+        seed: Seed of the weights.
+        by_hand: Whether every block is one convolution, merged by the published formulas.
+
+    Raises:
+        ValueError: ``size`` is not a multiple of 32.
     """
     weights = Weights(seed)
 
@@ -34,10 +40,19 @@ def repvgg_a0(*, size: int = 224, batch: int = 1, seed: int = 0, by_hand: bool =
 
 
 def mobileone_s0(*, size: int = 224, batch: int = 1, seed: int = 0, by_hand: bool = False) -> Graph:
-    """Return MobileOne-S0 in evaluation form, weights drawn: 22 blocks of up to eleven branches each.
+    """Return MobileOne-S0 in evaluation form with random weights: 22 blocks of up to eleven branches each.
 
-    The first block is a 3x3 convolution in branches, every other a depthwise and a pointwise part. For
-    the options see :func:`repvgg_a0`.
+    The first block is a 3x3 convolution with branches; every other block has a depthwise and a pointwise
+    part.
+
+    Args:
+        size: Height and width of the image, a multiple of 32.
+        batch: Number of images.
+        seed: Seed of the weights.
+        by_hand: Whether every part is one convolution, merged by the published formulas.
+
+    Raises:
+        ValueError: ``size`` is not a multiple of 32.
     """
     weights = Weights(seed)
 

@@ -1,8 +1,8 @@
-"""What networks with branches are built of, and how people merge a branch by hand.
+"""Layers of networks with branches, and the formulas by which people merge a branch by hand.
 
 A branch is a chain of linear layers: convolutions, batch normalisations, average pools. :func:`separate`
-writes the chain as it is trained, :func:`fused` computes the one kernel and bias it is equal to by the
-published formulas, in float64. The two share nothing with the rewrite rules, so that they check them.
+adds the chain as it is trained; :func:`fused` computes the equivalent kernel and bias by the published
+formulas, in float64. Neither uses the rewrite rules, so that they can serve to check them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING: Pads = (0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Norm:
-    """Hold a batch normalisation in evaluation form: vectors [C], variances positive."""
+    """A batch normalisation in evaluation form: vectors [C], with positive variances."""
 
     scale: np.ndarray
     shift: np.ndarray
@@ -29,14 +29,14 @@ class Norm:
     eps: float = 1e-5
 
     def affine(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what it multiplies by and what it adds, in float64."""
+        """Return the factors and the shifts of the channels, two vectors [C] in float64."""
         factor = self.scale.astype(np.float64) / np.sqrt(self.variance.astype(np.float64) + self.eps)
         return factor, self.shift - factor * self.mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conv:
-    """Hold a convolution's weight [O, I/groups, kh, kw], its bias [O] if it has one, and its window."""
+    """A convolution: its weight [O, I/groups, kh, kw], its bias [O] or None, and its window."""
 
     weight: np.ndarray
     bias: np.ndarray | None = None
@@ -48,7 +48,7 @@ class Conv:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Hold an average pool over square windows; what it pads counts as zeros."""
+    """An average pool over square windows; its padding counts as zeros."""
 
     kernel: int
     stride: int = 1
@@ -60,7 +60,7 @@ Layer = Conv | Norm | Mean
 
 @dataclass(slots=True)
 class Weights:
-    """Draw the weights of a network: the same for the same seed, whatever is built of them."""
+    """A seeded source of the random weights of a network."""
 
     seed: int = 0
     random: np.random.Generator = field(init=False)
@@ -69,20 +69,20 @@ class Weights:
         self.random = np.random.default_rng(self.seed)
 
     def normal(self, *shape: int, size: float = 1.0) -> np.ndarray:
-        """Return normal numbers of a standard deviation ``size``."""
+        """Return normal numbers with standard deviation ``size``, in float32."""
         return (size * self.random.standard_normal(shape)).astype(np.float32)
 
     def kernel(self, out: int, per_group: int, kernel: tuple[int, int]) -> np.ndarray:
-        """Return a kernel of variance 1 / fan-in."""
+        """Return a kernel [out, per_group, *kernel] of variance 1 / fan-in."""
         fan_in = per_group * kernel[0] * kernel[1]
         return self.normal(out, per_group, *kernel, size=fan_in**-0.5)
 
     def matrix(self, rows: int, columns: int, rank: int | None = None) -> np.ndarray:
-        """Return a matrix of variance 1 / fan-in."""
+        """Return a matrix [rows, columns] of variance 1 / fan-in; ``rank`` replaces ``rows`` as fan-in."""
         return self.normal(rows, columns, size=(rank or rows) ** -0.5)
 
     def norm(self, channels: int) -> Norm:
-        """Return a batch normalisation as training leaves it: scales and variances within [0.5, 1.5]."""
+        """Return a batch normalisation like a trained one, with scales and variances in [0.5, 1.5]."""
         scale, variance = self.random.uniform(0.5, 1.5, (2, channels)).astype(np.float32)
         shift, mean = self.normal(channels, size=0.1), self.normal(channels, size=0.1)
         return Norm(scale, shift, mean, variance)
@@ -90,7 +90,7 @@ class Weights:
 
 # -- the form that is trained -------------------------------------------------------------------------
 def separate(b: GraphBuilder, x: int, layers: Sequence[Layer]) -> int:
-    """Write a branch layer by layer; a branch without layers is its input."""
+    """Add a branch layer by layer and return its value; a branch without layers is its input."""
     for layer in layers:
         if isinstance(layer, Norm):
             vectors = (layer.scale, layer.shift, layer.mean, layer.variance)
@@ -103,7 +103,7 @@ def separate(b: GraphBuilder, x: int, layers: Sequence[Layer]) -> int:
 
 
 def convolution(b: GraphBuilder, x: int, layer: Conv) -> int:
-    """Write a convolution."""
+    """Add a convolution and return its value."""
     operands = [x, b.weight(data=layer.weight)]
     if layer.bias is not None:
         operands.append(b.weight(data=layer.bias.reshape(1, -1, 1, 1)))
@@ -121,9 +121,9 @@ ORDERS = ("left", "right", "reversed", "pairs")
 
 
 def summed(b: GraphBuilder, values: Sequence[int], order: str = "left") -> int:
-    """Add values: from the left, from the right, last one first, or in pairs."""
+    """Add values from the left, from the right, from the left in reversed order, or in pairs."""
     if order not in ORDERS:
-        raise ValueError(f"an order of additions is {', '.join(ORDERS)}, not {order!r}")
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
     terms = list(values)
     if order == "right":
         total = terms.pop()
@@ -141,7 +141,7 @@ def summed(b: GraphBuilder, values: Sequence[int], order: str = "left") -> int:
 # -- merged by hand -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, eq=False)
 class Fused:
-    """Hold the one convolution that a branch is: float64, its taps ``u * dilation - before``."""
+    """The convolution that a branch is equal to, in float64; tap ``u`` reads at ``u * dilation - before``."""
 
     weight: np.ndarray
     bias: np.ndarray
@@ -153,7 +153,7 @@ class Fused:
 def fused(layers: Sequence[Layer], channels: int, groups: int) -> Fused:
     """Return a branch as one convolution in ``groups``; ``channels`` are those of its input.
 
-    Raise ValueError where the branch is none: a bias before a window that reads the padding around it.
+    Raise ValueError if the branch is not a convolution, because a bias precedes a window with padding.
     """
     weight = identity(channels, groups)
     bias, stride, before, dilation = np.zeros(channels), 1, (0, 0), 1
@@ -163,7 +163,7 @@ def fused(layers: Sequence[Layer], channels: int, groups: int) -> Fused:
             weight, bias = weight * factor[:, None, None, None], bias * factor + shift
             continue
         if any(layer.pads) and (bias != 0).any():
-            raise ValueError("what is padded with zeros after a bias is no convolution of the input")
+            raise ValueError("a branch with zero padding after a bias is not a convolution of its input")
         taps = (
             layer.weight.astype(np.float64) if isinstance(layer, Conv) else _mean(layer, len(weight), groups)
         )
@@ -198,11 +198,14 @@ def _part(vector: np.ndarray, out: int, groups: int, outs: int) -> np.ndarray:
 
 
 def _composed(first: np.ndarray, second: np.ndarray, groups: int, whole: int) -> np.ndarray:
-    """Return the kernel of a convolution after another, one of which has a single tap."""
+    """Return the kernel of ``second`` after ``first``; one of the two must have a single tap."""
     if first.shape[2:] != (1, 1) and second.shape[2:] != (1, 1):
-        raise ValueError("of two convolutions in a row one has a single tap")
+        raise ValueError(
+            "one of two consecutive convolutions must have a 1x1 kernel, "
+            f"got {first.shape[2:]} and {second.shape[2:]}"
+        )
     if groups != whole:
-        raise ValueError(f"a convolution in {groups} groups does not fit a branch in {whole}")
+        raise ValueError(f"the groups of a convolution must be the branch's {whole}, got {groups}")
     parts = []
     for a, b in zip(np.split(first, groups), np.split(second, groups), strict=True):
         parts.append(np.einsum("omuv,mirs->oiurvs", b, a))
@@ -212,13 +215,13 @@ def _composed(first: np.ndarray, second: np.ndarray, groups: int, whole: int) ->
 
 
 def merged(branches: Sequence[Fused], groups: int) -> Conv:
-    """Return the sum of branches as one convolution, bias included.
+    """Return the sum of branches as one convolution with bias.
 
-    The pads at the end are those that keep an input's extent at stride 1.
+    The pads at the end are chosen such that stride 1 keeps the extent of the input.
     """
     dilation = max(f.dilation for f in branches)
     if any(f.stride != branches[0].stride for f in branches):
-        raise ValueError("branches of several strides have no sum")
+        raise ValueError(f"all branches must have one stride, got {[f.stride for f in branches]}")
     top, left = (max(f.before[i] for f in branches) for i in (0, 1))
     size = [0, 0]
     starts = []

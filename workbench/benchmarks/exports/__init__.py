@@ -1,28 +1,29 @@
-"""Real architectures as torch's exporters write them, with seeded random weights.
+"""Real architectures in the form that torch's exporters write, with seeded random weights.
 
 The modules are written from the papers and have exactly the published numbers of parameters. They need
-torch (``pip install 'tamago-workbench[torch]'``), which is imported when one is built.
+torch (``pip install 'tamago-workbench[torch]'``), which is imported when a module is built.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from workbench.support.names import unknown
 
 __all__ = ["Architecture", "Input", "UnknownArchitecture", "architecture", "architectures"]
 
 
 class UnknownArchitecture(LookupError):
-    """Raised when no architecture has the name asked for; says which one is nearest."""
+    """Raised when no architecture has the given name; the message names the nearest one and lists all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of an architecture: its shape, in which a text is a dimension that may stay symbolic.
+    """An input of an architecture; a text in its shape names a dimension that may stay symbolic.
 
-    Integers are drawn below ``below``, or are all 1 where it is 0.
+    Integer inputs are random numbers below ``below``, or all 1 if ``below`` is 0.
     """
 
     name: str
@@ -31,16 +32,17 @@ class Input:
     below: int = 0
 
     def sized(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the shape with a size for every dimension that has a name."""
+        """Return the shape with its named dimensions replaced by their sizes."""
         return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A real architecture: the function that builds its module, its inputs and what is published of it.
+    """A real architecture: its name, its inputs and outputs, and its published number of parameters.
 
-    ``parameters`` is the number of trained parameters that ``source`` states, exactly. ``sizes`` are the
-    usual sizes of the dimensions that may stay symbolic. A ``half`` one is exported in float16.
+    A function of this name in the module ``family`` builds it. ``parameters`` is the exact number of trained
+    parameters, which ``source`` states. ``sizes`` are the usual sizes of the dimensions that may stay
+    symbolic. If ``half``, it is exported in float16.
     """
 
     name: str
@@ -53,9 +55,9 @@ class Architecture:
     half: bool = False
 
     def module(self, seed: int = 0) -> Any:
-        """Return the module with weights from a seed, in evaluation mode; its batch norms are not trivial.
+        """Return the module with seeded weights and non-trivial batch norms, in evaluation mode.
 
-        Raise ImportError where torch is not installed.
+        Raise ImportError if torch is not installed.
         """
         from workbench.benchmarks.exports.weights import build
 
@@ -115,7 +117,7 @@ _KNOWN: Final = (
     ),
     Architecture("gpt2", "language", 124_439_808, "its paper (124 M)", _text(50_257), ("scores",), _SHORT),
     Architecture(
-        "t5_small_encoder", "language", 35_330_816, "its paper's 60 M less decoder", _text(32_128),
+        "t5_small_encoder", "language", 35_330_816, "its paper's 60 M without the decoder", _text(32_128),
         ("hidden",), _LONG,
     ),
     Architecture(
@@ -126,7 +128,7 @@ _KNOWN: Final = (
         half=True,
     ),
     Architecture(
-        "whisper_tiny_encoder", "sequences", 8_208_384, "its paper's 39 M less decoder",
+        "whisper_tiny_encoder", "sequences", 8_208_384, "its paper's 39 M without the decoder",
         (Input("sound", ("batch", 80, 3000)),), ("hidden",),
     ),
     Architecture(
@@ -158,20 +160,16 @@ def architectures() -> list[str]:
 
 
 def architecture(name: str) -> Architecture:
-    """Return an architecture by name; raise :class:`UnknownArchitecture` where there is none.
+    """Return an architecture by name; raise :class:`UnknownArchitecture` for an unknown name.
 
     >>> architecture("resnet18").parameters
     11689512
     """
     if name not in _BY_NAME:
-        near = difflib.get_close_matches(name, _BY_NAME, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UnknownArchitecture(
-            f"no architecture is called {name!r}{hint} There are: {', '.join(_BY_NAME)}"
-        )
+        raise UnknownArchitecture(unknown("architecture", name, _BY_NAME))
     return _BY_NAME[name]
 
 
 def each() -> Iterator[Architecture]:
-    """Yield the architectures."""
+    """Yield all architectures."""
     yield from _KNOWN

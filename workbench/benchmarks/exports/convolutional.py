@@ -11,7 +11,7 @@ from workbench.benchmarks.exports.parts import ConvNorm, Gate, Head
 
 
 class _Block(nn.Module):
-    """A residual block: a body, and a projection beside it if the shape changes."""
+    """A residual block: a body, and a projection of the input if the shape changes."""
 
     def __init__(self, body: nn.Module, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def resnet18() -> nn.Module:
 
 
 def resnet50() -> nn.Module:
-    """Return ResNet-50, the stride in the 3×3 convolution (arXiv 1512.03385)."""
+    """Return ResNet-50 with the stride in the 3×3 convolutions (arXiv 1512.03385)."""
     return _resnet((3, 4, 6, 3), True)
 
 
@@ -80,7 +80,7 @@ def regnet_y_400mf() -> nn.Module:
 
 
 class _Fire(nn.Module):
-    """A squeezing 1×1 convolution, and two that expand it side by side."""
+    """A 1×1 convolution that squeezes the channels, then two parallel convolutions that expand them."""
 
     def __init__(self, inputs: int, squeezed: int, expanded: int) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ def squeezenet1_1() -> nn.Module:
 
 
 class _Dense(nn.Module):
-    """A layer that reads all before it and adds its own channels."""
+    """A layer that reads the outputs of all layers before it and appends its own channels."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ def densenet121() -> nn.Module:
 
 
 class _Inception(nn.Module):
-    """Four branches side by side: 1×1, two of 3×3 behind 1×1, and a pooled one."""
+    """Four parallel branches: 1×1, two of 3×3 after 1×1, and a pooled one."""
 
     def __init__(self, inputs: int, a: int, b: Sequence[int], c: Sequence[int], d: int) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class _Inception(nn.Module):
 
 
 def googlenet() -> nn.Module:
-    """Return GoogLeNet with batch norms, without auxiliary heads (arXiv 1409.4842, as torchvision has it)."""
+    """Return GoogLeNet with batch norms and without auxiliary heads (arXiv 1409.4842, torchvision's form)."""
     pool = lambda size=3: nn.MaxPool2d(size, 2, ceil_mode=True)  # noqa: E731
     norm = lambda i, o, k, s=1: ConvNorm(i, o, k, s, eps=1e-3)  # noqa: E731
     return nn.Sequential(
@@ -171,7 +171,7 @@ def googlenet() -> nn.Module:
 
 
 def vgg11() -> nn.Module:
-    """Return VGG-11, configuration A without batch norms (arXiv 1409.1556)."""
+    """Return VGG-11, which is configuration A, without batch norms (arXiv 1409.1556)."""
     layers: list[nn.Module] = []
     channels = 3
     for width in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):

@@ -33,7 +33,7 @@ class _UNet(nn.Module):
 
 
 def unet() -> nn.Module:
-    """Return U-Net with batch norms and padding (arXiv 1505.04597, as milesial/Pytorch-UNet has it)."""
+    """Return U-Net with batch norms and padding (arXiv 1505.04597, in the form of milesial/Pytorch-UNet)."""
     return _UNet()
 
 
@@ -42,7 +42,7 @@ def _conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> nn.Mod
 
 
 class _C2f(nn.Module):
-    """A block of YOLOv8: all intermediate values are joined at the end."""
+    """A block of YOLOv8 that joins all intermediate values at the end."""
 
     def __init__(self, inputs: int, outputs: int, count: int, shortcut: bool) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _C2f(nn.Module):
 
 
 class _Sppf(nn.Module):
-    """Three poolings in a row, joined: the field of one of size 13."""
+    """Three consecutive poolings of size 5 with joined results; the last covers a field of size 13."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _Sppf(nn.Module):
 
 
 class _Detect(nn.Module):
-    """Boxes as distributions over 16 distances to every side, and scores of the classes."""
+    """A head for boxes, as distributions over 16 distances to every side, and for scores of the classes."""
 
     def __init__(self, widths: Sequence[int], classes: int, size: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class _Detect(nn.Module):
 
 
 class _Yolo(nn.Module):
-    """YOLOv8: a backbone, a pyramid down and up again, and a head for three sizes."""
+    """YOLOv8: a backbone, a pyramid down and up again, and a head for three resolutions."""
 
     def __init__(self, size: int = 640, classes: int = 80) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def yolov8n() -> nn.Module:
 
 
 class _Basic(nn.Module):
-    """Two 3×3 convolutions around which the input passes."""
+    """A residual block of two 3×3 convolutions."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class _Basic(nn.Module):
 
 
 class _Bottleneck(nn.Module):
-    """A residual block of three convolutions, the output four times as wide as the middle."""
+    """A residual block of three convolutions, whose output is four times as wide as its middle."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class _Bottleneck(nn.Module):
 
 
 class _Exchange(nn.Module):
-    """Branches of several resolutions, each then the sum of all, brought to its size."""
+    """Branches of several resolutions; each output is the sum of all branches, resized to its resolution."""
 
     def __init__(self, widths: Sequence[int], blocks: int) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class _Exchange(nn.Module):
 
 
 class _HrNet(nn.Module):
-    """High resolution kept to the end, lower ones beside it, all joined in the head."""
+    """A network that keeps the high resolution to the end, with parallel lower ones, joined in the head."""
 
     def __init__(self, stages: Sequence[tuple[Sequence[int], int, int]], first: tuple[int, int]) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ def hrnet_w18_small() -> nn.Module:
 
 
 class _Edsr(nn.Module):
-    """Residual blocks without norms, and pixels moved from channels into space."""
+    """Residual blocks without norms, then channels rearranged into pixels."""
 
     def __init__(self, width: int = 64, blocks: int = 16) -> None:
         super().__init__()
@@ -266,12 +266,12 @@ class _Edsr(nn.Module):
 
 
 def edsr_x2() -> nn.Module:
-    """Return the baseline of EDSR for twice the resolution (arXiv 1707.02921)."""
+    """Return the baseline model of EDSR for twice the resolution (arXiv 1707.02921)."""
     return _Edsr()
 
 
 def dcgan() -> nn.Module:
-    """Return DCGAN's generator of 64×64 images (arXiv 1511.06434, as torch's tutorial has it)."""
+    """Return DCGAN's generator of 64×64 images (arXiv 1511.06434, in the form of torch's tutorial)."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((100, 512), (512, 256), (256, 128), (128, 64)):
         stride, padding = (1, 0) if inputs == 100 else (2, 1)

@@ -1,4 +1,4 @@
-"""Write architectures as ONNX files, by torch's own exporters."""
+"""Architectures written as ONNX files by torch's own exporters."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Final
 from workbench.benchmarks.exports import Architecture
 from workbench.benchmarks.exports.weights import build, example
 
-#: The exporter that traces and the one that torch.export feeds.
+#: The exporter that traces the module, and the one based on torch.export.
 EXPORTERS: Final = ("torchscript", "dynamo")
 
-#: Weights of more bytes than this go to a file beside the model.
+#: Weights of more bytes than this are written to a separate file next to the model.
 EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
 
 
@@ -30,19 +30,31 @@ def export(
     opset: int = 17,
     module: Any = None,
 ) -> Path:
-    """Write an architecture to an ONNX file as torch's exporter makes it, and return the file.
+    """Write an architecture to an ONNX file with one of torch's exporters.
 
-    With ``dynamic`` the dimensions that may be symbolic (batch, sequence) are; otherwise they have
-    ``sizes``, the usual ones unless given. A model too large for one file gets ``<name>.data`` beside it.
-    ``module`` is one that was built before. Raise ImportError where torch is not installed and ValueError
-    for an exporter that there is not.
+    Args:
+        wanted: The architecture.
+        path: The file to write. A model too large for one file gets ``<name>.data`` next to it.
+        seed: Seed of the weights and of the exporter's example inputs.
+        dynamic: Whether the dimensions that may be symbolic (batch, sequence) are.
+        sizes: Sizes of these dimensions; by default the usual ones.
+        exporter: One of :data:`EXPORTERS`.
+        opset: The ONNX opset; ``dynamo`` writes at least 18.
+        module: The architecture's module if it is built already, or None.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ImportError: torch is not installed.
+        ValueError: The exporter is unknown.
     """
     if exporter not in EXPORTERS:
-        raise ValueError(f"no exporter is called {exporter!r}; there are: {', '.join(EXPORTERS)}")
+        raise ValueError(f"exporter must be one of {', '.join(EXPORTERS)}, got {exporter!r}")
     module = build(wanted, seed) if module is None else module
     target = Path(path)
     chosen = {**wanted.sizes, **(sizes or {})}
-    if dynamic:  # an extent of 1 would be taken for one that is always 1
+    if dynamic:  # the exporters treat an extent of 1 in the example as constant
         chosen = {name: max(2, size) for name, size in chosen.items()}
     write = _trace if exporter == "torchscript" else _dynamo
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
@@ -94,7 +106,10 @@ def _dynamo(
 
 
 def _gather(wanted: Architecture, written: Path, target: Path) -> None:
-    """Put what an exporter wrote, in one file or many, where it was asked for: one file, or two."""
+    """Move the model that an exporter wrote, in one file or many, to its target.
+
+    The result is one file, or two if the weights exceed EXTERNAL_BEYOND.
+    """
     import onnx
 
     beside = [p for p in written.parent.iterdir() if p != written]

@@ -61,7 +61,7 @@ class _NewGelu(nn.Module):
 
 
 class _Gpt2(nn.Module):
-    """A decoder that normalises before every block; words are read and written by one matrix."""
+    """A decoder that normalises before every block and uses one matrix for input and output words."""
 
     def __init__(self, width: int, heads: int, layers: int) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ def t5_small_encoder() -> nn.Module:
 
 
 class _Llama(nn.Module):
-    """LLaMA's decoder: rotary positions, several queries to a key, gated feed-forward layers."""
+    """LLaMA's decoder: rotary positions, several queries per key, gated feed-forward layers."""
 
     def __init__(
         self, vocabulary: int, width: int, layers: int, heads: int, keys: int, inner: int, *, tied: bool
@@ -174,7 +174,7 @@ class _Llama(nn.Module):
 
     @staticmethod
     def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-        """Return queries or keys turned by their positions, halves of a head being real and imaginary."""
+        """Return queries or keys rotated by their positions; a head's halves are real and imaginary parts."""
         half = x.size(-1) // 2
         swapped = torch.cat([-x[..., half:], x[..., :half]], -1)
         return x * cosine + swapped * sine
@@ -208,7 +208,7 @@ class _Llama(nn.Module):
 
 
 def stories_260k() -> nn.Module:
-    """Return the LLaMA of llama2.c's smallest story teller, with grouped queries (arXiv 2307.09288)."""
+    """Return llama2.c's smallest LLaMA for stories, with grouped queries (arXiv 2307.09288)."""
     return _Llama(512, 64, 5, 8, 4, 172, tied=True)
 
 

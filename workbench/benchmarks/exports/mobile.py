@@ -86,7 +86,7 @@ def efficientnet_b0() -> nn.Module:
 
 
 class _Shuffled(nn.Module):
-    """Half of the channels pass, half are filtered, and both are interleaved."""
+    """A block that passes half of the channels, filters the other half, and interleaves both."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def shufflenet_v2() -> nn.Module:
 
 
 class _Branches(nn.Module):
-    """Convolutions of several sizes and the input itself, each with its batch norm, added."""
+    """The sum of convolutions of several sizes and of the input, each with a batch norm."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1, copies: int = 1
@@ -144,7 +144,7 @@ class _Branches(nn.Module):
 
 
 def repvgg_a0() -> nn.Module:
-    """Return RepVGG-A0 as it is trained, its branches apart (arXiv 2101.03697)."""
+    """Return RepVGG-A0 as it is trained, with separate branches (arXiv 2101.03697)."""
     layers: list[nn.Module] = [_Branches(3, 48, 3, 2), nn.ReLU()]
     channels = 48
     for count, outputs in ((2, 48), (4, 96), (14, 192), (1, 1280)):
@@ -155,7 +155,7 @@ def repvgg_a0() -> nn.Module:
 
 
 def mobileone_s0() -> nn.Module:
-    """Return MobileOne-S0 as it is trained, four copies of every convolution (arXiv 2206.04040)."""
+    """Return MobileOne-S0 as it is trained, with four copies of every convolution (arXiv 2206.04040)."""
     layers: list[nn.Module] = [_Branches(3, 48, 3, 2), nn.ReLU()]
     channels = 48
     for count, outputs in ((2, 48), (8, 128), (10, 256), (1, 1024)):

@@ -1,4 +1,4 @@
-"""What several architectures are made of."""
+"""Parts that several architectures share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConvNorm(nn.Sequential):
 
 
 class Residual(nn.Module):
-    """A value plus what a block makes of it."""
+    """The sum of a value and a block's result for it."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Residual(nn.Module):
 
 
 class Gate(nn.Module):
-    """Channels scaled by what two 1×1 convolutions make of their means: squeeze and excitation."""
+    """Squeeze and excitation: channels scaled by two 1×1 convolutions of their means."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Head(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention of several heads, written out: scores are divided by the root of the head's width."""
+    """Attention of several heads as separate operators; scores are divided by the root of a head's width."""
 
     def __init__(self, width: int, heads: int, *, key_bias: bool = True) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Attention(nn.Module):
 
 
 class FusedAttention(nn.Module):
-    """Attention of several heads, queries, keys and values by one linear layer."""
+    """Attention of several heads, with one linear layer for queries, keys and values."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -118,6 +118,6 @@ class FeedForward(nn.Sequential):
 
 
 def rounded(value: float, to: int = 8) -> int:
-    """Return a number of channels as the MobileNets round it: to a multiple, at most 10 % down."""
+    """Return a number of channels rounded as in the MobileNets: to a multiple, at most 10 % down."""
     found = max(to, int(value + to / 2) // to * to)
     return found + to if found < 0.9 * value else found

@@ -1,4 +1,4 @@
-"""Models that rank: tables of embeddings beside dense features."""
+"""Models that rank: tables of embeddings together with dense features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def _mlp(widths: Sequence[int], last: bool) -> nn.Sequential:
-    """Return linear layers with a ReLU after each, after the last one only if asked for."""
+    """Return linear layers with ReLUs between them, and with ``last`` another ReLU at the end."""
     layers: list[nn.Module] = []
     for number, (i, o) in enumerate(pairwise(widths)):
         layers.append(nn.Linear(i, o))
@@ -20,7 +20,7 @@ def _mlp(widths: Sequence[int], last: bool) -> nn.Sequential:
 
 
 class _Dlrm(nn.Module):
-    """Dense and sparse features, all pairs multiplied, and a score."""
+    """A score from the products of all pairs of dense and sparse features."""
 
     def __init__(self, rows: int, tables: int, width: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def dlrm() -> nn.Module:
 
 
 class _WideDeep(nn.Module):
-    """A linear model beside a deep one, their scores added."""
+    """The sum of the scores of a linear model and a deep one."""
 
     def __init__(self, rows: int, tables: int, width: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Models of sequences other than text of transformers: sound, and recurrent ones."""
+"""Models of sequences other than text transformers: models of sound, and recurrent models."""
 
 from __future__ import annotations
 

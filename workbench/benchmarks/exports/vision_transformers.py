@@ -1,4 +1,4 @@
-"""Image models of attention, or built as if: ViT, Swin, SegFormer, ConvNeXt, MLP-Mixer, PoolFormer."""
+"""Image models with attention or similar: ViT, Swin, SegFormer, ConvNeXt, MLP-Mixer, PoolFormer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _before(width: int, block: nn.Module, eps: float = 1e-5) -> nn.Module:
 
 
 class _ViT(nn.Module):
-    """Patches, a token for the class, positions, and an encoder that normalises first."""
+    """ViT: patches, a token for the class, positions, and an encoder that normalises first."""
 
     def __init__(self, width: int, heads: int, layers: int = 12, size: int = 224, patch: int = 16) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class _Windows(nn.Module):
         self.register_buffer("mask", self._mask(size) if self.shift else None)
 
     def _mask(self, size: int) -> Tensor:
-        """Return what keeps apart, inside a window, what the shift brought together."""
+        """Return the mask that separates, inside a window, positions that only the shift made neighbours."""
         area = torch.zeros(size, size)
         bounds = (slice(0, -self.window), slice(-self.window, -self.shift), slice(-self.shift, None))
         for number, (rows, columns) in enumerate((r, c) for r in bounds for c in bounds):
@@ -95,7 +95,7 @@ class _Windows(nn.Module):
 
 
 class _Merging(nn.Module):
-    """Four neighbours become one position of twice the width."""
+    """A layer that joins four neighbours into one position of twice the width."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -107,14 +107,14 @@ class _Merging(nn.Module):
 
 
 class _Last(nn.Module):
-    """Channels last."""
+    """A permutation of axes that moves the channels last."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.permute(0, 2, 3, 1)
 
 
 class _First(nn.Module):
-    """Channels first."""
+    """A permutation of axes that moves the channels first."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.permute(0, 3, 1, 2)
@@ -146,7 +146,7 @@ def swin_t() -> nn.Module:
 
 
 class _Scale(nn.Module):
-    """Every channel scaled by a small number of its own."""
+    """A scale for every channel, initially small."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ def mixer_s16() -> nn.Module:
 
 
 class _Pooling(nn.Module):
-    """The mean of the neighbours less the value itself."""
+    """The mean of the neighbours minus the value itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ def poolformer_s12() -> nn.Module:
 
 
 class _Reduced(nn.Module):
-    """Attention to positions that a strided convolution made fewer."""
+    """Attention to positions whose number a strided convolution reduces."""
 
     def __init__(self, width: int, heads: int, reduction: int) -> None:
         super().__init__()

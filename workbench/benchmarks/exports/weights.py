@@ -1,4 +1,4 @@
-"""Give modules weights from a seed under which their values stay in range."""
+"""Seeded random weights for modules, under which their values stay in range."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def build(wanted: Architecture, seed: int = 0) -> Any:
     """Return an architecture's module, in evaluation mode, with weights from a seed.
 
-    Batch norms get the statistics of random inputs, moved by chance, and scales and shifts that are not
-    1 and 0. Raise ImportError where torch is not installed.
+    Batch norms get the statistics of random inputs, perturbed at random, and scales and shifts other than
+    1 and 0. Raise ImportError if torch is not installed.
     """
     torch = _torch()
     family = import_module(f"workbench.benchmarks.exports.{wanted.family}")
@@ -35,9 +35,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise ImportError(
-            "torch is not installed: install the extra, as in pip install 'tamago-workbench[torch]'"
-        ) from None
+        raise ImportError("torch is not installed: pip install 'tamago-workbench[torch]'") from None
     return torch
 
 
@@ -59,7 +57,7 @@ def _settle(torch: Any, module: Any, wanted: Architecture, seed: int) -> None:
 
 
 def example(wanted: Architecture, sizes: Mapping[str, int], seed: int = 0) -> tuple[Any, ...]:
-    """Return random inputs of an architecture as tensors: the same for the same sizes and seed."""
+    """Return random inputs of an architecture as tensors, determined by the sizes and the seed."""
     torch = _torch()
     generator = torch.Generator().manual_seed(seed)
     found = []

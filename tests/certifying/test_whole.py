@@ -1,0 +1,118 @@
+"""Both saved models run as a whole in ONNX Runtime, in the model's own dtype."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from workbench.certifying.certificate import certify
+from workbench.certifying.whole import probe, run_whole, tolerance_of
+from workbench.frontends import load_onnx, to_onnx
+from workbench.graph import GraphBuilder
+
+
+def scaled(factor, *, folded):
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    w = b.weight((8, 8), name="w")
+    s = b.weight(data=np.float32(factor), name="s")
+    y = b.op("matmul", x, b.op("mul", w, s)) if folded else b.op("mul", b.op("matmul", x, w), s)
+    return b.graph({"y": y})
+
+
+def model(nodes, inputs, outputs, initial=(), opset=17, domains=()):
+    infos = [[helper.make_tensor_value_info(*v) for v in values] for values in (inputs, outputs)]
+    tensors = [onnx.numpy_helper.from_array(a, n) for n, a in initial]
+    graph = helper.make_graph(nodes, "g", *infos, tensors)
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(*d) for d in domains)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def test_equal_models_agree_to_rounding():
+    run = run_whole(scaled(0.3, folded=False), scaled(0.3, folded=True))
+    assert not run.why
+    assert run.note.startswith("ONNX Runtime")
+    assert 0 <= run.error < 1e-5
+    assert set(run.errors) == {"y"}
+
+
+def test_a_difference_is_named_with_output_and_entry():
+    run = run_whole(scaled(0.3, folded=False), scaled(0.4, folded=True))
+    assert run.output == "y"
+    assert run.why.startswith("output 'y' at [")
+    assert run.error > 0.1
+
+
+def test_the_model_that_was_given_is_what_counts():
+    graph = scaled(0.3, folded=False)
+    other = to_onnx(scaled(0.5, folded=False))
+    assert not run_whole(graph, graph).why
+    assert "output 'y'" in run_whole(graph, graph, given=other).why
+    assert not certify(graph, graph, given=other).passed
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("Div", TensorProto.INT64), ("Mod", TensorProto.INT32)])
+def test_a_model_that_fails_on_the_first_draw_gets_gentler_inputs(op, dtype):
+    proto = model(
+        [helper.make_node(op, ["a", "b"], ["y"])], [("a", dtype, [4]), ("b", dtype, [4])], [("y", dtype, [4])]
+    )
+    graph = load_onnx(proto)
+    run = run_whole(graph, graph, given=proto)
+    assert not run.why
+    assert run.note.startswith("ONNX Runtime")
+    assert run.inputs["b"].all()
+
+
+def test_an_operator_that_nothing_can_run_is_reported_and_is_no_failure():
+    node = helper.make_node("Foo", ["x"], ["f"], domain="my.domain")
+    proto = model(
+        [node, helper.make_node("Relu", ["f"], ["y"])],
+        [("x", 1, [2, 3])],
+        [("y", 1, [2, 3])],
+        domains=[("my.domain", 1)],
+    )
+    proto.graph.value_info.append(helper.make_tensor_value_info("f", 1, [2, 3]))
+    graph = load_onnx(proto)
+    certificate = certify(graph, graph, given=proto)
+    assert certificate.passed
+    assert "my.domain" in certificate.whole
+    assert "as saved not run" in certificate.verdict()
+
+
+def test_a_loop_without_end_is_ended(monkeypatch):
+    monkeypatch.setattr("workbench.frontends.runtime.LOOP_SECONDS", 0.5)
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Add", ["v", "v"], ["v2"])],
+        "body",
+        [helper.make_tensor_value_info(*v) for v in (("i", 7, []), ("c", 9, []), ("v", 1, [2]))],
+        [helper.make_tensor_value_info(*v) for v in (("c2", 9, []), ("v2", 1, [2]))],
+    )
+    proto = model(
+        [helper.make_node("Loop", ["m", "t", "x"], ["l"], body=body), helper.make_node("Relu", ["l"], ["y"])],
+        [("x", 1, [2])],
+        [("y", 1, [2])],
+        [("m", np.array(2**62)), ("t", np.array(True))],
+    )
+    graph = load_onnx(proto)
+    run = run_whole(graph, graph, given=proto)
+    assert run.note == "not run: ONNX Runtime did not finish within 0.5 s"
+
+
+def test_a_probe_sees_the_ranges_of_values_inside():
+    b = GraphBuilder()
+    x = b.input("x", (64,))
+    inner = b.op("exp", x)
+    graph = b.graph({"y": b.op("neg", inner)})
+    seen = probe(graph, [i for i, node in enumerate(graph.nodes) if node.op == "exp"])
+    (found,) = [r for i, r in seen.ranges.items() if graph.nodes[i].op == "exp"]
+    assert 0 < found.least < 1 < found.most
+    assert set(seen.outputs) == {"y"}
+    run = run_whole(graph, graph, known=seen)
+    assert run.outputs["y"] is seen.outputs["y"]
+
+
+def test_the_coarsest_dtype_sets_the_tolerance():
+    b = GraphBuilder()
+    half = b.op("cast", b.input("x", (4,)), to="float16")
+    assert tolerance_of(b.graph({"y": b.op("cast", half, to="float32")})) == 5e-2
+    assert tolerance_of(scaled(1.0, folded=False)) == 1e-4

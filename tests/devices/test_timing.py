@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+from workbench.devices.timing import Timing, alternate, compare, paired_speedup
+from workbench.graph import GraphBuilder
+
+
+class Clock:
+    """A clock that moves only when a run advances it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def runs_of(clock, log, *durations):
+    def run(i):
+        log.append(i)
+        clock.now += durations[i]
+
+    return [lambda i=i: run(i) for i in range(len(durations))]
+
+
+def test_runs_alternate_and_the_warm_up_is_not_counted():
+    clock, log = Clock(), []
+    taken = alternate(runs_of(clock, log, 1.0, 2.0), seconds=1e9, least=2, most=40, clock=clock)
+    assert log[:2] == [0, 1]
+    assert taken == [[1.0] * 40, [2.0] * 40]
+    pairs = [tuple(log[i : i + 2]) for i in range(2, len(log), 2)]
+    assert set(pairs) == {(0, 1), (1, 0)}, "every round has both, in an order drawn anew"
+
+
+def test_the_order_of_rounds_is_the_same_every_time():
+    logs = []
+    for _ in range(2):
+        clock, log = Clock(), []
+        alternate(runs_of(clock, log, 1.0, 1.0, 1.0), seconds=1e9, least=2, most=9, clock=clock)
+        logs.append(log)
+    assert logs[0] == logs[1]
+
+
+def test_a_speedup_is_that_of_the_rounds_not_of_the_medians():
+    rng = np.random.default_rng(0)
+    moods = rng.uniform(1, 10, 400)  # the load of the machine affects both runs of a round
+    before, after = 2 * moods * rng.normal(1, 0.05, 400), moods * rng.normal(1, 0.05, 400)
+    speedup, (low, high) = paired_speedup(before, after)
+    assert low < speedup < high
+    assert low < 2 < high
+    assert high - low < 0.05
+    _, (lower, higher) = paired_speedup(before, after, comparisons=10)
+    assert lower < low
+    assert high < higher
+
+
+def test_in_few_rounds_the_interval_is_their_whole_range():
+    assert paired_speedup([1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) == (2.0, (1.0, 3.0))
+
+
+def test_measuring_ends_when_the_time_is_up_but_not_before_the_least():
+    clock = Clock()
+    assert len(alternate(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99, clock=clock)[0]) == 5
+    assert len(alternate(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99, clock=clock)[0]) == 3
+
+
+def test_senseless_bounds_are_refused():
+    with pytest.raises(ValueError, match="seconds > 0"):
+        alternate([], seconds=0.0)
+
+
+def timing(before, after, scatter):
+    quartiles = [(m - scatter / 2, m + scatter / 2) for m in (before, after)]
+    return Timing(before, after, *quartiles, rounds=10, executor="test")
+
+
+def test_slower_means_beyond_the_scatter():
+    assert timing(100.0, 120.0, 10.0).slower
+    assert not timing(100.0, 105.0, 10.0).slower
+    assert not timing(100.0, 50.0, 10.0).slower
+    assert timing(100.0, 50.0, 10.0).speedup == 2.0
+
+
+def chain(length):
+    b = GraphBuilder("chain")
+    y = b.input("x", (64, 64))
+    for _ in range(length):
+        y = b.op("matmul", y, b.weight(data=np.eye(64, dtype=np.float32)))
+    return b.graph({"y": y})
+
+
+def test_two_graphs_are_measured_with_the_figures_in_order():
+    found = compare(chain(1), chain(2), seconds=0.05, threads=1)
+    assert found.rounds >= 5
+    for median, (low, high) in ((found.before, found.before_quartiles), (found.after, found.after_quartiles)):
+        assert 0 < low <= median <= high
+    assert "1 thread" in found.executor
+    assert found.summary()["rounds"] == found.rounds

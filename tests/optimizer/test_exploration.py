@@ -1,0 +1,63 @@
+"""Saturation and extraction in turn."""
+
+import time
+
+import numpy as np
+
+import workbench
+from workbench.benchmarks import benchmark
+from workbench.extraction import Status
+from workbench.extraction.extract import extract
+from workbench.optimizer.exploration import ROUNDS, explore
+from workbench.rules import rule_set
+from workbench.run.stages import Stages
+from workbench.saturation import Limits, Saturation
+
+
+def run(network, **limits):
+    rules = rule_set("default")
+    said = []
+    stages = Stages(lambda stage, detail: said.append(stage))
+    saturation = Saturation(benchmark(network), rules, Limits(weights=rules.weights, **limits))
+    with saturation:
+        cost = workbench.cost_model("analytic")
+        best, stop = explore(saturation, cost, extract, 60.0, stages)
+    return saturation, best, stop, stages, said
+
+
+def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_told():
+    saturation, best, stop, stages, said = run("bert")
+    assert best.solution.status is Status.OPTIMAL
+    assert best.solution.cost < 0.93 * 1067.8 < best.before
+    assert stop is saturation.stop_reason
+    assert len(best.costs) == len(best.egraph)
+    assert list(stages.ordered()) == ["engine", "snapshot", "pricing", "extraction"]
+    assert 1 < said.count("extraction") <= 1 + ROUNDS
+    assert said[0] == "saturation"
+
+
+def test_nothing_is_merged_where_a_limit_has_ended_the_run():
+    saturation, best, stop, _, said = run("bert", e_nodes=400)
+    assert stop is workbench.StopReason.E_NODE_LIMIT
+    assert len(best.egraph) <= 400
+    assert said.count("extraction") == 1
+    assert np.isfinite(best.solution.cost)
+    assert saturation.stop_reason is stop
+
+
+def test_all_extractions_together_have_the_seconds():
+    given = []
+
+    def slow(egraph, costs, *, seconds):
+        given.append(seconds)
+        time.sleep(min(seconds, 0.6))
+        return extract(egraph, costs, "dag")
+
+    rules = rule_set("default")
+    with Saturation(benchmark("bert"), rules, Limits()) as saturation:
+        cost = workbench.cost_model("analytic")
+        explore(saturation, cost, slow, 1.0, Stages())
+    assert given[0] == 1.0
+    assert len(given) > 1
+    assert given == sorted(given, reverse=True)
+    assert given[-1] < 0.5

@@ -1,0 +1,174 @@
+import os
+
+import numpy as np
+import pytest
+
+import workbench
+from tests.random_graphs import random_graph
+from workbench.benchmarks import benchmark
+from workbench.certifying.inputs import random_inputs
+from workbench.costs import CostModel, pricing
+from workbench.extraction.solution import Status
+from workbench.graph import GraphBuilder, evaluate, fold_constants
+from workbench.optimizer import pipeline
+from workbench.rules import parse_rules, rule_set
+from workbench.run.trace import StepKind, StopReason
+
+#: 300 is the property test in full; a few dozen keep CI short.
+GRAPHS = int(os.environ.get("WORKBENCH_RANDOM_GRAPHS", "24"))
+#: Priced so that rewriting pays wherever it can: what is chosen is what is tested.
+SETTINGS = {"e_nodes": 3000, "iterations": 6, "k_multi": 2, "settle": 1, "seconds": 30.0}
+
+
+@pytest.mark.parametrize("seed", range(GRAPHS))
+def test_random_graphs_keep_their_function(seed):
+    graph = random_graph(seed)
+    extractor = ("exact", "dag", "tree")[seed % 3]
+    result = workbench.optimize(graph, extractor=extractor, seed=seed, extraction_seconds=10, **SETTINGS)
+    assert result.certificate.passed, (result.certificate, result.offending)
+    assert result.cost_after <= result.cost_before
+    inputs = random_inputs(graph, 99, 0)
+    expected, found = evaluate(graph, inputs), evaluate(result.graph, inputs)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-4 * max(1, np.abs(value).max()))
+
+
+def shared_products():
+    b = GraphBuilder("shared")
+    x = b.input("x", (8, 256))
+    ys = [b.op("relu", b.op("matmul", x, b.weight((256, 256)))) for _ in range(3)]
+    return b.graph({f"y{i}": y for i, y in enumerate(ys)})
+
+
+def test_one_call_does_the_whole_way(tmp_path):
+    result = workbench.optimize(shared_products())
+    # One product for three; the concat joins weights and is folded when the result is saved.
+    assert result.graph.operators() == {"concat": 1, "matmul": 1, "slice": 3}
+    assert fold_constants(result.graph).operators() == {"matmul": 1, "slice": 3}
+    assert "merge-matmuls" in result.rules
+    assert result.cost_after < result.cost_before
+    assert result.stop_reason is StopReason.SATURATED
+    assert result.certificate.passed
+    assert len(repr(result).splitlines()) <= 12
+    summary = result.summary()
+    for key in (
+        "original", "optimized", "cost_source", "saturation", "extraction", "nodes", "classes",
+        "iterations", "stop_reason", "rules", "certificate",
+    ):  # fmt: skip
+        assert key in summary
+    result.save(tmp_path / "optimised.onnx")
+    again = workbench.load_onnx(tmp_path / "optimised.onnx")
+    assert again.output_types == result.original.output_types
+
+
+def test_the_memory_limit_of_solvers_is_passed_on():
+    enough = workbench.optimize(shared_products(), extractor="tensat", extraction_seconds=30)
+    assert enough.solution.method == "tensat"
+    little = workbench.optimize(shared_products(), extractor="tensat", extraction_memory=100 << 20)
+    assert little.solution.method == "tree"
+    assert little.solution.endings[0].solver == "tensat"
+
+
+def test_two_runs_are_the_same():
+    first, second = (workbench.optimize(benchmark("nasrnn", hidden=16, length=2)) for _ in range(2))
+    assert first.graph.structural_hash() == second.graph.structural_hash()
+    assert first.cost_after == second.cost_after
+
+
+def test_a_wrong_rule_costs_the_gain_not_the_result():
+    graph = shared_products()
+    wrong = parse_rules("forgets: relu(matmul[act=none](x, w)) => matmul[act=none](x, w)")
+    result = workbench.optimize(graph, rules=[*rule_set("matmul"), *wrong])
+    assert not result.certificate.passed
+    assert result.graph is graph
+    assert result.cost_after == result.cost_before
+    assert result.offending == ("forgets",)
+
+
+def test_nothing_to_gain_returns_the_original():
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("softmax", b.input("x", (4, 4)))})
+    result = workbench.optimize(graph)
+    assert result.graph is graph
+    assert result.rules == ()
+    assert result.gain == 0
+
+
+@pytest.mark.parametrize("limits", [{"e_nodes": 0}, {"seconds": 0}, {"iterations": -1}, {"k_multi": -2}])
+def test_limits_are_checked_before_anything_runs(limits):
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        workbench.optimize(shared_products(), **limits)
+
+
+def test_unknown_names_are_told_with_the_nearest():
+    with pytest.raises(LookupError, match="default"):
+        workbench.optimize(shared_products(), rules="defualt")
+    with pytest.raises(LookupError, match="analytic"):
+        workbench.optimize(shared_products(), cost="analitic")
+    with pytest.raises(ValueError, match="exact"):
+        workbench.optimize(shared_products(), extractor="best")
+
+
+def test_progress_names_the_stages():
+    stages = []
+    workbench.optimize(shared_products(), progress=lambda stage, detail: stages.append(stage))
+    assert list(dict.fromkeys(stages)) == ["import", "saturation", "pricing", "extraction", "certificate"]
+
+
+def test_a_measured_model_measures_what_it_chooses(tmp_path):
+    from workbench.costs.measured import MeasuredCost
+
+    model = MeasuredCost(tmp_path, budget=-1, milliseconds=1)
+    result = workbench.optimize(shared_products(), cost=model)
+    assert "estimated" in result.cost_source or "measured" in result.cost_source
+    assert model.seconds > 0
+
+
+def test_the_package_is_light_and_complete():
+    assert set(workbench.__all__) <= set(dir(workbench))
+    for name in workbench.__all__:
+        assert getattr(workbench, name) is not None
+    with pytest.raises(AttributeError):
+        workbench.nonsense  # noqa: B018
+    assert pipeline.optimize is workbench.optimize
+
+
+def test_what_was_extracted_is_merged_once_more():
+    # BERT: every layer's products read x once they are reassociated, and the whole group is merged. The
+    # best graph merges only those it takes, which no group was before the extraction.
+    result = workbench.optimize(benchmark("bert"), certify=False)
+    assert result.solution.status is Status.OPTIMAL
+    assert result.cost_after < 0.93 * 1067.8
+    assert result.cost_source == "analytic roofline, t4"
+    rounds = [step.index for step in result.trace if step.kind is StepKind.MERGE]
+    assert rounds
+    # It is all one e-graph: what corresponds is still known.
+    assert "added" in result.compare().after.counts()
+    assert all(c >= 0 for c in result.compare().after.classes)
+
+
+class Dearer(CostModel):
+    """Price by a roofline, narrow products twice as dear."""
+
+    source = "a roofline with dear products"
+
+    def __init__(self):
+        self.roofline = workbench.cost_model("analytic")
+
+    def price(self, instances):
+        narrow = [i.op == "matmul" and i.type.shape[-1] <= 1024 for i in instances]
+        return self.roofline.price(instances) * np.where(narrow, 2.0, 1.0)
+
+
+def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
+    said = []
+    result = workbench.optimize(
+        benchmark("bert"), cost=Dearer(), certify=False, progress=lambda stage, detail: said.append(stage)
+    )
+    roofline = [workbench.optimize(benchmark("bert"), certify=False).graph, result.graph]
+    by_these = [pricing.graph_cost(graph, Dearer()) for graph in roofline]
+    # Whatever the roofline's own result costs here is found here.
+    assert result.cost_after <= by_these[0] * (1 + 1e-9)
+    assert result.cost_after == pytest.approx(by_these[1])
+    assert result.cost_source == "a roofline with dear products"
+    assert said.count("extraction") >= 3

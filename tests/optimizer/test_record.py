@@ -1,0 +1,106 @@
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+import workbench
+from workbench.extraction.solution import Status
+from workbench.optimizer.record import (
+    NAMES,
+    SATURATION_NAMES,
+    SEARCH_NAMES,
+    RunRecord,
+    SaturationFigures,
+    SearchFigures,
+    to_json,
+    to_row,
+)
+from workbench.run.trace import StopReason
+from workbench.search.optimize import search_optimize
+
+
+@pytest.fixture(scope="module")
+def saturated():
+    return workbench.optimize(workbench.benchmark("bert", layers=1))
+
+
+@pytest.fixture(scope="module")
+def searched():
+    return search_optimize(workbench.benchmark("bert", layers=1), budget=20)
+
+
+def test_a_record_has_every_figure_of_a_saturation(saturated):
+    record = saturated.record()
+    assert (record.network, record.stop_reason) == ("bert", StopReason.SATURATED)
+    assert record.cost_claimed == record.cost_after < record.cost_before
+    assert record.speedup == saturated.speedup == pytest.approx(1 + record.gain)
+    assert record.certified is True
+    assert record.optimiser_seconds == sum(
+        saturated.seconds[s] for s in ("saturation", "snapshot", "extraction")
+    )
+    assert (record.way.status, record.way.endings) == (Status.OPTIMAL, ())
+    assert (record.way.e_nodes, record.way.iterations) == (saturated.e_nodes, saturated.iterations)
+    assert record.operators_before["matmul"] > record.operators_after["matmul"]
+
+
+def test_a_record_has_every_figure_of_a_search(searched):
+    record = searched.record()
+    assert (record.way.expanded, record.way.history) == (searched.expanded, searched.history)
+    assert record.optimiser_seconds == searched.seconds["search"]
+    assert 0 < record.way.seconds_best <= sum(step.seconds for step in searched.trace)
+    assert record.cost_claimed == pytest.approx(record.cost_after)
+
+
+def test_a_claim_that_failed_its_certificate_stays_in_the_record(saturated):
+    failed = replace(
+        saturated,
+        graph=saturated.original,
+        cost_after=saturated.cost_before,
+        certificate=replace(saturated.certificate, passed=False),
+    )
+    record = failed.record()
+    assert (record.certified, record.gain) == (False, 0.0)
+    assert record.cost_claimed == saturated.cost_after < record.cost_after
+    assert to_row(record)["claimed"] == record.cost_claimed
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "shown_otherwise"),
+    [
+        (RunRecord, NAMES, {"fused", "coverage", "way"}),
+        (SaturationFigures, SATURATION_NAMES, {"priced", "endings"}),
+        (SearchFigures, SEARCH_NAMES, set()),
+    ],
+)
+def test_every_field_has_its_names_in_files(kind, names, shown_otherwise):
+    assert {field.name for field in fields(kind)} - set(names) == shown_otherwise
+    assert all(hasattr(kind, name) for name in names)
+
+
+def test_the_json_of_both_ways_keeps_its_keys(saturated, searched):
+    common = {
+        "graph", "original", "optimized", "gain", "speedup", "cost_source", "seconds", "stop_reason",
+        "certificate", "offending_rules", "operators_before", "operators_after", "settings", "rules",
+    }  # fmt: skip
+    found = to_json(saturated.record())
+    assert set(found) == common | {
+        "saturation", "extraction", "nodes", "classes", "iterations", "extractor", "bound", "status", "scope",
+        "measured", "dynamic",
+    }  # fmt: skip
+    assert (found["status"], found["stop_reason"]) == ("optimal", "saturated")
+    assert found["certificate"] == saturated.certificate.summary()
+    assert set(to_json(searched.record())) == common | {"search", "expanded", "found", "history"}
+    for result in (saturated, searched):
+        assert json.loads(json.dumps(result.summary())) == result.summary()
+
+
+def test_the_rows_of_both_ways_keep_their_columns(saturated, searched):
+    common = {
+        "network", "original", "optimized", "claimed", "cost_source", "seconds", "certified", "saturation",
+        "extraction", "nodes", "classes", "programs", "iter", "bound",
+    }  # fmt: skip
+    assert set(to_row(saturated.record())) == common | {"k_multi"}
+    row = to_row(searched.record())
+    assert set(row) == common | {"seconds_best", "budget", "candidates"}
+    assert [row[name] for name in ("saturation", "extraction", "nodes", "classes", "bound")] == [None] * 5
+    assert (row["iter"], row["candidates"], row["budget"]) == (searched.expanded, searched.found, "20")

@@ -1,0 +1,256 @@
+"""End-to-end time of two models, measured in alternation so that disturbances affect both."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.support.numbers import gain
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from workbench.graph import Graph
+
+
+#: The rounds after which ``rounds`` checks whether they are enough. Checking after every round would sooner
+#: or later find a difference between equal models; below five rounds no interval contains a median with 95 %.
+LOOKS: Final = frozenset({5, 9, 18, 36, 72, 144, 288})
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Medians and quartiles, in microseconds, of runs made in alternation.
+
+    ``seconds`` is the time spent on measuring. ``slower`` is true only if the median of ``after`` exceeds
+    that of ``before`` by more than the scatter of either model's runs.
+    """
+
+    before: float
+    after: float
+    before_quartiles: tuple[float, float]
+    after_quartiles: tuple[float, float]
+    rounds: int
+    executor: str
+    seconds: float = 0.0
+
+    @property
+    def speedup(self) -> float:
+        """Return ``before`` divided by ``after``."""
+        return self.before / self.after if self.after > 0 else 1.0
+
+    @property
+    def slower(self) -> bool:
+        """Return whether the second model is slower beyond the scatter of the runs."""
+        scatter = max(q[1] - q[0] for q in (self.before_quartiles, self.after_quartiles))
+        return self.after - self.before > scatter
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "before_quartiles": list(self.before_quartiles),
+            "after_quartiles": list(self.after_quartiles),
+            "speedup": self.speedup,
+            "rounds": self.rounds,
+            "executor": self.executor,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{gain(self.before, self.after)}, medians of {self.rounds} runs in alternation, {self.executor}"
+        )
+
+
+def alternate(
+    runs: Sequence[Callable[[], object]],
+    *,
+    seconds: float,
+    least: int = 5,
+    most: int = 200,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Run each of ``runs`` in turn and return the seconds of each run.
+
+    The arguments and the number of rounds are as in :func:`rounds`.
+    """
+
+    def timed(run: Callable[[], object]) -> float:
+        start = clock()
+        run()
+        return clock() - start
+
+    timers = [partial(timed, run) for run in runs]
+    return rounds(timers, seconds=seconds, least=least, most=most, clock=clock)
+
+
+def rounds(
+    timers: Sequence[Callable[[], float]],
+    *,
+    seconds: float,
+    least: int = 5,
+    most: int = 200,
+    clock: Callable[[], float] = time.perf_counter,
+    enough: Callable[[list[list[float]]], bool] | None = None,
+) -> list[list[float]]:
+    """Take a figure from each of ``timers`` once per round, in a new random order for each round.
+
+    A run finds in the caches the data of the run before it. In a fixed order, a run would always follow
+    itself or the same other run. The random order is seeded. One round before the first is a warm-up and not
+    counted.
+
+    Args:
+        timers: Functions that return figures.
+        seconds: The time limit; rounds end after it, but not before ``least`` rounds.
+        least: The least number of rounds.
+        most: The largest number of rounds.
+        clock: The clock of the time limit, in seconds.
+        enough: Ends the rounds if it is true of the figures so far; called after the rounds in :data:`LOOKS`.
+
+    Returns:
+        The figures of each timer, in the order of the rounds.
+    """
+    if seconds <= 0 or least < 1 or most < least:
+        raise ValueError(
+            f"rounds must have seconds > 0 and 1 <= least <= most, got {seconds}, {least}, {most}"
+        )
+    for timer in timers:
+        timer()
+    taken: list[list[float]] = [[] for _ in timers]
+    order, draws = list(range(len(timers))), random.Random(0)
+    began = clock()
+    for number in range(most):
+        if number >= least and clock() - began >= seconds:
+            break
+        if enough is not None and number in LOOKS and enough(taken):
+            break
+        draws.shuffle(order)
+        for i in order:
+            taken[i].append(timers[i]())
+    return taken
+
+
+def paired_speedup(
+    before: Sequence[float], after: Sequence[float], *, comparisons: int = 1
+) -> tuple[float, tuple[float, float]]:
+    """Return the speed-up between two series of rounds, the median of their ratios, and its interval.
+
+    The two figures of a round were taken close together, so their ratio is free of disturbances that affect
+    both. The interval contains the true median with 95 % (by order statistics, for any distribution); with
+    several ``comparisons``, all intervals do so at once. In few rounds it is the range of all ratios.
+
+    >>> paired_speedup([2.0] * 9, [1.0] * 9)
+    (2.0, (2.0, 2.0))
+    """
+    ratios = sorted(b / a for b, a in zip(before, after, strict=True))
+    n = len(ratios)
+    reach = NormalDist().inv_cdf(1 - 0.025 / comparisons) * math.sqrt(n) / 2
+    low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + reach)
+    return float(np.median(ratios)), (ratios[max(0, low)], ratios[min(n - 1, high)])
+
+
+def time_models(
+    models: Sequence[Graph | ModelProto],
+    *,
+    seconds: float = 5.0,
+    threads: int | None = None,
+    optimise: bool = True,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[np.ndarray]:
+    """Run models in alternation in ONNX Runtime on the CPU, all with the same random inputs.
+
+    Args:
+        models: The models.
+        seconds: The time for the rounds.
+        threads: The number of threads of an operator; by default all cores.
+        optimise: Whether the runtime's own graph optimisations are on.
+        seed: The seed of the inputs.
+        clock: The clock of the runs. With one thread it may be ``time.thread_time``, which excludes the time
+            that other processes use the core.
+
+    Returns:
+        The microseconds of each run, for each model.
+
+    Raises:
+        RuntimeFailure: The runtime refuses a model. (:class:`~workbench.frontends.RuntimeFailure`)
+    """
+    from workbench.frontends import to_onnx
+    from workbench.frontends.runtime import session
+    from workbench.graph import Graph
+
+    # Idle threads of one session must not spin while another session is measured.
+    sessions = [
+        session(to_onnx(m) if isinstance(m, Graph) else m, threads=threads, optimise=optimise, spin=False)
+        for m in models
+    ]
+    feeds = random_feeds(sessions[0], seed)
+    runs = [partial(loaded.run, None, feeds) for loaded in sessions]
+    taken = alternate(runs, seconds=seconds, clock=clock)
+    return [np.array(t) * 1e6 for t in taken]
+
+
+def executor(threads: int | None, optimise: bool) -> str:
+    """Return a description of the program with which :func:`time_models` runs models."""
+    import onnxruntime as ort
+
+    cores = f"{threads} thread{'s' if threads != 1 else ''}" if threads else "all cores"
+    return f"ONNX Runtime {ort.__version__}, CPU, {cores}, its optimiser {'on' if optimise else 'off'}"
+
+
+def compare(
+    before: Graph | ModelProto,
+    after: Graph | ModelProto,
+    *,
+    seconds: float = 5.0,
+    threads: int | None = None,
+    optimise: bool = True,
+    seed: int = 0,
+) -> Timing:
+    """Time two models on the same inputs; the options are those of :func:`time_models`."""
+    began = time.perf_counter()
+    taken = time_models([before, after], seconds=seconds, threads=threads, optimise=optimise, seed=seed)
+    figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]
+    return Timing(
+        before=figures[0][1],
+        after=figures[1][1],
+        before_quartiles=(figures[0][0], figures[0][2]),
+        after_quartiles=(figures[1][0], figures[1][2]),
+        rounds=len(taken[0]),
+        executor=executor(threads, optimise),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def random_feeds(
+    session: Any, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, np.ndarray]:
+    """Return random inputs of a loaded model by name: normal floats, integers 0 and 1; equal for equal seeds.
+
+    ``shapes`` are the shapes of inputs with open dimensions, by name; otherwise open dimensions are 1.
+    """
+    from onnx import TensorProto
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    random = np.random.default_rng(seed)
+    feeds = {}
+    for value in session.get_inputs():
+        kind = value.type.removeprefix("tensor(").removesuffix(")")
+        known = (shapes or {}).get(value.name, value.shape)
+        shape = [n if isinstance(n, int) else 1 for n in known]
+        code = {"float": "FLOAT", "double": "DOUBLE"}.get(kind, kind.upper())
+        dtype = np.dtype(tensor_dtype_to_np_dtype(TensorProto.DataType.Value(code)))
+        if dtype.kind == "f":
+            feeds[value.name] = random.standard_normal(shape).astype(dtype)
+        else:
+            feeds[value.name] = random.integers(0, 2, shape).astype(dtype)
+    return feeds

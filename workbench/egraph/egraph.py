@@ -1,0 +1,194 @@
+"""The columnar e-graph: the input of extraction, whatever engine or file it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from workbench.ops import AttrValue, ValueType
+from workbench.ops.leaves import RUNTIME
+from workbench.run.face import Face
+from workbench.support.collector import collector_paused
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EGraph(Face):
+    """An e-graph stored as columns.
+
+    E-node ``i`` applies ``ops[i]`` with attributes ``attrs[i]`` (in the order of the operator's spec)
+    to the e-classes ``children[child_start[i]:child_start[i + 1]]`` and belongs to e-class
+    ``eclass[i]``. E-classes are numbered from 0; ``types`` gives the type of each (``None`` in
+    e-graphs of other programs). ``birth_rule[i]`` is the position in ``rules`` of the rule that created
+    the e-node (-1 if it was in the start graph) and ``birth_step[i]`` the step. ``original`` lists the
+    e-node of each node of the start graph, -1 for a node that is not in the e-graph. ``node_names`` and
+    ``class_names`` are the ids of e-nodes and e-classes in the file that the e-graph was read from; they
+    are empty if the numbers are the only names.
+    """
+
+    ops: tuple[str, ...]
+    attrs: tuple[tuple[AttrValue, ...], ...]
+    child_start: np.ndarray
+    children: np.ndarray
+    eclass: np.ndarray
+    n_classes: int
+    roots: tuple[int, ...]
+    types: tuple[ValueType | None, ...] = ()
+    rules: tuple[str, ...] = ()
+    birth_rule: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    birth_step: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    original: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    node_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __repr__(self) -> str:
+        sizes = np.bincount(self.eclass.astype(np.int64), minlength=1)
+        return (
+            f"EGraph: {len(self)} e-nodes in {self.n_classes} e-classes, the largest of {sizes.max()}; "
+            f"{len(self.roots)} roots"
+        )
+
+    def to_dot(self, **options: Any) -> Any:
+        """Return the e-graph as ``graphviz.Source``; see :func:`~workbench.egraph.dot.egraph_dot`."""
+        from workbench.egraph.dot import egraph_dot
+
+        return egraph_dot(self, **options)
+
+    def operands(self, node: int) -> np.ndarray:
+        """Return the e-classes an e-node reads, in order, repeats included."""
+        return self.children[self.child_start[node] : self.child_start[node + 1]]
+
+    def node_name(self, node: int) -> str:
+        """Return the id of an e-node in the file that it comes from, or its number."""
+        return self.node_names[node] if self.node_names else str(node)
+
+    def class_name(self, eclass: int) -> str:
+        """Return the id of an e-class in the file that it comes from, or its number."""
+        return self.class_names[eclass] if self.class_names else str(eclass)
+
+    def members(self) -> list[list[int]]:
+        """Return the e-nodes of every e-class, in order of their number."""
+        nodes = np.argsort(self.eclass, kind="stable").tolist()
+        with collector_paused():
+            return [nodes[a:b] for a, b in pairwise(_offsets(self.eclass, self.n_classes))]
+
+    def constant_classes(self) -> np.ndarray:
+        """Return for every e-class whether one of its e-nodes depends on weights alone, or on nothing."""
+        arity = np.diff(self.child_start).astype(np.int64)
+        # All reads in order of the e-class read: an e-node occurs once for every time that it reads it.
+        readers = np.repeat(np.arange(len(self)), arity)[np.argsort(self.children)].tolist()
+        offsets = _offsets(self.children, self.n_classes)
+        computed = [op not in RUNTIME for op in self.ops]
+        waiting, eclass = arity.tolist(), self.eclass.tolist()
+        constant = [False] * self.n_classes
+        queue = [eclass[i] for i in np.flatnonzero(arity == 0).tolist() if computed[i]]
+        while queue:
+            c = queue.pop()
+            if constant[c]:
+                continue
+            constant[c] = True
+            for i in readers[offsets[c] : offsets[c + 1]]:
+                waiting[i] -= 1
+                if waiting[i] == 0 and computed[i]:
+                    queue.append(eclass[i])
+        return np.array(constant, dtype=bool)
+
+
+def _offsets(values: np.ndarray, count: int) -> list[int]:
+    """Return the offset of each number below ``count`` in the sorted values, followed by the end."""
+    sizes = np.bincount(values.astype(np.int64, copy=False), minlength=count)
+    return [0, *np.cumsum(sizes).tolist()]
+
+
+def validate(egraph: EGraph) -> None:
+    """Raise ValueError if the columns of an e-graph are inconsistent.
+
+    E-graphs made or read by this package are consistent; the check is for e-graphs built by hand. An
+    e-class without an e-node is rejected only if it is reachable from the roots.
+    """
+    n, classes = len(egraph), egraph.n_classes
+    _check_length("attrs", egraph.attrs, n, "one per e-node")
+    _check_length("child_start", egraph.child_start, n + 1, "one per e-node and the end")
+    _check_length("eclass", egraph.eclass, n, "one per e-node")
+    _check_length("types", egraph.types, classes, "one per e-class", optional=True)
+    _check_length("birth_rule", egraph.birth_rule, n, "one per e-node", optional=True)
+    _check_length("birth_step", egraph.birth_step, n, "one per e-node", optional=True)
+    _check_length("node_names", egraph.node_names, n, "one per e-node", optional=True)
+    _check_length("class_names", egraph.class_names, classes, "one per e-class", optional=True)
+    _check_range("eclass", egraph.eclass, 0, classes, "e-classes")
+    _check_range("children", egraph.children, 0, classes, "e-classes")
+    _check_range("roots", np.array(egraph.roots, None if egraph.roots else int), 0, classes, "e-classes")
+    _check_range("birth_rule", egraph.birth_rule, -1, len(egraph.rules), "rules")
+    _check_range("original", egraph.original, -1, n, "e-nodes")
+    _check_starts(egraph)
+    _check_distinct("node_names", egraph.node_names)
+    _check_distinct("class_names", egraph.class_names)
+    _check_members(egraph)
+
+
+def _check_length(name: str, column: Sized, length: int, why: str, *, optional: bool = False) -> None:
+    """Raise ValueError for a column of the wrong length; an optional column may be empty."""
+    if len(column) != length and not (optional and len(column) == 0):
+        raise ValueError(f"{name} must have {length} entries ({why}), got {len(column)}")
+
+
+def _check_range(name: str, column: np.ndarray, low: int, high: int, what: str) -> None:
+    """Raise ValueError unless a column holds only integers from ``low`` to below ``high``."""
+    if not isinstance(column, np.ndarray) or column.ndim != 1 or not np.issubdtype(column.dtype, np.integer):
+        found = getattr(column, "dtype", type(column).__name__)
+        raise ValueError(f"{name} must be a one-dimensional array of integers, got {found}")
+    wrong = np.flatnonzero((column < low) | (column >= high))
+    if wrong.size:
+        i = int(wrong[0])
+        raise ValueError(f"{name}[{i}] must be from {low} to {high - 1} ({high} {what}), got {column[i]}")
+
+
+def _check_starts(egraph: EGraph) -> None:
+    """Raise ValueError unless ``child_start`` partitions the children."""
+    _check_range("child_start", egraph.child_start, 0, len(egraph.children) + 1, "places among the children")
+    start = egraph.child_start.astype(np.int64)
+    if start[0] != 0 or start[-1] != len(egraph.children):
+        ends = f"{start[0]} to {start[-1]}"
+        raise ValueError(f"child_start must run from 0 to {len(egraph.children)} (all children), got {ends}")
+    falls = np.flatnonzero(np.diff(start) < 0)
+    if falls.size:
+        i = int(falls[0])
+        raise ValueError(f"child_start must not fall, got {start[i]}, then {start[i + 1]} at e-node {i}")
+
+
+def _check_distinct(name: str, ids: tuple[str, ...]) -> None:
+    """Raise ValueError if two entries have the same name."""
+    if len(set(ids)) == len(ids):
+        return
+    first: dict[str, int] = {}
+    for i, x in enumerate(ids):
+        j = first.setdefault(x, i)
+        if j < i:
+            raise ValueError(f"{name} must be distinct, got {x!r} at both {j} and {i}")
+
+
+def _check_members(egraph: EGraph) -> None:
+    """Raise ValueError for a reachable e-class without an e-node."""
+    empty = np.ones(egraph.n_classes, dtype=bool)
+    empty[egraph.eclass] = False
+    if not empty[egraph.children].any() and not any(empty[c] for c in egraph.roots):
+        return  # the usual case, decided without a walk
+    members = egraph.members()
+    reader = dict.fromkeys(egraph.roots, -1)
+    stack = list(reader)
+    while stack:
+        c = stack.pop()
+        if empty[c]:
+            why = "is a root" if reader[c] < 0 else f"is read by e-node {egraph.node_name(reader[c])}"
+            raise ValueError(f"e-class {egraph.class_name(c)} {why} but has no e-node")
+        for i in members[c]:
+            for d in egraph.operands(i).tolist():
+                if d not in reader:
+                    reader[d] = i
+                    stack.append(d)

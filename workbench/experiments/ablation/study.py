@@ -1,0 +1,159 @@
+"""The ablation study: the cost of a network's best graph without each of the rules that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.experiments.config import AblationStudy, SaturationMethod
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell
+from workbench.experiments.process import Job, Outcome
+from workbench.experiments.resources import resource
+
+if TYPE_CHECKING:
+    from workbench.analysis.ablation import Ablation
+    from workbench.run.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process; ``rules`` and ``cost`` are names or paths.
+
+    ``seconds`` is the time after which the run stops before the next rule.
+    """
+
+    network: str
+    method: SaturationMethod
+    rules: str
+    cost: str
+    candidates: tuple[str, ...]
+    seconds: float
+
+
+def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
+    costs, cost_config, no_costs = resource(study.cost, home)
+    skipped = {no_costs: None} if no_costs else {}
+    runs, orders = [], {}
+    for network in study.networks:
+        for name, method in study.methods.items():
+            rules, rules_config, no_rules = resource(method.rules, home)
+            if no_rules:
+                skipped[f"{name}: {no_rules}"] = None
+            config = {
+                "study": "ablation",
+                "network": network,
+                "method": {"by": method.BY, **asdict(method), "rules": rules_config},
+                "cost": cost_config,
+                "candidates": list(study.candidates),
+                "seconds": study.seconds,
+                "seed": study.seed,
+            }
+            run = Run(network, name, config, study.seconds, study.seed, absent=no_costs or no_rules)
+            runs.append(run)
+            orders[run.name] = Order(network, method, rules, costs, study.candidates, study.seconds)
+    return Plan(study, AblationWork(study, orders), tuple(runs), folder, tuple(skipped))
+
+
+@dataclass(frozen=True, slots=True)
+class AblationWork:
+    """The work of an ablation study; its runs share no preparation."""
+
+    study: AblationStudy
+    orders: Mapping[str, Order]
+
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
+        """Yield the tasks of all runs in one batch."""
+        memory = int(self.study.memory * 2**30)
+        tasks = []
+        for run in runs:
+            order = self.orders[run.name]
+            # When the time is up, the optimisation without the current rule is still finished.
+            limit = order.seconds + order.method.limit + self.study.grace
+            tasks.append(Task(run, Job(run.name, ablate_one, order, limit, run.seed, memory)))
+        yield tasks
+
+    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
+        """Return the row of an ablation, the reason for its end, its results rule by rule, and the trace."""
+        run, found = task.run, outcome.value or {}
+        row = {
+            "network": run.subject,
+            "method": run.method,
+            "repeat": run.repeat,
+            "by": "ablation",
+            **found.get("row", {}),
+            "published": False,
+            "status": found.get("status", outcome.status),
+            "notes": "; ".join(note for note in (found.get("caution", ""), outcome.note) if note),
+        }
+        reason = found.get("stop_reason", outcome.status)
+        figures = {
+            "row": row,
+            "stop_reason": reason,
+            "limits_hit": ["time limit"] if reason in ("time limit", "killed") else [],
+            "result": found.get("result", {}),
+        }
+        return figures, found.get("trace")
+
+    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+        """Return an empty list: the names of these runs do not depend on their files."""
+        return []
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of an ablation in one line."""
+    row = record["row"]
+    return f"{row['optimized']:.6g} µs, {row['needed']} of {row['left_out']} rules needed"
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def ablate_one(order: Order) -> Record:
+    """Optimise a network with all rules and without each in turn; return the figures with the trace."""
+    from workbench.analysis.ablation import Ablation
+    from workbench.benchmarks import benchmark
+    from workbench.costs.choose import cost_model
+
+    run = Ablation(
+        benchmark(order.network),
+        candidates=order.candidates or None,
+        cost=cost_model(order.cost),
+        certify=False,
+        **(asdict(order.method) | {"rules": order.rules}),
+    )
+    spent = 0.0
+    for step in run:
+        spent += step.seconds
+        if spent > order.seconds:
+            break
+    reason = "time limit" if run.left else "finished"
+    return _figures(run, spent) | {"stop_reason": reason, "trace": run.trace}
+
+
+def _figures(run: Ablation, seconds: float) -> Record:
+    best = run.best
+    assert best is not None
+    rows = [_plain(row) for row in run.frame().to_dict("records")]
+    return {
+        "status": best.solution.status.value,
+        "caution": run.caution,
+        "row": {
+            "original": best.cost_before,
+            "optimized": best.cost_after,
+            "bound": best.solution.bound,
+            "nodes": best.e_nodes,
+            "classes": best.e_classes,
+            "seconds": round(seconds, 4),
+            "cost_source": best.cost_source,
+            "left_out": len(rows),
+            # A loss below a thousandth of a percent is rounding.
+            "needed": sum(row["loss"] > 1e-3 for row in rows),
+        },
+        "result": {"without": rows, "not_left_out": list(run.left)},
+    }
+
+
+def _plain(row: Mapping[Any, Any]) -> Record:
+    """Return a row of an ablation with plain Python values, for JSON."""
+    return {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}

@@ -1,0 +1,94 @@
+"""Settings of the study of deployment: model files, methods, and the timing against cleaned originals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from workbench.experiments.reading import StudyError, check_keys, check_names, check_numbers
+
+#: The prefix of the names of architectures that come with onnx.
+LIGHT: Final = "light/"
+
+#: Options that a method must not have, because the study itself sets them.
+_OWN: Final = ("-o", "--output", "--json", "--report", "--quiet", "-q", "--dim")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentMethod:
+    """A method: a call of ``workbench optimize`` with these options, by default none.
+
+    ``seconds`` is the limit on the call.
+    """
+
+    options: tuple[str, ...] = ()
+    seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_numbers({"seconds": self.seconds})
+        for option in self.options:
+            if option.partition("=")[0] in _OWN:
+                raise StudyError(f"options must not have {option!r}: the study sets it itself; leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentTiming:
+    """Settings of the timing: numbers of threads, seconds for each of them, and rivals.
+
+    ``0`` threads stands for ONNX Runtime's own default. Files of more than ``up_to`` MiB are optimised but
+    not timed, because all forms of a model are in memory at once, some with repacked weights.
+    """
+
+    threads: tuple[int, ...] = (1,)
+    seconds: float = 6.0
+    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    up_to: float = 1024.0
+
+    def __post_init__(self) -> None:
+        from workbench.experiments.rivals import RIVALS
+
+        check_names("rivals", "rival", self.rivals, RIVALS)
+        check_numbers({"seconds": self.seconds, "up_to": self.up_to})
+        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
+            raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStudy:
+    """A study that optimises every model by every method as a user would: a file in, a file out.
+
+    ``models`` are those of :mod:`workbench.benchmarks.exports`, and, with the prefix ``light/``, those of
+    :mod:`workbench.benchmarks.light`. ``workbench optimize`` optimises the file in its own process,
+    whose seconds and memory are recorded. Then the cleaned original, the files of rivals and the result run
+    in alternation. ``grace``, ``memory``, ``repeats`` and ``seed`` are as in an
+    :class:`~workbench.experiments.config.OptimisationStudy`.
+    """
+
+    models: tuple[str, ...]
+    methods: Mapping[str, DeploymentMethod]
+    timing: DeploymentTiming = field(default_factory=DeploymentTiming)
+    grace: float = 600.0
+    memory: float = 20.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, given in {"models": self.models, "methods": self.methods}.items():
+            if not given:
+                raise StudyError(f"{key} must name at least one, got none")
+        check_names("models", "model", self.models, known_models())
+        check_keys("methods", self.methods)
+        check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's call and the timing allow for a run."""
+        return self.methods[method].seconds + 4 * self.timing.seconds * len(self.timing.threads)
+
+
+def known_models() -> list[str]:
+    """Return the names of all models that a study can have."""
+    from workbench.benchmarks.exports import architectures
+    from workbench.benchmarks.light import light_names
+
+    return [*(LIGHT + name for name in light_names()), *architectures()]

@@ -1,0 +1,182 @@
+"""The optimisation study: networks optimised by saturation and by search, under one source of costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
+from workbench.experiments.process import Outcome
+from workbench.experiments.resources import resource
+from workbench.run.trace import StopReason
+from workbench.support.numbers import gain
+
+if TYPE_CHECKING:
+    from workbench.optimizer.result import Result
+    from workbench.run.trace import Trace
+
+#: The stop reasons that are limits.
+LIMITS: Final = (
+    StopReason.E_NODE_LIMIT,
+    StopReason.ITERATION_LIMIT,
+    StopReason.TIME_LIMIT,
+    StopReason.MEMORY_LIMIT,
+)
+
+#: The extraction methods that never prove optimality, whatever their time limit.
+GREEDY: Final = ("tree", "dag", "local")
+
+#: Columns that rows of records omit: stages are under ``seconds``, names are in the study's own columns.
+ELSEWHERE: Final = (
+    "method", "network", "repeat", "import", "engine", "search", "snapshot", "pricing", "history",
+    "measuring", "certificate",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process; ``rules`` and ``cost`` are names or paths."""
+
+    network: str
+    method: Method
+    rules: str
+    cost: str
+    certify: bool
+    seed: int
+
+
+def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
+    costs, cost_config, no_costs = resource(study.cost, home)
+    skipped = {no_costs: None} if no_costs else {}
+    runs, orders = [], {}
+    for network in study.networks:
+        for name, method in study.methods.items():
+            rules, rules_config, no_rules = resource(method.rules, home)
+            if no_rules:
+                skipped[f"{name}: {no_rules}"] = None
+            for repeat in range(study.repeats):
+                seed = study.seed + repeat
+                config = {
+                    "study": "optimisation",
+                    "network": network,
+                    "method": {"by": method.BY, **asdict(method), "rules": rules_config},
+                    "cost": cost_config,
+                    "certify": study.certify,
+                    "seed": seed,
+                }
+                run = Run(network, name, config, method.limit, seed, repeat, no_costs or no_rules)
+                runs.append(run)
+                orders[run.name] = Order(network, method, rules, costs, study.certify, seed)
+    return Plan(study, OptimisationWork(study, orders), tuple(runs), folder, tuple(skipped))
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisationWork:
+    """The work of an optimisation study; its runs share no preparation."""
+
+    study: OptimisationStudy
+    orders: Mapping[str, Order]
+
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
+        """Yield the tasks of all runs in one batch."""
+        yield at_once(runs, optimise_one, self.orders, self.study.grace, self.study.memory)
+
+    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
+        """Return the row of an optimisation, the reason for its end, the result's details, and the trace."""
+        run, found = task.run, outcome.value or {}
+        method = self.study.methods[run.method]
+        row = {
+            "network": run.subject,
+            "method": run.method,
+            "repeat": run.repeat,
+            "by": method.BY,
+            "k_multi": getattr(method, "k_multi", None),
+            **found.get("row", {}),
+            "published": False,
+            "status": found.get("status", outcome.status),
+            "notes": outcome.note,
+        }
+        reasons = found.get("stop_reason") or {"done": "finished"}.get(outcome.status, outcome.status)
+        figures = {
+            "row": row,
+            "stop_reason": reasons,
+            "limits_hit": found.get("limits_hit", ["time limit"] if outcome.status == "killed" else []),
+            "device": found.get("device"),
+            "seconds": found.get("seconds", {}),
+            "result": found.get("result", {}),
+        }
+        return figures, found.get("trace")
+
+    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+        """Return an empty list: the names of these runs do not depend on their files."""
+        return []
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of an optimisation in one line."""
+    row = record["row"]
+    wrong = "" if row["certified"] in (True, None) else ", its certificate failed: the original stays"
+    return (
+        f"{gain(row['original'], row['optimized'])}, {record['stop_reason']}, {row['seconds']:.2f} s{wrong}"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def optimise_one(order: Order) -> Record:
+    """Optimise a network once and return the figures with the trace."""
+    from workbench.benchmarks import benchmark
+    from workbench.costs.choose import cost_model
+    from workbench.optimizer.pipeline import optimize
+    from workbench.search.optimize import search_optimize
+
+    graph, model, method = benchmark(order.network), cost_model(order.cost), order.method
+    settings = asdict(method) | {"rules": order.rules}
+    if isinstance(method, SearchMethod):
+        searched = search_optimize(graph, cost=model, seed=order.seed, certify=order.certify, **settings)
+        found = run_figures(searched)
+    else:
+        done = optimize(graph, cost=model, seed=order.seed, certify=order.certify, **settings)
+        found = run_figures(done)
+    return found | {"device": model.device}
+
+
+def run_figures(done: Result) -> Record:
+    """Return the row of a result, why its run ended, the seconds by stage, and what made it."""
+    from workbench.extraction.solution import Status
+    from workbench.optimizer.record import SaturationFigures, to_json
+    from workbench.plots.records import record
+
+    found = done.record()
+    way, data = found.way, to_json(found)
+    made: Record
+    if isinstance(way, SaturationFigures):
+        status, reason = way.status.value, found.stop_reason.value
+        limits = [reason] if found.stop_reason in LIMITS else []
+        if found.settings["extractor"] not in GREEDY and way.status is not Status.OPTIMAL:
+            limits.append("extraction time limit")
+        made = {"scope": way.scope, "extraction_notes": list(map(str, way.endings))}
+    else:
+        # TASO's search ends when its budget is spent; only time is a limit that it should not meet.
+        spent = found.stop_reason is StopReason.ITERATION_LIMIT
+        status, reason = "searched", "budget" if spent else found.stop_reason.value
+        limits = [reason] if found.stop_reason in LIMITS and not spent else []
+        made = {"substitutions": {rule: way.history.count(rule) for rule in found.rules}}
+    kept = ("rules", "offending_rules", "certificate", "operators_before", "operators_after")
+    return {
+        "row": {key: _finite(value) for key, value in record(done).items() if key not in ELSEWHERE},
+        "status": status,
+        "stop_reason": reason,
+        "limits_hit": limits,
+        "seconds": dict(found.seconds),
+        "result": {key: data[key] for key in kept} | made,
+        "trace": done.trace,
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,174 @@
+"""Exact extraction in CP-SAT, with order variables only inside strongly connected components.
+
+CP-SAT runs in its own process, because CP-SAT and HiGHS cannot be loaded into the same one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workbench.extraction.exact.loops import pair_formulas, unfounded
+from workbench.extraction.exact.solving import Hear, Solved, Tell, selection_cost
+from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.cycles import components, cyclic
+from workbench.extraction.reduce.must import Must
+
+#: The incumbent's cost in integer units. Costs are rounded down, so that a lower bound remains valid.
+UNITS: Final = 10_000_000_000
+#: A restart from another solver's incumbent pays if it is cheaper by the share BETTER, and AFTER seconds or
+#: more have passed since the last start. AFTER doubles with every restart.
+BETTER, AFTER = 1e-3, 4.0
+
+
+def solve_cpsat(
+    problem: Problem,
+    must: Must | None,
+    start: Mapping[int, int] | None,
+    seconds: float,
+    *,
+    tell: Tell = lambda picked, bound, cuts: None,
+    hear: Hear = lambda: None,
+    threads: int = 2,
+) -> Solved:
+    """Solve a problem to proven optimality, or as far as ``seconds`` allow.
+
+    Args:
+        problem: The problem.
+        must: Its must-sets, if they are known.
+        start: A selection to begin with (e-class → candidate).
+        seconds: Time limit.
+        tell: Callback for better selections and bounds.
+        hear: Callback that returns better selections of other solvers.
+        threads: Number of threads. With 1 the linear relaxation is left out; with 2 it runs in one
+            thread and local search in the other (measured: several times faster).
+
+    Returns:
+        The best selection with a lower bound.
+    """
+    from ortools.sat.python import cp_model
+
+    until = time.perf_counter() + seconds
+    cost = selection_cost(problem, start) if start is not None else math.inf
+    reference = cost if 0.0 < cost < math.inf else max(1e-300, math.fsum(problem.cost))
+    scale = UNITS / reference
+    model, x = _model(cp_model, problem, must, scale)
+    best = dict(start) if start is not None and cost < math.inf else None
+    bound = 0.0
+    lock = threading.Lock()
+    members = problem.members()
+
+    def offer(picked: dict[int, int]) -> None:
+        nonlocal best, cost
+        if unfounded(problem, picked):  # not expected: the order variables forbid loops
+            return
+        with lock:
+            price = selection_cost(problem, picked)
+            if price < cost:
+                best, cost = picked, price
+                tell(best, bound, 0)
+
+    class Watcher(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+        def on_solution_callback(self) -> None:
+            taken = {c: next((i for i in m if self.boolean_value(x[i])), -1) for c, m in members.items()}
+            offer({c: i for c, i in taken.items() if i >= 0})
+
+    def raise_bound(value: float) -> None:
+        nonlocal bound
+        if value / scale > bound:
+            with lock:
+                bound = value / scale
+                tell(None, bound, 0)
+
+    wait = AFTER
+    while True:
+        if best is not None:
+            _hint(model, x, problem, best)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = threads
+        solver.parameters.random_seed = 1
+        if threads == 1:
+            solver.parameters.linearization_level = 0
+        solver.parameters.max_time_in_seconds = max(0.01, until - time.perf_counter())
+        solver.best_bound_callback = raise_bound
+        again = threading.Event()
+        finished = threading.Event()
+        known = cost
+
+        def listen(
+            solver: Any = solver, again: threading.Event = again, finished: threading.Event = finished,
+            known: float = known, earliest: float = time.perf_counter() + wait,
+        ) -> None:  # fmt: skip
+            while not finished.wait(0.05):
+                heard = hear()
+                if heard is not None:
+                    offer(dict(heard))
+                if cost < known * (1 - BETTER) and time.perf_counter() > earliest:
+                    again.set()
+                    solver.stop_search()
+                    return
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        status = solver.solve(model, Watcher())
+        finished.set()
+        listener.join()
+        raise_bound(solver.best_objective_bound)
+        if status in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
+            return Solved(best, bound, proved=status == cp_model.OPTIMAL)
+        if not again.is_set():
+            return Solved(best, bound, proved=False)
+        wait *= 2
+
+
+def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> tuple[Any, list[Any]]:
+    model = cp_model.CpModel()
+    members = problem.members()
+    needed = {*problem.roots, *(must.needed() if must is not None else ())}
+    x = [model.new_bool_var(f"x{i}") for i in range(len(problem.nodes))]
+    built = {c: model.new_bool_var(f"y{c}") for c in members if c not in needed}
+    readers: dict[int, list[int]] = {}
+    for i, row in enumerate(problem.children):
+        for d in row:
+            readers.setdefault(d, []).append(i)
+            if d in built:
+                model.add_implication(x[i], built[d])
+    for c, of_class in members.items():
+        taken = [x[i] for i in of_class]
+        if c in built:
+            model.add_exactly_one([*taken, built[c].negated()])
+            # An e-class that no taken candidate reads need not be built.
+            model.add_bool_or([*(x[i] for i in readers.get(c, ())), built[c].negated()])
+        else:
+            model.add_exactly_one(taken)
+    if must is not None:
+        for formula in pair_formulas(problem, must):
+            by = [x[j] for j in formula.by]
+            for i in formula.taken:
+                model.add_bool_or([x[i].negated(), *by])
+    component = components(problem)
+    order = {c: model.new_int_var(0, size - 1, f"t{c}") for c, size in cyclic(problem, component).items()}
+    for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
+        for d in row:
+            if c in order and component[c] == component[d]:
+                model.add(order[d] >= order[c] + 1).only_enforce_if(x[i])
+    model.minimize(sum(math.floor(cost * scale) * x[i] for i, cost in enumerate(problem.cost) if cost > 0.0))
+    return model, x
+
+
+def _hint(model: Any, x: list[Any], problem: Problem, picked: Mapping[int, int]) -> None:
+    taken = set()
+    seen = set()
+    stack = list(problem.roots)
+    while stack:
+        c = stack.pop()
+        if c not in seen:
+            seen.add(c)
+            taken.add(picked[c])
+            stack += problem.children[picked[c]]
+    model.clear_hints()
+    for i, variable in enumerate(x):
+        model.add_hint(variable, i in taken)

@@ -1,0 +1,180 @@
+"""Run several solvers at once, each in its own process; they share selections and bounds.
+
+The incumbent of one solver and the bound of another together prove an optimum. If a process dies or runs
+out of memory or time, everything that it has reported is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.solving import Job, Solved, met, selection_cost
+from workbench.extraction.limits import Ending, Limit
+from workbench.support.child import Child
+from workbench.support.processes import SOLVER_MEMORY, frame
+
+#: Callback with seconds, cost and bound; returns whether to go on.
+Patience = Callable[[float, float, float], bool]
+
+
+@dataclass(slots=True, eq=False)
+class Runner:
+    """A solver in a process of its own; ``ending`` is the reason for which it ended early, if it did."""
+
+    name: str
+    child: Child
+    done: bool = False
+    ending: Ending | None = None
+    unsent: bytes = b""
+    newest: bytes = b""
+
+    @classmethod
+    def start(cls, name: str, memory: int) -> Runner:
+        """Start a solver's process."""
+        return cls(name, Child("workbench.extraction.exact.worker", name, str(memory)))
+
+    def begin(self, job: Job) -> None:
+        """Hand over the job; if the process has died, the next read notices it."""
+        with contextlib.suppress(BrokenPipeError):
+            self.child.send(job)
+        os.set_blocking(self.child.inlet.fileno(), False)
+
+    def post(self, message: Any) -> None:
+        """Queue a frame to be sent when the process reads; it replaces an older frame that still waits."""
+        self.newest = frame(message)
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether a frame waits to be sent."""
+        return bool(self.unsent or self.newest) and not self.done
+
+    def push(self) -> None:
+        """Write as much as the pipe takes without blocking, as a solver may not read for a long time."""
+        if not self.unsent:
+            self.unsent, self.newest = self.newest, b""
+        try:
+            self.unsent = self.unsent[os.write(self.child.inlet.fileno(), self.unsent) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self.unsent = self.newest = b""
+
+    def read(self) -> Any:
+        """Return the next frame, or None when the process has ended."""
+        try:
+            return self.child.receive()
+        except EOFError:
+            code = self.child.wait()
+            self.done = True
+            self.ending = (
+                Ending(Limit.FAILED, self.name, f"its process ended with code {code}")
+                if code >= 0
+                else Ending(Limit.KILLED, self.name)
+            )
+            return None
+
+
+@dataclass(slots=True, eq=False)
+class Race:
+    """Several solvers on one job, until one proves an optimum, all end, or the time is up."""
+
+    job: Job
+    names: Sequence[str]
+    memory: int = SOLVER_MEMORY
+    best: dict[int, int] | None = None
+    cost: float = float("inf")
+    bound: float = 0.0
+    proved: bool = False
+    cuts: int = 0
+    endings: list[Ending] = field(default_factory=list)
+    runners: list[Runner] = field(default_factory=list)
+
+    def run(self, patience: Patience | None = None) -> Iterator[None]:
+        """Run to the end; yield at every improvement of cost or bound.
+
+        ``patience`` is called regularly with seconds, cost and bound and returns whether to go on. However
+        the iteration ends, all processes end with it.
+        """
+        began = time.perf_counter()
+        until = began + self.job.seconds
+        if self.job.start is not None:
+            self.best, self.cost = self.job.start, selection_cost(self.job.problem, self.job.start)
+        try:
+            for name in self.names:
+                self.runners.append(Runner.start(name, self.memory))
+            for runner in self.runners:
+                runner.begin(self.job)
+            known = self.cost, self.bound
+            while not self.proved and not all(r.done for r in self.runners):
+                left = until - time.perf_counter()
+                if left <= 0:
+                    self.endings.append(Ending(Limit.TIME))
+                    break
+                self._listen(min(left, 0.2))
+                if (self.cost, self.bound) != known:
+                    known = self.cost, self.bound
+                    yield
+                if patience and not patience(time.perf_counter() - began, self.cost, self.bound):
+                    self.endings.append(Ending(Limit.PATIENCE))
+                    break
+        finally:
+            for runner in self.runners:
+                runner.child.kill()
+        self.endings += [r.ending for r in self.runners if r.ending is not None]
+        if not self.proved and not self.endings:
+            self.endings.append(Ending(Limit.TIME))  # the solvers observe it themselves
+
+    @property
+    def solved(self) -> Solved:
+        """Return the best selection and bound found so far."""
+        return Solved(self.best, self.bound, self.proved, tuple(self.endings))
+
+    def _listen(self, seconds: float) -> None:
+        incoming = {r.child.outlet: r for r in self.runners if not r.done}
+        outgoing = {r.child.inlet: r for r in self.runners if r.waiting}
+        readable, writable, _ = select.select(list(incoming), list(outgoing), [], seconds)
+        for pipe in writable:
+            outgoing[pipe].push()
+        for pipe in readable:
+            self._take(incoming[pipe])
+
+    def _take(self, runner: Runner) -> None:
+        message = runner.read()
+        if message is None:
+            return
+        kind = message[0]
+        if kind in ("memory", "error"):
+            runner.done = True
+            runner.ending = (
+                Ending(Limit.MEMORY, runner.name)
+                if kind == "memory"
+                else Ending(Limit.FAILED, runner.name, str(message[1]))
+            )
+            return
+        picked, bound = message[1], message[2]
+        if picked is not None:
+            self._offer(runner, picked)
+        self.bound = max(self.bound, min(bound, self.cost))
+        if kind == "done":
+            runner.done = True
+            self.proved |= message[3]
+        else:
+            self.cuts = max(self.cuts, message[3])
+        self.proved |= met(self.cost, self.bound)
+
+    def _offer(self, runner: Runner, picked: dict[int, int]) -> None:
+        """Keep a better selection, but check cost and acyclicity here instead of trusting the solver."""
+        cost = selection_cost(self.job.problem, picked)
+        if cost >= self.cost or unfounded(self.job.problem, picked):
+            return
+        self.best, self.cost = picked, cost
+        for other in self.runners:
+            if other is not runner and not other.done:
+                other.post(picked)

@@ -1,0 +1,68 @@
+"""The interface of the solvers: the job, the messages during a run, and the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from workbench.extraction.limits import Ending
+from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.must import Must
+
+#: A bound meets a cost when they differ by at most this share of the cost.
+MET: Final = 1e-9
+
+#: Callback by which a solver reports progress: a selection (e-class → candidate) or None, a lower bound, and
+#: the number of loop formulas in use.
+Tell = Callable[[Mapping[int, int] | None, float, int], None]
+#: Callback by which a solver asks for a better selection found by another solver; None if there is none.
+Hear = Callable[[], Mapping[int, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The answer of a solver: a selection (None if there is no better one), a bound, whether it is proved.
+
+    ``endings`` are the reasons for which it ended early.
+    """
+
+    picked: dict[int, int] | None
+    bound: float
+    proved: bool
+    endings: tuple[Ending, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """The input of a solver: problem, must-sets, start selection, seconds, forbidden sets of candidates."""
+
+    problem: Problem
+    must: Must | None
+    start: dict[int, int] | None
+    seconds: float
+    forbidden: tuple[tuple[int, ...], ...] = ()
+
+
+def selection_cost(problem: Problem, picked: Mapping[int, int]) -> float:
+    """Return the cost of a selection (e-class → candidate); inf if a needed e-class has no candidate."""
+    seen: set[int] = set()
+    stack = list(problem.roots)
+    costs = []
+    while stack:
+        c = stack.pop()
+        if c in seen:
+            continue
+        seen.add(c)
+        i = picked.get(c, -1)
+        if i < 0:
+            return math.inf
+        costs.append(problem.cost[i])
+        stack += problem.children[i]
+    return math.fsum(costs)
+
+
+def met(cost: float, bound: float) -> bool:
+    """Return whether a bound proves a cost optimal."""
+    return cost < math.inf and cost - bound <= MET * abs(cost)

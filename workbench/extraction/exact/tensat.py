@@ -1,0 +1,104 @@
+"""Tensat's own integer program, for comparison.
+
+MLSys 2021, section 5.2: one row per candidate and child, and order variables over all e-classes against
+cycles, either real or integer. The order variables are omitted if cycles were broken before.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Final
+
+from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.program import Program, highs_model
+from workbench.extraction.exact.solving import Solved, Tell
+from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.must import chain_bound
+
+#: The methods that solve the program, and the order variables of each.
+ORDERS: Final = {"tensat": "real", "tensat-integer": "integer", "tensat-filtered": "none"}
+#: HiGHS treats costs that differ by 1e-6 as equal. If the costliest path that no selection avoids costs
+#: less than SMALL, all costs are multiplied until it costs 1.
+SMALL: Final = 0.1
+
+
+def tensat_program(problem: Problem, order: str) -> Program:
+    """Return the program's columns and rows; ``order`` is ``"real"``, ``"integer"`` or ``"none"``.
+
+    There is a column ``x_i`` for every candidate and, unless ``order`` is ``"none"``, ``t_c`` for every
+    e-class. ``y_c`` counts the taken candidates of an e-class, at most one; the original program can state
+    this row as well.
+    """
+    found = Program.of(problem)
+    members = found.members
+    for c, of_class in members.items():
+        found.add([*of_class, found.column[c]], [1.0] * len(of_class) + [-1.0], 0.0, 0.0)
+    for root in problem.roots:
+        found.add(members[root], [1.0] * len(members[root]), 1.0, 1.0)
+    whole = order == "integer"
+    big, gap = (float(len(members)), 1.0) if whole else (2.0, 1.0 / (10 * max(1, len(members))))
+    if order != "none":
+        top = max(1.0, len(members) - 1.0) if whole else 1.0
+        found.order = {c: found.add_column(top, whole=whole) for c in members}
+    for i, c in enumerate(problem.eclass):
+        for d in problem.children[i]:
+            found.add([i, *members[d]], [1.0] + [-1.0] * len(members[d]), -math.inf, 0.0)
+            if found.order:
+                # t_c - t_d + big (1 - x_i) ≥ gap
+                columns = [found.order[c], found.order[d], i]
+                found.add(columns, [1.0, -1.0, -big], gap - big, math.inf)
+    return found
+
+
+def solve_tensat(
+    name: str, problem: Problem, seconds: float, *, tell: Tell = lambda picked, bound, cuts: None
+) -> Solved:
+    """Solve Tensat's program in HiGHS in its original setting: no start selection and no reductions.
+
+    Args:
+        name: A method of :data:`ORDERS`.
+        problem: The problem; free of cycles if the method has no order variables.
+        seconds: Time limit.
+        tell: Callback for better selections and bounds.
+    """
+    import highspy
+
+    until = time.perf_counter() + seconds
+    rows = tensat_program(problem, ORDERS[name])
+    solver = highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_rel_gap", 0.0)):
+        solver.setOptionValue(option, value)
+    least = chain_bound(problem)
+    scale = 1.0 / least if 0.0 < least < SMALL else 1.0
+    rows.cost = [c * scale for c in rows.cost]
+    model = highs_model(rows)
+    solver.setOptionValue("time_limit", max(0.01, until - time.perf_counter()))
+    solver.passModel(model)
+    best: dict[int, int] | None = None
+    bound = 0.0
+
+    def offer(values: Any) -> None:
+        nonlocal best
+        picked = rows.picked(values)
+        if not unfounded(problem, picked):
+            best = picked
+            tell(best, bound, 0)
+
+    def bounding(event: Any) -> None:
+        nonlocal bound
+        value = event.data_out.mip_dual_bound / scale
+        if math.isfinite(value) and value > bound:
+            bound = value
+            tell(None, bound, 0)
+
+    solver.cbMipImprovingSolution += lambda event: offer(event.data_out.mip_solution)
+    solver.cbMipInterrupt += bounding
+    solver.run()
+    info = solver.getInfo()
+    if math.isfinite(info.mip_dual_bound):
+        bound = max(bound, info.mip_dual_bound / scale)
+    if info.primal_solution_status == 2:
+        offer(solver.getSolution().col_value)
+    proved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal and best is not None
+    return Solved(best, bound, proved)

@@ -1,0 +1,113 @@
+"""Break the cycles of an e-graph by dropping e-nodes, the youngest or the costliest first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from workbench.extraction.problem import Problem
+from workbench.support.components import strong_components
+
+
+@dataclass(frozen=True, slots=True)
+class CycleFree:
+    """A problem without cycles, and the number of candidates dropped to reach it."""
+
+    problem: Problem
+    dropped: int
+
+
+def components(problem: Problem) -> list[int]:
+    """Return the number of the strongly connected component of every e-class."""
+    below: list[list[int]] = [[] for _ in range(problem.n_classes)]
+    for c, row in zip(problem.eclass, problem.children, strict=True):
+        below[c] += row
+    return strong_components(below)
+
+
+def cyclic(problem: Problem, component: Sequence[int]) -> dict[int, int]:
+    """Return the e-classes on cycles, each with the number of e-classes in its strongly connected component.
+
+    ``component`` is the result of :func:`components`. The order is that of :meth:`Problem.members`.
+    """
+    members = dict.fromkeys(problem.eclass)
+    sizes = Counter(component[c] for c in members)
+    return {c: sizes[component[c]] for c in members if sizes[component[c]] > 1}
+
+
+def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> CycleFree:
+    """Drop candidates until no cycle remains; never drop an e-node in ``keep``.
+
+    ``keep`` is an acyclic selection, so every cycle contains a candidate outside it. Of these, the one with
+    the highest ``rank`` is dropped; ties are broken by the higher e-node number. ``rank`` has one number
+    per e-node of the e-graph, such as the step of its birth or its cost. The search is depth first over
+    e-classes, like Tensat's filter, but complete: it ends only when no cycle is left.
+    """
+    component = components(problem)
+    alive = [True] * len(problem.nodes)
+    members = problem.members()
+    inner = [
+        tuple(d for d in row if component[d] == component[c])
+        for c, row in zip(problem.eclass, problem.children, strict=True)
+    ]
+    dropped = 0
+    done: set[int] = set()
+    for start in sorted(members):
+        if start in done or not any(inner[i] for i in members[start]):
+            continue
+        dropped += _search(problem, start, members, inner, alive, keep, rank, done)
+    return CycleFree(problem.keep(alive) if dropped else problem, dropped)
+
+
+def _edges(c: int, members: dict[int, list[int]], inner: list[tuple[int, ...]]) -> list[tuple[int, int]]:
+    return [(i, d) for i in members[c] for d in inner[i]]
+
+
+def _search(
+    problem: Problem,
+    start: int,
+    members: dict[int, list[int]],
+    inner: list[tuple[int, ...]],
+    alive: list[bool],
+    keep: Set[int],
+    rank: Sequence[float],
+    done: set[int],
+) -> int:
+    dropped = 0
+    path = [start]
+    depth = {start: 0}
+    via: list[int] = [-1]  # the candidate by which each e-class of the path was reached
+    stack = [iter(_edges(start, members, inner))]
+    while path:
+        for i, d in stack[-1]:
+            if not alive[i] or d in done:
+                continue
+            if d not in depth:
+                depth[d] = len(path)
+                path.append(d)
+                via.append(i)
+                stack.append(iter(_edges(d, members, inner)))
+                break
+            cycle = [*via[depth[d] + 1 :], i]
+            free = [j for j in cycle if problem.nodes[j] not in keep]
+            victim = max(free or cycle, key=lambda j: (rank[problem.nodes[j]], problem.nodes[j]))
+            alive[victim] = False
+            dropped += 1
+            if victim == i:
+                continue
+            # E-classes below the dropped candidate must be searched again.
+            cut = via.index(victim)
+            for e in path[cut:]:
+                del depth[e]
+            del path[cut:], via[cut:], stack[cut:]
+            # Edges tried before need not be tried again: their targets are finished, or the edge was cut.
+            stack[-1] = iter(_edges(path[-1], members, inner))
+            break
+        else:
+            done.add(path[-1])
+            del depth[path[-1]]
+            path.pop()
+            via.pop()
+            stack.pop()
+    return dropped

@@ -1,0 +1,287 @@
+"""Reductions of an extraction, each of which keeps an optimum.
+
+The reductions are those of the extraction gym: cycles of an e-class onto itself, empty and unreachable
+e-classes, dominated and too expensive candidates, parts pulled up into their only reader, costs pulled up,
+needed e-classes as roots. They use must-sets instead of children if there are few enough e-classes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.must import Must, Weights, must_sets
+
+#: A round that removes at most this share of the candidates is the last.
+WORTH: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of a reduction, summed over its rounds: candidates before and after, and seconds."""
+
+    name: str
+    before: int
+    after: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """The inputs of reductions: an incumbent's cost, a deadline, and the must-sets of a problem."""
+
+    incumbent: float = math.inf
+    until: float = math.inf
+    _of: Problem | None = None
+    _must: Must | None = None
+
+    def must(self, problem: Problem) -> Must | None:
+        """Return a problem's must-sets, computed once, or None if they are too large or time is up."""
+        if self._of is not problem:
+            self._of, self._must = problem, must_sets(problem, self.until)
+        return self._must
+
+
+Reduction = Callable[[Problem, Knowledge], Problem]
+
+
+# -- reductions by structure ------------------------------------------------------------------------
+def drop_useless(problem: Problem, known: Knowledge) -> Problem:
+    """Drop candidates that read their own e-class or an empty one, and candidates that are unreachable."""
+    return problem.keep(
+        [c not in row for c, row in zip(problem.eclass, problem.children, strict=True)], always=False
+    )
+
+
+def drop_repeated(problem: Problem, known: Knowledge) -> Problem:
+    """Drop a candidate if a sibling costs no more and reads no more.
+
+    This is :func:`drop_dominated` without must-sets: siblings are compared by their children.
+    """
+    alive = [True] * len(problem.nodes)
+    for siblings in problem.members().values():
+        if len(siblings) < 2:
+            continue
+        rows = {i: frozenset(problem.children[i]) for i in siblings}
+        order = sorted(siblings, key=lambda i: (len(rows[i]), problem.cost[i], i))
+        kept: list[int] = []
+        for i in order:
+            # Only the first candidates are compared, so that the work stays linear in large e-classes.
+            if any(problem.cost[j] <= problem.cost[i] and rows[j] <= rows[i] for j in kept[:64]):
+                alive[i] = False
+            else:
+                kept.append(i)
+    return problem.keep(alive, always=False)
+
+
+def take_free(problem: Problem, known: Knowledge) -> Problem:
+    """Decide e-classes with a candidate that costs nothing and reads nothing: it is always best."""
+    free = {
+        c: problem.nodes[i]
+        for i, c in reversed(list(enumerate(problem.eclass)))
+        if not problem.children[i] and problem.cost[i] == 0.0
+    }
+    if not free:
+        return problem
+    rest = [i for i, c in enumerate(problem.eclass) if c not in free]
+    return replace(
+        problem,
+        nodes=[problem.nodes[i] for i in rest],
+        eclass=[problem.eclass[i] for i in rest],
+        cost=[problem.cost[i] for i in rest],
+        children=[tuple(d for d in problem.children[i] if d not in free) for i in rest],
+        roots=tuple(r for r in problem.roots if r not in free),
+        fixed=problem.fixed | free,
+    )
+
+
+def pull_up(problem: Problem, known: Knowledge) -> Problem:
+    """Merge an e-class with a single candidate into its readers, as it leaves no choice.
+
+    It is merged into its only reader together with its cost, or into all readers if it costs nothing.
+    """
+    members = problem.members()
+    readers: dict[int, list[int]] = {}
+    for i, row in enumerate(problem.children):
+        for d in row:
+            readers.setdefault(d, []).append(i)
+    cost, children = list(problem.cost), list(problem.children)
+    roots = set(problem.roots)
+    fixed = dict(problem.fixed)
+    gone: set[int] = set()
+    for d, of_class in members.items():
+        only = of_class[0]
+        reading = readers.get(d, [])
+        if len(of_class) > 1 or d in roots or not reading or d in children[only]:
+            continue
+        if len(reading) > 1 and (cost[only] > 0.0 or len(reading) * len(children[only]) > 64):
+            continue
+        gone.add(d)
+        fixed[d] = problem.nodes[only]
+        for i in reading:
+            cost[i] += cost[only]
+            row = children[i]
+            more = tuple(e for e in children[only] if e not in row)
+            children[i] = tuple(e for e in row if e != d) + more
+            for e in more:
+                readers[e].append(i)
+        for e in children[only]:
+            readers[e].remove(only)
+    if not gone:
+        return problem
+    changed = replace(problem, cost=cost, children=children, fixed=fixed)
+    return changed.keep(
+        [c not in gone and c not in row for c, row in zip(problem.eclass, children, strict=True)]
+    )
+
+
+def pull_up_costs(problem: Problem, known: Knowledge) -> Problem:
+    """Move the least cost of an e-class to its readers, if all readers are in one e-class.
+
+    Exactly one reader is taken when the e-class is built, so the total stays the same.
+    """
+    readers: dict[int, list[int]] = {}
+    for i, row in enumerate(problem.children):
+        for d in row:
+            readers.setdefault(d, []).append(i)
+    cost = list(problem.cost)
+    roots = set(problem.roots)
+    moved = False
+    for d, of_class in problem.members().items():
+        reading = readers.get(d, [])
+        if d in roots or not reading or len({problem.eclass[i] for i in reading}) > 1:
+            continue
+        least = min(cost[i] for i in of_class)
+        if least > 0.0 and problem.eclass[reading[0]] != d:
+            moved = True
+            for i in of_class:
+                cost[i] -= least
+            for i in reading:
+                cost[i] += least
+    return replace(problem, cost=cost) if moved else problem
+
+
+# -- reductions by must-sets ------------------------------------------------------------------------
+def drop_circular(problem: Problem, known: Knowledge) -> Problem:
+    """Drop a candidate below which its own e-class always occurs: no finite term takes it."""
+    must = known.must(problem)
+    if must is None:
+        return problem
+    return problem.keep(
+        [not below >> must.position[c] & 1 for c, below in zip(problem.eclass, must.of_node, strict=True)],
+        always=False,
+    )
+
+
+def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
+    """Drop a candidate if a sibling costs no more and reads only e-classes that are below it anyway.
+
+    A term that takes the candidate already contains the sibling's children. The sibling can therefore
+    replace the candidate without new e-classes and without a cycle.
+    """
+    must = known.must(problem)
+    if must is None:
+        return drop_repeated(problem, known)
+    alive = [True] * len(problem.nodes)
+    own = []
+    for row in problem.children:
+        bits = 0
+        for d in row:
+            bits |= 1 << must.position[d]
+        own.append(bits)
+    for c, siblings in problem.members().items():
+        if len(siblings) < 2 or time.perf_counter() > known.until:
+            continue
+        # A circular candidate cannot justify dropping another one.
+        finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
+        order = sorted(finite, key=lambda i: (problem.cost[i], own[i].bit_count(), i))
+        for k, i in enumerate(order):
+            if any(alive[j] and not own[j] & ~must.of_node[i] for j in order[:k]):
+                alive[i] = False
+    return problem.keep(alive, always=False)
+
+
+def drop_expensive(problem: Problem, known: Knowledge) -> Problem:
+    """Drop a candidate if every solution with it costs more than the incumbent."""
+    must = known.must(problem)
+    if must is None or known.incumbent == math.inf:
+        return problem
+    weight = Weights.of(problem, must)
+    slack = 1e-9 * known.incumbent
+    needed = weight(must.of_roots)
+    alive = [True] * len(problem.nodes)
+    for i, c in enumerate(problem.eclass):
+        if not i & 255 and time.perf_counter() > known.until:
+            break
+        k = must.position[c]
+        more = weight((must.of_node[i] | 1 << k) & ~must.of_roots)
+        bound = needed + more - float(weight.least[k]) + problem.cost[i]
+        alive[i] = bound <= known.incumbent + slack
+    return problem.keep(alive, always=False)
+
+
+def root_needed(problem: Problem, known: Knowledge) -> Problem:
+    """Add the e-classes that every solution contains to the roots."""
+    must = known.must(problem)
+    if must is None:
+        return problem
+    roots = tuple(c for c in must.classes if must.of_roots >> must.position[c] & 1)
+    if set(roots) == set(problem.roots):
+        return problem
+    changed = replace(problem, roots=roots)
+    known._of = changed  # the must-sets do not change
+    return changed
+
+
+#: The reductions, in the order in which they work best.
+REDUCTIONS: Final[tuple[Reduction, ...]] = (
+    drop_useless, drop_repeated, take_free, pull_up, pull_up_costs,
+    drop_circular, drop_dominated, drop_expensive, root_needed,
+)  # fmt: skip
+
+
+def presolve(
+    problem: Problem,
+    incumbent: float,
+    *,
+    until: float = math.inf,
+    reductions: tuple[Reduction, ...] = REDUCTIONS,
+    rounds: int = 8,
+) -> tuple[Problem, list[Effect]]:
+    """Apply reductions until they remove hardly any more candidates.
+
+    Args:
+        problem: The problem.
+        incumbent: The cost of a known solution; at least one solution of at most this cost is kept.
+        until: Deadline of ``time.perf_counter``; after it the problem reached so far is returned.
+        reductions: The reductions of a round.
+        rounds: Largest number of rounds.
+
+    Returns:
+        The reduced problem, and the effect of each reduction.
+    """
+    known = Knowledge(incumbent, until)
+    effects: dict[str, Effect] = {}
+    for _ in range(rounds):
+        before = len(problem.nodes)
+        for reduction in reductions:
+            began = time.perf_counter()
+            if began > until:
+                return problem, list(effects.values())
+            size = len(problem.nodes)
+            problem = reduction(problem, known)
+            name = reduction.__name__
+            old = effects.get(name, Effect(name, 0, 0, 0.0))
+            effects[name] = Effect(
+                name,
+                old.before + size,
+                old.after + len(problem.nodes),
+                old.seconds + time.perf_counter() - began,
+            )
+        if before - len(problem.nodes) <= WORTH * before:
+            break
+    return problem, list(effects.values())

@@ -1,0 +1,226 @@
+"""Opaque operators: cut out of a model as small models, and written back unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto
+from onnx.defs import SchemaError
+
+from workbench.frontends.onnx.file import ModelError, ir_version_for, walk
+from workbench.frontends.onnx.names import Fresh, inner_names, read_by, rename
+from workbench.frontends.onnx.values import Values, type_proto
+from workbench.graph import Opaque
+from workbench.ops.types import FLOAT_DTYPES, TensorType
+
+#: Constants up to these sizes are part of the operator (sizes, axes, scales); larger ones are weights.
+EMBEDDED_INTEGERS: Final = 64
+EMBEDDED_FLOATS: Final = 8
+
+#: Operators that draw random numbers, including ONNX Runtime's own (ONNX's schemas mark theirs as well).
+_RANDOM: Final = frozenset(
+    {"Bernoulli", "BiasDropout", "BitmaskDropout", "Multinomial", "RandomNormal", "RandomNormalLike"}
+    | {"RandomUniform", "RandomUniformLike", "Sampling"}
+)
+#: Operators whose schemas are marked because of possible subgraphs; the subgraphs are checked instead.
+_HOLDERS: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The environment that the nodes of a model need: operator sets and local functions."""
+
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: ModelProto) -> Origin:
+        """Return the environment of a model's nodes."""
+        return cls(
+            {o.domain: o.version for o in model.opset_import},
+            {(f.domain, f.name): f for f in model.functions},
+        )
+
+    def functions_for(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+        """Return the local functions that nodes call, directly or through other functions."""
+        found: dict[tuple[str, str], FunctionProto] = {}
+        waiting = list(walk(nodes))
+        while waiting:
+            node = waiting.pop()
+            key = (node.domain, node.op_type)
+            if key in self.functions and key not in found:
+                found[key] = self.functions[key]
+                waiting += walk(found[key].node)
+        return [found[key] for key in sorted(found)]
+
+
+def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin) -> bool:
+    """Return whether equal operands always give equal results; unknown operators count as random."""
+    everything = list(walk(nodes))
+    for function in origin.functions_for(everything):
+        everything += walk(function.node)
+    for node in everything:
+        if (node.domain, node.op_type) in origin.functions or node.op_type in _HOLDERS:
+            continue
+        schema = values.schema(node)
+        if schema is None and node.domain != "com.microsoft":
+            return False
+        random = getattr(schema, "non_deterministic", False) if schema is not None else False
+        if node.op_type == "Dropout":
+            random = len(node.input) > 2 and bool(node.input[2])
+        if random or node.op_type in _RANDOM:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A record cut out of a model: its key, and the names of its operands and results."""
+
+    record: Opaque
+    key: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def cut(
+    nodes: Sequence[NodeProto], wanted: Iterable[str], values: Values, origin: Origin, reason: str
+) -> Cut:
+    """Cut consecutive nodes out of a model as one record.
+
+    Names are replaced by canonical ones, so that equal operators have equal payloads.
+
+    Args:
+        nodes: The nodes, in order.
+        wanted: The values that other nodes read, or that are outputs.
+        values: The known types and constants.
+        origin: The operator sets and local functions of the model.
+        reason: The reason for keeping the nodes opaque.
+    """
+    made = {o for n in nodes for o in n.output if o}
+    asked = set(wanted)
+    read = dict.fromkeys(name for node in nodes for name in read_by(node) if name not in made)
+    constants = {name: values.known[name] for name in read if _embedded(values, name)}
+    operands = tuple(name for name in read if name not in constants)
+    results = tuple(o for n in nodes for o in n.output if o in asked)
+    fresh = Fresh(inner_names(nodes))
+    names = {name: fresh("x") for name in operands}
+    names |= {name: fresh("c") for name in constants}
+    names |= {name: fresh("y") for name in results}
+    names |= {name: fresh("t") for n in nodes for name in n.output if name and name not in names}
+    copies = []
+    for node in nodes:
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        rename(copy, names)
+        copies.append(copy)
+    types = []
+    for name in results:
+        kind = values.tensor(name)
+        assert kind is not None, name
+        types.append(kind)
+    # The caller must not pass a value twice, or nodes without any wanted value.
+    graph = onnx.helper.make_graph(
+        copies,
+        "opaque",
+        [onnx.helper.make_value_info(names[o], values.opened(values.types[o])) for o in operands],
+        [
+            onnx.helper.make_value_info(names[r], values.opened(type_proto(k)))
+            for r, k in zip(results, types, strict=True)
+        ],
+        [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
+    )
+    domains = {n.domain for n in walk(copies)}
+    functions = origin.functions_for(copies)
+    domains |= {n.domain for f in functions for n in walk(f.node)}
+    model = onnx.helper.make_model(
+        graph,
+        opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in origin.opsets.items() if d in domains],
+        ir_version=ir_version_for({d: v for d, v in origin.opsets.items() if d in domains}, bool(functions)),
+        functions=functions,
+        producer_name="workbench",
+    )
+    first = nodes[0]
+    op_type = first.op_type if len(nodes) == 1 else "+".join(dict.fromkeys(n.op_type for n in nodes))
+    deterministic = is_deterministic(nodes, values, origin)
+    record = Opaque(
+        op_type,
+        first.domain,
+        tuple(types),
+        model.SerializeToString(deterministic=True),
+        deterministic,
+        reason,
+    )
+    return Cut(record, _key(record, model), operands, results)
+
+
+def _embedded(values: Values, name: str) -> bool:
+    array = values.known.get(name)
+    if array is None or values.sized(name):
+        return False
+    kind = TensorType.of(array).dtype
+    limit = EMBEDDED_FLOATS if kind in FLOAT_DTYPES else EMBEDDED_INTEGERS
+    return array.size <= limit or kind == "string"  # a weight cannot contain text
+
+
+def _key(record: Opaque, model: ModelProto) -> str:
+    """Return a key that operators share if and only if they are equal up to names and documentation."""
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    for node in walk(bare.graph.node):
+        node.name = ""
+        node.doc_string = ""
+        del node.metadata_props[:]
+    digest = hashlib.blake2b(bare.SerializeToString(deterministic=True), digest_size=5).hexdigest()
+    return f"{record.op_type}_{digest}"
+
+
+def payload_of(record: Opaque) -> ModelProto:
+    """Return an opaque operator as a model; raise :class:`ModelError` if it has no ONNX form."""
+    if not record.payload:
+        raise ModelError(f"the opaque operator {record.op_type} has no ONNX form")
+    model = ModelProto()
+    model.ParseFromString(record.payload)
+    return model
+
+
+def changed_operators(payload: ModelProto, opset: int) -> list[str]:
+    """Return the operators of a payload whose definition differs in version ``opset`` of the default set."""
+    own = next((o.version for o in payload.opset_import if o.domain == ""), opset)
+    if own == opset:
+        return []
+    names = {node.op_type for node in walk(payload.graph.node) if node.domain == ""}
+    return sorted(name for name in names if _since(name, own) != _since(name, opset))
+
+
+def _since(op_type: str, opset: int) -> int:
+    try:
+        return int(onnx.defs.get_schema(op_type, opset, "").since_version)
+    except SchemaError:
+        return 0
+
+
+def paste(
+    model: ModelProto, inputs: Sequence[str], wanted: Sequence[str | None], fresh: Fresh
+) -> tuple[list[NodeProto], list[onnx.TensorProto], list[str]]:
+    """Return a payload's nodes, initializers and results, renamed for the graph that they are added to.
+
+    Args:
+        model: The payload; it is modified.
+        inputs: The names of the operands.
+        wanted: The required names of the results; None for any name.
+        fresh: The generator of other names.
+    """
+    graph = model.graph
+    names = {formal.name: actual for formal, actual in zip(graph.input, inputs, strict=True)}
+    names |= {v.name: name or fresh("v") for v, name in zip(graph.output, wanted, strict=True)}
+    for tensor in graph.initializer:
+        names[tensor.name] = tensor.name = fresh("c")
+    for node in graph.node:
+        names |= {o: fresh("v") for o in node.output if o and o not in names}
+        rename(node, names)
+    return list(graph.node), list(graph.initializer), [names[v.name] for v in graph.output]

@@ -1,0 +1,415 @@
+"""Preparation of an ONNX model for import: check it, bind its dimensions, take out its stored tensors."""
+
+from __future__ import annotations
+
+import difflib
+import graphlib
+import math
+import operator
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.inliner
+from onnx import ModelProto, NodeProto, ValueInfoProto
+
+from workbench.frontends.onnx.file import (
+    DimensionError,
+    ModelError,
+    ModelFile,
+    dense_array,
+    internalise_attributes,
+    label,
+    one_line,
+    set_aside_unknown,
+    tensor_array,
+    walk,
+)
+from workbench.frontends.onnx.names import read_by
+from workbench.frontends.onnx.values import type_proto
+from workbench.ops.types import TensorType
+from workbench.symbolic.sizes import kind_of, pricing_size
+
+#: The limit on nodes after inlining: local functions may call each other, so a small file can expand to many.
+MOST_NODES = 200_000
+
+#: The oldest operator set that is accepted; older ones have other broadcasting rules.
+OLDEST_OPSET = 7
+
+Dims = Mapping[str, int | Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A model without its stored tensors, which it declares as inputs, and those tensors.
+
+    ``inputs`` are the inputs that are tensors, ``foreign`` the other inputs, ``defaults`` the initial values
+    of inputs that stay inputs, ``shell`` the model's content except its nodes and tensors. ``notes`` are for
+    the coverage report.
+    """
+
+    model: ModelProto
+    inputs: tuple[ValueInfoProto, ...]
+    arrays: dict[str, np.ndarray]
+    shell: ModelProto
+    foreign: tuple[ValueInfoProto, ...] = ()
+    defaults: Mapping[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def prepare(file: ModelFile, dims: Dims, *, keep_inputs: bool = False) -> Prepared:
+    """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`.
+
+    With ``keep_inputs`` an input that has an initial value stays an input.
+    """
+    model = file.model
+    _check_names(model, file.name)
+    _normalise_domains(model)
+    _check_versions(model, file.name)
+    graph = model.graph
+    shell = shell_of(model)
+    if not graph.output:
+        raise ModelError(f"{file.name}: the model has no outputs")
+    names = [v.name for v in graph.output]
+    if len(set(names)) != len(names):
+        raise ModelError(f"{file.name}: output names repeat: {', '.join(names)}")
+    internalise_attributes(model, file.folder)
+    arrays: dict[str, np.ndarray] = {}
+    for tensor in graph.initializer:
+        if tensor.name in arrays:
+            raise ModelError(f"two initializers are called {tensor.name!r}")
+        mapped = file.arrays.get(tensor.name)
+        arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
+    for sparse in graph.sparse_initializer:
+        arrays[sparse.values.name] = dense_array(sparse, file.folder)
+    del graph.sparse_initializer[:]
+    both = [v.name for v in graph.input if v.name in arrays]
+    # Before IR version 4 every initializer had to be an input as well.
+    overridable = [name for name in both if model.ir_version >= 4]
+    defaults = {name: arrays.pop(name) for name in overridable if keep_inputs}
+    inputs = [v for v in graph.input if v.name not in arrays]
+    for value in inputs:
+        if value.name in defaults:
+            value.type.CopyFrom(type_proto(TensorType.of(defaults[value.name])))
+    tensors = [v for v in inputs if not _foreign(v)]
+    bind_dimensions(tensors, [*graph.value_info, *graph.output], dims)
+    kept = tuple(tensors)
+    foreign = tuple(v for v in inputs if _foreign(v))
+    del graph.initializer[:]
+    del graph.input[:]
+    graph.input.extend((*kept, *foreign))
+    for name, array in arrays.items():
+        graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
+    _sort_nodes(model)
+    _check(model, file.name)
+    _check_attributes(model)
+    notes: tuple[str, ...] = ()
+    if overridable and not keep_inputs:
+        shown = ", ".join(overridable[:5]) + (", …" if len(overridable) > 5 else "")
+        notes = (
+            f"{len(overridable)} inputs have initial values and are read as weights: {shown} "
+            "(keep_inputs=True keeps them as inputs)",
+        )
+    return Prepared(_inlined(model), kept, arrays, shell, foreign, defaults, notes)
+
+
+def shell_of(model: ModelProto) -> ModelProto:
+    """Return a model's content except its nodes and stored tensors, as a model."""
+    shell = ModelProto()
+    for name in ("ir_version", "producer_name", "producer_version", "domain", "model_version", "doc_string"):
+        if model.HasField(name):
+            setattr(shell, name, getattr(model, name))
+    shell.opset_import.extend(model.opset_import)
+    shell.metadata_props.extend(model.metadata_props)
+    ours, theirs = shell.graph, model.graph
+    ours.name, ours.doc_string = theirs.name, theirs.doc_string
+    for what in ("metadata_props", "input", "output", "value_info"):
+        getattr(ours, what).extend(getattr(theirs, what))
+    return shell
+
+
+def _foreign(value: ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") not in (None, "tensor_type")
+
+
+def _check_names(model: ModelProto, name: str) -> None:
+    """Reject names that are not text, which protobuf returns as bytes."""
+    graph = model.graph
+    names = [graph.name, *(v.name for v in (*graph.input, *graph.output, *graph.initializer))]
+    for nodes in (graph.node, *(f.node for f in model.functions)):
+        for node in walk(nodes):
+            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            names += [a.name for a in node.attribute]
+    for text in names:
+        if not isinstance(text, str):
+            raise ModelError(f"{name}: the name {text!r} is not text")
+
+
+def _normalise_domains(model: ModelProto) -> None:
+    """Write the default domain as the empty name, which is equivalent to ``ai.onnx``."""
+    for entry in model.opset_import:
+        if entry.domain == "ai.onnx":
+            entry.domain = ""
+    for nodes in (model.graph.node, *(f.node for f in model.functions)):
+        for node in walk(nodes):
+            if node.domain == "ai.onnx":
+                node.domain = ""
+
+
+def _check_versions(model: ModelProto, name: str) -> None:
+    versions = {o.domain: o.version for o in model.opset_import}
+    newest = onnx.defs.onnx_opset_version()
+    if not versions:
+        raise ModelError(
+            f"{name} declares no operator set: it is too old or truncated (try exporting it again)"
+        )
+    opset = versions.get("", newest)
+    if opset > newest:
+        raise ModelError(
+            f"{name} must use an operator set up to {newest}, the newest in onnx {onnx.__version__}, "
+            f"got {opset} (try a newer onnx, or onnx.version_converter)"
+        )
+    if opset < OLDEST_OPSET:
+        raise ModelError(
+            f"{name} must use an operator set from {OLDEST_OPSET} on, got {opset} "
+            "(try onnx.version_converter)"
+        )
+    if model.ir_version > onnx.IR_VERSION:
+        raise ModelError(
+            f"{name} must have an IR version up to {onnx.IR_VERSION}, the newest in onnx {onnx.__version__}, "
+            f"got {model.ir_version} (try a newer onnx)"
+        )
+
+
+def bind_dimensions(inputs: Sequence[ValueInfoProto], others: Iterable[ValueInfoProto], dims: Dims) -> None:
+    """Set every symbolic dimension of the inputs to its extent, in place.
+
+    ``dims`` maps a dimension's name to its extent. A dimension without a name is called ``input[axis]``; an
+    input without a shape takes a whole shape under its own name. The named dimensions of the ``others`` are
+    set too. Raise :class:`ModelError` with the names of the unbound dimensions.
+    """
+    names = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
+    names |= {v.name for v in inputs}
+    used: set[str] = set()
+    unbound: dict[str, str] = {}
+    for value in inputs:
+        if not value.type.HasField("tensor_type"):
+            raise ModelError(f"input {value.name!r} has no type")
+        tensor = value.type.tensor_type
+        given = dims.get(value.name)
+        if isinstance(given, Sequence):
+            _check_shape(value, given)
+            used.add(value.name)
+            del tensor.shape.dim[:]
+            for extent in given:
+                tensor.shape.dim.add().dim_value = _extent(value.name, extent)
+        if not tensor.HasField("shape"):
+            unbound[value.name] = (
+                f"input {value.name!r} has no shape at all: pass dims={{{value.name!r}: (1, …)}}"
+            )
+            continue
+        for axis, dim in enumerate(tensor.shape.dim):
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
+                continue
+            place = f"{value.name}[{axis}]"
+            key = next((k for k in (place, dim.dim_param) if k and k in dims), None)
+            if key is None:
+                name = dim.dim_param or place
+                unbound.setdefault(
+                    name, f"axis {axis} of input {value.name!r} is the unbound dimension {name!r}"
+                )
+                continue
+            used.add(key)
+            if dim.dim_param:
+                used.add(dim.dim_param)
+            dim.dim_value = _extent(key, dims[key])
+    if unbound:
+        raise _unbound(unbound, inputs)
+    for name in sorted(set(dims) - used):
+        raise unknown_dimension(name, names, "dims", "dimension of an input that is not bound")
+    for value in others:
+        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if dim.dim_param in dims:
+                dim.dim_value = _extent(dim.dim_param, dims[dim.dim_param])
+
+
+def _unbound(unbound: Mapping[str, str], inputs: Sequence[ValueInfoProto]) -> DimensionError:
+    """Return the error that lists the unbound dimensions, with a usual size for each."""
+    example: dict[str, str] = {}
+    for value in inputs:
+        if value.name in unbound:
+            example.setdefault(value.name, "(1, …)")
+        shape = value.type.tensor_type.shape.dim
+        for axis, dim in enumerate(shape):
+            name = dim.dim_param or f"{value.name}[{axis}]"
+            if name in unbound:
+                example.setdefault(name, str(pricing_size(kind_of(name, axis, len(shape)))))
+    found = "; ".join(unbound.values())
+    given = ", ".join(f"{name!r}: {size}" for name, size in example.items())
+    shapeless = [name for name, size in example.items() if not size.isdecimal()]
+    options = " ".join(f"--dim {shlex.quote(f'{n}={s}')}" for n, s in example.items() if n not in shapeless)
+    hint = f"Bind it, as in {options}" if options else "An input's whole shape can be given in Python alone"
+    without = "; ".join(text.partition(": pass ")[0] for text in unbound.values())
+    return DimensionError(f"{found}. Bind it, as in dims={{{given}}}", f"{without}. {hint}")
+
+
+def unknown_dimension(name: str, known: Iterable[str], where: str, what: str) -> DimensionError:
+    """Return the error for a name that no suitable dimension has.
+
+    Args:
+        name: The name.
+        known: The names of suitable dimensions, of which the nearest is suggested.
+        where: The argument with the name, ``dims`` or ``sizes``.
+        what: The description of suitable dimensions in the message.
+    """
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    option = {"dims": "--dim", "sizes": "--size"}[where]
+    return DimensionError(
+        f"{where} must name a {what}, got {name!r}{hint}", f"{option} must name a {what}, got {name!r}{hint}"
+    )
+
+
+def _extent(name: str, extent: object) -> int:
+    try:
+        number = operator.index(extent)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(extent, bool):
+        raise ModelError(f"dims[{name!r}] must be a positive integer, got {extent!r}")
+    return number
+
+
+def _check_shape(value: ValueInfoProto, given: Sequence[int]) -> None:
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return
+    stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    if len(stated) != len(given) or any(s not in (None, g) for s, g in zip(stated, given, strict=True)):
+        raise ModelError(f"dims[{value.name!r}] must fit {stated} in the model, got {tuple(given)}")
+
+
+def _sort_nodes(model: ModelProto) -> None:
+    """Sort the nodes so that operands come first; reject cycles and undefined values."""
+    graph = model.graph
+    maker: dict[str, int] = {}
+    given = {v.name for v in graph.input}
+    for i, node in enumerate(graph.node):
+        for name in node.output:
+            if name and name in maker:
+                raise ModelError(f"{label(graph.node[maker[name]])} and {label(node)} both make {name!r}")
+            if name and name in given:
+                raise ModelError(f"{label(node)} makes {name!r}, which is an input or initializer already")
+            if name:
+                maker[name] = i
+    needs: dict[int, list[int]] = {}
+    for i, node in enumerate(graph.node):
+        needs[i] = []
+        for name in read_by(node):
+            if name in maker:
+                needs[i].append(maker[name])
+            elif name not in given:
+                raise ModelError(f"{label(node)} reads {name!r}, which no node, input or initializer defines")
+    for value in graph.output:
+        if value.name not in maker and value.name not in given:
+            raise ModelError(f"output {value.name!r} is not made by any node")
+    if all(j < i for i, before in needs.items() for j in before):
+        return
+    try:
+        order = list(graphlib.TopologicalSorter(needs).static_order())
+    except graphlib.CycleError as error:
+        circle = " → ".join(label(graph.node[i]) for i in reversed(error.args[1]))
+        raise ModelError(f"the model has a cycle: {circle}") from None
+    nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _check(model: ModelProto, name: str) -> None:
+    declared = [ValueInfoProto.FromString(v.SerializeToString()) for v in model.graph.output]
+    for value in model.graph.output:
+        # The checker requires types of outputs, runtimes do not; the types are inferred later.
+        if value.type.WhichOneof("value") is None or value.type.HasField("tensor_type"):
+            tensor = value.type.tensor_type
+            tensor.elem_type = tensor.elem_type or onnx.TensorProto.FLOAT
+            tensor.shape.SetInParent()
+    unknown = set_aside_unknown(model)
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ModelError(f"{name} is not valid ONNX: {one_line(error)}") from None
+    for node in unknown:
+        node.domain = ""
+    if unknown:
+        del model.opset_import[-1]
+    del model.graph.output[:]
+    model.graph.output.extend(declared)
+
+
+#: The allowed values of attributes that the checker does not check, by operator ("" for any operator).
+_CHOICES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("", "auto_pad"): ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+    ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"),
+    ("Resize", "mode"): ("nearest", "linear", "cubic"),
+    ("Upsample", "mode"): ("nearest", "linear"),
+    ("Gelu", "approximate"): ("none", "tanh"),
+}
+_POSITIVE: Final = frozenset({"group", "strides", "dilations", "kernel_shape", "hidden_size"})
+
+
+def _check_attributes(model: ModelProto) -> None:
+    """Reject attribute values that no runtime accepts."""
+    for node in walk(model.graph.node):
+        for attr in node.attribute if node.domain == "" else ():
+            known = _CHOICES.get((node.op_type, attr.name)) or _CHOICES.get(("", attr.name))
+            text = attr.s.decode(errors="replace")
+            if known is not None and attr.type == attr.STRING and text not in known:
+                raise ModelError(
+                    f"{label(node)}: {attr.name} must be one of {', '.join(known)}, got {text!r}"
+                )
+            numbers = list(attr.ints) if attr.type == attr.INTS else [attr.i] * (attr.type == attr.INT)
+            if attr.name in _POSITIVE and any(number < 1 for number in numbers):
+                raise ModelError(f"{label(node)}: {attr.name} must be at least 1, got {min(numbers)}")
+
+
+def _inlined_nodes(model: ModelProto) -> float:
+    """Return a model's number of nodes after inlining; infinity if a local function calls itself."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    calls = {
+        key: Counter((n.domain, n.op_type, n.overload) for n in walk(function.node))
+        for key, function in functions.items()
+    }
+    sizes: dict[tuple[str, str, str], float] = {}
+
+    def size(made: Counter[tuple[str, str, str]]) -> float:
+        return sum(count * sizes.get(key, 1.0) for key, count in made.items())
+
+    needs = {key: [callee for callee in made if callee in functions] for key, made in calls.items()}
+    try:
+        for key in graphlib.TopologicalSorter(needs).static_order():
+            sizes[key] = size(calls[key])
+    except graphlib.CycleError:
+        return math.inf
+    return size(Counter((n.domain, n.op_type, n.overload) for n in walk(model.graph.node)))
+
+
+def _inlined(model: ModelProto) -> ModelProto:
+    """Return the model with calls of local functions replaced by their bodies, if onnx can do so."""
+    if not model.functions:
+        return model
+    nodes = _inlined_nodes(model)
+    if nodes > MOST_NODES:
+        made = f"make {nodes:.3g} nodes" if math.isfinite(nodes) else "call themselves"
+        raise ModelError(f"the local functions of the model {made}; at most {MOST_NODES} nodes are inlined")
+    try:
+        inlined = onnx.inliner.inline_local_functions(model)
+        onnx.checker.check_model(inlined)
+    except Exception:
+        return model  # the calls are kept opaque, together with their functions
+    return inlined

@@ -1,0 +1,184 @@
+"""Constants that import computes in the model's own arithmetic, because the result is rounded later.
+
+Arithmetic on weights alone is computed in float64 when a graph is written, and rounded once. If its result
+is used in a comparison, a rounding or an index, the last digit decides; if it overflows, the model's own
+infinity is the right result. Such constants are computed by ONNX Runtime, exactly as in the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from workbench.frontends.onnx.file import walk
+from workbench.frontends.onnx.opaque import payload_of
+from workbench.graph import Graph, GraphBuilder, Opaque, evaluate
+from workbench.ops import Trait, with_trait
+from workbench.ops.types import FLOAT_DTYPES, TensorType
+
+#: Operators without a model here that are continuous in their operands; all other such operators may round.
+_SMOOTH_NAMES: Final = """
+    Acos Acosh Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Celu Concat Conv ConvTranspose
+    Cos Cosh CumSum DepthToSpace Dropout Einsum Elu Expand Flatten GRU Gather GatherElements GatherND Gemm
+    GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity
+    InstanceNormalization LRN LSTM LayerNormalization LogSoftmax LpNormalization LpPool MatMul MaxPool Mean
+    MeanVarianceNormalization Mish PRelu Pad RMSNormalization RNN ReduceL1 ReduceL2 ReduceLogSum
+    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape
+    ReverseSequence RotaryEmbedding ScatterElements ScatterND Selu Sin Sinh Slice Softmax Softplus Softsign
+    SpaceToDepth Split Squeeze Swish Tan ThresholdedRelu Tile Transpose Unsqueeze Where
+"""
+_SMOOTH: Final = frozenset(_SMOOTH_NAMES.split()) - {"ThresholdedRelu"}
+
+#: Operators that round nothing, and those of them that only move elements; a conversion counts as both.
+_EXACT: Final = with_trait(Trait.UNROUNDED) | {"weight", "cast"}
+_MOVING: Final = with_trait(Trait.SELECTS) | {"weight", "cast"}
+#: Operators whose result may be infinite although their operands are finite; larger ones are not examined.
+_GROWING: Final = with_trait(Trait.GROWS)
+_LOOKED_AT: Final = 1 << 22
+#: Larger constants are never computed at import.
+_LARGEST: Final = 1 << 27
+
+
+def settled(graph: Graph) -> Graph:
+    """Return the graph with constants in place of the computations that are rounded later or overflow."""
+    constant = graph.constant()
+    inexact = [
+        i
+        for i, node in enumerate(graph.nodes)
+        if constant[i] and ((node.op not in _EXACT and _is_float(node.type)) or _discrete(graph, i))
+    ]
+    if not inexact:
+        return graph
+    rounded = _rounded(graph)
+    sizes = _sizes(graph, constant)
+    values = _computed(graph, [i for i in inexact if rounded[i] and sizes[i] <= _LARGEST])
+    looked = [i for i in inexact if graph.nodes[i].op in _GROWING and sizes[i] <= _LOOKED_AT]
+    rest = [i for i in looked if i not in values]
+    plain = _computed(graph, rest, runtime=False)
+    strange = {i: v for i, v in plain.items() if not np.isfinite(v.astype(np.float64)).all()}
+    # Values computed from infinities or NaNs depend on how a runtime orders and rounds.
+    after = set(strange) | {i for i, node in enumerate(graph.nodes) if node.op == "weight" and _odd(graph, i)}
+    for i, node in enumerate(graph.nodes):
+        if not constant[i] or after.isdisjoint(node.inputs):
+            continue
+        if _is_float(node.type) and sizes[i] <= _LOOKED_AT:
+            after.add(i)
+    later = [i for i in sorted(after) if i not in values and graph.nodes[i].op not in _MOVING]
+    values |= strange | _computed(graph, later)
+    return _replaced(graph, values) if values else graph
+
+
+def _is_float(kind: object) -> bool:
+    return isinstance(kind, TensorType) and kind.dtype in FLOAT_DTYPES
+
+
+def _discrete(graph: Graph, i: int) -> bool:
+    node = graph.nodes[i]
+    return node.op == "cast" and not _is_float(node.type) and _is_float(graph.nodes[node.inputs[0]].type)
+
+
+def _wider(graph: Graph, i: int) -> bool:
+    node = graph.nodes[i]
+    return node.tensor.numpy_dtype().itemsize > graph.nodes[node.inputs[0]].tensor.numpy_dtype().itemsize
+
+
+def _sizes(graph: Graph, constant: list[bool]) -> list[int]:
+    """Return for every constant the largest number of elements of a value that its computation makes."""
+    sizes: list[int] = []
+    for i, node in enumerate(graph.nodes):
+        own = node.tensor.elements if constant[i] and node.op != "weight" else 0
+        sizes.append(max([own, *(sizes[j] for j in node.inputs)]) if constant[i] else 0)
+    return sizes
+
+
+def _odd(graph: Graph, i: int) -> bool:
+    """Return whether a small weight contains an infinity or NaN."""
+    if not _is_float(graph.nodes[i].type) or not _small(graph, i):
+        return False
+    return not np.isfinite(graph.weights[graph.nodes[i].attr("name")].value().astype(np.float64)).all()
+
+
+def _small(graph: Graph, i: int) -> bool:
+    return graph.nodes[i].tensor.elements <= _LOOKED_AT
+
+
+def _rounded(graph: Graph) -> list[bool]:
+    """Return for every node whether an operator that rounds depends on it."""
+    smooth = {key: _is_smooth(record) for key, record in graph.opaques.items()}
+    seen = [False] * len(graph)
+    if graph.info is not None and graph.info.tail:
+        for i in graph.output_ids:
+            seen[i] = True
+    for i in range(len(graph) - 1, -1, -1):
+        node = graph.nodes[i]
+        rounds = _discrete(graph, i) or (node.op == "opaque" and not smooth[node.attr("key")])
+        seen[i] |= rounds
+        if seen[i] or (node.op == "cast" and _wider(graph, i)):  # a longer mantissa exposes the rounding
+            for j in node.inputs:
+                seen[j] = True
+    return seen
+
+
+def _is_smooth(record: Opaque) -> bool:
+    if record.domain or not record.payload:
+        return False
+    return all(node.domain == "" and node.op_type in _SMOOTH for node in walk(payload_of(record).graph.node))
+
+
+def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> dict[int, np.ndarray]:
+    """Return the values of constants in the model's arithmetic, by ONNX Runtime or otherwise by numpy."""
+    names = {f"constant {i}": i for i in chosen}
+    if not names:
+        return {}
+    part = Graph(graph.nodes, graph.inputs, tuple(names.items()), graph.weights, graph.opaques)
+    part = _without_inputs(part)
+    if runtime:
+        from workbench.frontends.onnx.exporter import to_onnx
+        from workbench.frontends.onnx.file import ModelError
+        from workbench.frontends.runtime import RuntimeFailure, run_model
+
+        try:
+            found = run_model(to_onnx(part, fold=False), {}, threads=1, optimise=False)
+            return {i: found[name] for name, i in names.items()}
+        except (RuntimeFailure, ModelError):
+            pass
+    try:
+        found = evaluate(part, {})
+    except IndexError:
+        return {}
+    return {
+        i: np.asarray(found[name]).astype(graph.nodes[i].tensor.numpy_dtype(), copy=False)
+        for name, i in names.items()
+    }
+
+
+def _without_inputs(graph: Graph) -> Graph:
+    builder = GraphBuilder(graph.name, share=False)
+    builder.weights = dict(graph.weights)
+    live, place = graph.reachable(), dict[int, int]()
+    for i, node in enumerate(graph.nodes):
+        if live[i]:
+            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
+    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+
+
+def _replaced(graph: Graph, values: dict[int, np.ndarray]) -> Graph:
+    builder = GraphBuilder(graph.name)
+    builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "input":
+            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        elif i in values:
+            label = graph.labels.get(i)
+            name = label.value if label is not None else f"settled_{i}"
+            while name in builder.weights:
+                name += "_"
+            place[i] = builder.weight(data=values[i], name=name)
+        else:
+            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
+            if i in graph.labels:
+                builder.labels[place[i]] = graph.labels[i]
+    return builder.graph([(name, place[i]) for name, i in graph.outputs])

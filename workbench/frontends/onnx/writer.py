@@ -1,0 +1,353 @@
+"""The writer of graphs as ONNX models, node by node: operators, weights, types, names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+
+from workbench._version import __version__
+from workbench.frontends.onnx.file import ModelError, check_model, ir_version_for
+from workbench.frontends.onnx.mapped import Apart
+from workbench.frontends.onnx.names import Fresh, inner_names, read_by
+from workbench.frontends.onnx.opaque import paste
+from workbench.frontends.onnx.peephole import Plan, plan
+from workbench.frontends.onnx.stream import may_be_apart, placeholder
+from workbench.frontends.onnx.values import type_proto
+from workbench.frontends.onnx.versions import (
+    loadable_ir,
+)
+from workbench.graph import Graph, Node
+from workbench.ops import spec_of
+from workbench.ops.leaves import NAMED
+from workbench.ops.types import TensorType
+
+#: A weight that repeats one element is written as ConstantOfShape if it has at least this many elements.
+GENERATED_ELEMENTS: Final = 4096
+
+
+def shell_of(graph: Graph) -> ModelProto:
+    """Return the content of a graph's file except its nodes; an empty model for a graph without a file."""
+    shell = ModelProto()
+    if graph.info is not None:
+        shell.ParseFromString(graph.info.shell)
+    return shell
+
+
+class Writer:
+    """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        payloads: Mapping[str, ModelProto],
+        imports: dict[str, int],
+        shell: ModelProto,
+        tail: ModelProto,
+        whole: bool,
+    ) -> None:
+        self.graph = graph
+        self.whole = whole
+        self.shell = shell
+        self.tail = tail
+        self.plan: Plan = plan(graph)
+        self.payloads = payloads
+        self.imports = imports
+        names = [*graph.input_types, *graph.output_types]
+        inside = {name for p in self.payloads.values() for name in inner_names(p.graph.node)}
+        after = {o for node in tail.graph.node for o in (*node.output, *read_by(node)) if o}
+        after |= inner_names(tail.graph.node)
+        self.fresh = Fresh(set(names) | inside | after)
+        self.node_names = Fresh(node.name for node in tail.graph.node)
+        self.kinds: dict[str, TensorType] = {}
+        self.nodes: list[NodeProto] = []
+        self.arrays: dict[str, np.ndarray] = {}
+        self.shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
+        self.names: dict[int, str | list[str]] = {}
+        self.projects: dict[int, list[int]] = {}
+        for j in self.plan.order:
+            if graph.nodes[j].op == "project":
+                self.projects.setdefault(self.plan.reads[j][0], []).append(j)
+        self.final: dict[int, str] = {}
+        self.plan_outputs = {self.plan.resolved(i) for i in graph.output_ids}
+
+    @property
+    def opset(self) -> int:
+        """Return the version of the default operator set of the exported model."""
+        return self.imports[""]
+
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Write a node with one output and return its name; attributes that are ``None`` are omitted."""
+        return self._node(op_type, inputs, [self.fresh("v")], attrs)[0]
+
+    def _node(
+        self, op_type: str, inputs: Sequence[str], outputs: list[str], attrs: Mapping[str, Any]
+    ) -> list[str]:
+        given = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items() if v is not None}
+        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), outputs, **given))
+        return outputs
+
+    def constant(self, array: np.ndarray) -> str:
+        """Return the name of a constant: an initializer with the data ``array``."""
+        return self.plain(array)
+
+    def plain(self, array: np.ndarray) -> str:
+        """Return the name of an initializer with the data ``array``; equal small ones are shared."""
+        key = (str(array.dtype), array.shape, array.tobytes()) if array.size <= 64 else None
+        if key is None or key not in self.shared:
+            name = self.fresh("c")
+            self.arrays[name] = array
+            if key is None:
+                return name
+            self.shared[key] = name
+        return self.shared[key]
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """Return ``name`` in another shape; an initializer is rewritten instead of reshaped at run time."""
+        if name in self.arrays:
+            return self.plain(self.arrays[name].reshape(shape))
+        return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
+
+    def run(self) -> Apart:
+        """Write all nodes and return the model, with its large weights apart."""
+        for name, i in self.graph.outputs:
+            source = self.plan.resolved(i)
+            if self.graph.nodes[source].op not in NAMED:
+                self.final.setdefault(source, name)
+        for i in self.plan.order:
+            label = self.graph.labels.get(i)
+            # A value that is still computed keeps its name, unless another value has taken the name.
+            if label is not None and i not in self.final and label.value not in self.fresh.taken:
+                self.final[i] = self.fresh.exactly(label.value)
+                self.kinds[label.value] = self.graph.nodes[i].tensor
+        for i in self.graph.inputs:
+            self.names[i] = self.graph.nodes[i].attr("name")
+        for i in self.plan.order:
+            if i not in self.names:
+                self._write(i, self.graph.nodes[i])
+        asked = {v.name for v in (*self.shell.graph.output, *self.tail.graph.input)}
+        for name, i in self.graph.outputs:
+            source = self.plan.resolved(i)
+            if self.names[source] != name and (name in asked or not self.tail.graph.output):
+                self._node("Identity", [self._name(source)], [name], {})
+        return self._model()
+
+    def _name(self, i: int) -> str:
+        name = self.names[i]
+        assert isinstance(name, str)
+        return name
+
+    def _write(self, i: int, node: Node) -> None:
+        if node.op == "weight":
+            self._weight(i, node.attr("name"))
+        elif node.op == "opaque":
+            self._opaque(i, node)
+        elif node.op == "project":
+            self.names[i] = self.names[self.plan.reads[i][0]][node.attr("index")]
+        elif i in self.plan.parts:
+            self._split(self.plan.parts[i])
+        else:
+            self._modelled(i, node)
+
+    def _weight(self, i: int, key: str) -> None:
+        array = self.graph.weights[key].value()
+        shared = self.graph.info is not None and self.graph.info.tail_arrays.get(key) is array
+        name = key if shared and self.tail.graph.output else self.fresh.exactly(key)
+        if array.size >= GENERATED_ELEMENTS and not any(
+            stride for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1
+        ):
+            shape = self.constant(np.asarray(array.shape, dtype=np.int64))
+            element = onnx.numpy_helper.from_array(array.reshape(-1)[:1].copy())
+            self._node("ConstantOfShape", [shape], [name], {"value": element})
+        else:
+            self.arrays[name] = array
+        self.names[i] = name
+
+    def _modelled(self, i: int, node: Node) -> None:
+        convolution = self.plan.bias.get(i)
+        if convolution is not None:
+            node = self.graph.nodes[convolution]
+        reads = self.plan.reads[i]
+        export = spec_of(node.op).export
+        assert export is not None, node.op
+        before = len(self.nodes)
+        types = [self.graph.nodes[j].tensor for j in reads]
+        name = export(self, [self._name(j) for j in reads], node.named_attrs(), types, node.tensor)
+        if i in self.final:
+            if len(self.nodes) > before and self.nodes[-1].output[0] == name:
+                self.nodes[-1].output[0] = self.final[i]
+                name = self.final[i]
+            elif i in self.plan_outputs:
+                self._node("Identity", [name], [self.final[i]], {})
+                name = self.final[i]
+        self._describe(i, before)
+        self.names[i] = name
+
+    def _describe(self, i: int, before: int) -> None:
+        """Give the node that still exists its original name and documentation."""
+        label = self.graph.labels.get(i)
+        if label is None:
+            return
+        node = next((n for n in reversed(self.nodes[before:]) if n.op_type == label.op_type), None)
+        if node is None:
+            return
+        if label.name:
+            node.name = self.node_names.exactly(label.name)
+        if label.doc:
+            node.doc_string = label.doc
+        if not node.metadata_props:
+            for key, value in label.properties:
+                node.metadata_props.add(key=key, value=value)
+
+    def _split(self, members: tuple[int, ...]) -> None:
+        node = self.graph.nodes[members[0]]
+        axis = node.tensor.rank + node.attr("axis")
+        sizes = [self.graph.nodes[j].tensor.shape[axis] for j in members]
+        outputs = [self.final.get(j) or self.fresh("v") for j in members]
+        source = [self._name(self.plan.reads[members[0]][0])]
+        before = len(self.nodes)
+        if self.opset < 13:
+            self._node("Split", source, outputs, {"axis": axis, "split": sizes})
+        else:
+            lengths = self.constant(np.asarray(sizes, dtype=np.int64))
+            self._node("Split", [*source, lengths], outputs, {"axis": axis})
+        self._describe(members[0], before)
+        self.names.update(zip(members, outputs, strict=True))
+
+    def _opaque(self, i: int, node: Node) -> None:
+        payload = ModelProto()
+        payload.CopyFrom(self.payloads[node.attr("key")])
+        count = len(payload.graph.output)
+        wanted: list[str | None] = [self.final.get(i)] if count == 1 else [None] * count
+        projects = self.projects.get(i, [])
+        for j in projects:
+            if j in self.final:
+                index = self.graph.nodes[j].attr("index")
+                wanted[index] = wanted[index] or self.final[j]
+        inputs = [self._name(j) for j in self.plan.reads[i]]
+        nodes, tensors, results = paste(payload, inputs, wanted, self.fresh)
+        label = self.graph.labels.get(i if count == 1 else next(iter(projects), i))
+        if len(nodes) == 1 and label is not None:  # equal operators share a payload but not their names
+            nodes[0].name = label.name
+        for inner in nodes:
+            if inner.name:
+                inner.name = self.node_names.exactly(inner.name)
+        self.nodes += nodes
+        for tensor in tensors:
+            self.arrays[tensor.name] = onnx.numpy_helper.to_array(tensor)
+        for function in payload.functions:
+            self.functions.setdefault((function.domain, function.name), function)
+        self.names[i] = results[0] if count == 1 else results
+
+    def _model(self) -> Apart:
+        inputs, outputs = self._interface()
+        self._follow()
+        used = {name for node in self.nodes for name in read_by(node)}
+        own = self.shell.graph
+        graph = onnx.helper.make_graph(self.nodes, self.graph.name or "graph", inputs, outputs)
+        if own.doc_string:
+            graph.doc_string = own.doc_string
+        graph.metadata_props.extend(own.metadata_props)
+        made = {o for node in self.nodes for o in node.output} - {v.name for v in outputs}
+        for value in own.value_info:
+            if value.name in made and value.name in self.kinds:
+                graph.value_info.append(described(value, self._type(self.kinds[value.name])))
+        model = onnx.helper.make_model(
+            graph,
+            opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.imports.items()],
+            functions=[self.functions[k] for k in sorted(self.functions)],
+            producer_name=self.shell.producer_name or "workbench",
+            producer_version=self.shell.producer_version if self.shell.producer_name else __version__,
+            ir_version=max(
+                ir_version_for(self.imports, bool(self.functions)) if self._raised() else 4,
+                loadable_ir(self.shell.ir_version),
+            ),
+        )
+        for field in ("domain", "model_version", "doc_string"):
+            if self.shell.HasField(field):
+                setattr(model, field, getattr(self.shell, field))
+        model.metadata_props.extend(self.shell.metadata_props)
+        defaults = {} if self.graph.info is None else self.graph.info.defaults
+        apart: dict[str, np.ndarray] = {}
+        for name, array in (self.arrays | dict(defaults)).items():
+            if name not in used and name not in defaults:
+                continue
+            if may_be_apart(array):
+                model.graph.initializer.append(placeholder(name, TensorType.of(array)))
+                apart[name] = array
+            else:
+                model.graph.initializer.add().CopyFrom(onnx.numpy_helper.from_array(array, name))
+        try:
+            check_model(model)
+        except ModelError:
+            # Shape inference fails for some valid operators, then also for the opaque operator alone.
+            pieces = [*self.payloads.values(), *([self.tail] if self.tail.graph.output else [])]
+            if not any(_inference_fails(piece) for piece in pieces):
+                raise
+            check_model(model, full=False)
+        return Apart(model, apart)
+
+    def _type(self, kind: TensorType, source: str = "") -> TypeProto:
+        """Return the declared type of a value; ``source`` is its name if it is an input."""
+        return type_proto(kind)
+
+    def _raised(self) -> bool:
+        """Return whether the model needs another IR version than the original file."""
+        same = all(o.version >= self.imports.get(o.domain, 0) for o in self.shell.opset_import)
+        return not self.shell.ir_version or not same
+
+    def _interface(self) -> tuple[list[ValueInfoProto], list[ValueInfoProto]]:
+        """Return the declared inputs and outputs, in the order of the original file."""
+        shell, tail = self.shell.graph, {v.name: v for v in self.tail.graph.output}
+        given = {v.name: v for v in shell.input}
+        made = {v.name: v for v in shell.output}
+        inputs = {n: described(given.get(n), self._type(k, n), n) for n, k in self.graph.input_types.items()}
+        outputs = {n: described(made.get(n), self._type(k), n) for n, k in self.graph.output_types.items()}
+        if not self.whole:
+            return list(inputs.values()), list(outputs.values())
+        inputs |= {n: v for n, v in given.items() if v.type.WhichOneof("value") not in (None, "tensor_type")}
+        if tail:  # outputs of the graph that only the tail reads are not outputs of the model
+            outputs = {n: v for n, v in outputs.items() if n in made} | tail
+        order, place = list(given), list(made)
+        return (
+            sorted(inputs.values(), key=lambda v: order.index(v.name) if v.name in given else 0),
+            sorted(outputs.values(), key=lambda v: place.index(v.name) if v.name in made else 0),
+        )
+
+    def _follow(self) -> None:
+        """Write the nodes after the graph, unchanged."""
+        if not self.tail.graph.output:
+            return
+        assert self.graph.info is not None
+        self.nodes += self.tail.graph.node
+        self.arrays |= self.graph.info.tail_arrays
+        for function in self.tail.functions:
+            self.functions.setdefault((function.domain, function.name), function)
+
+
+def described(stated: ValueInfoProto | None, kind: TypeProto, name: str = "") -> ValueInfoProto:
+    """Return the declaration of a value: the stated one, if any, with the type ``kind``."""
+    value = ValueInfoProto()
+    if stated is not None:
+        value.CopyFrom(stated)
+    denotation, axes = value.type.denotation, [d.denotation for d in value.type.tensor_type.shape.dim]
+    value.name = value.name or name
+    value.type.CopyFrom(kind)
+    if denotation:
+        value.type.denotation = denotation
+    for dim, text in zip(value.type.tensor_type.shape.dim, axes, strict=False):
+        if text:
+            dim.denotation = text
+    return value
+
+
+def _inference_fails(payload: ModelProto) -> bool:
+    try:
+        check_model(payload)
+    except ModelError:
+        return True
+    return False

@@ -1,0 +1,382 @@
+"""Import of models in TASO's text format.
+
+The format has neither names, nor data of weights, nor the epsilon of batch normalisation, and it marks no
+outputs. As in TASO, an output is a value that is not read. There is one exception: unread parts of a split
+are not outputs if another part is read, because optimised graphs contain such leftovers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from workbench.frontends.coverage import Coverage, OperatorUse
+from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.onnx.importer import Imported
+from workbench.frontends.taso.padding import explicit_pads
+from workbench.frontends.taso.text import EPSILON, Record, read_records, results
+from workbench.graph import Graph, GraphBuilder, Weight
+from workbench.ops import ACTIVATIONS, TensorType, TypeMismatch
+
+_PADDINGS: Final = ("SAME", "VALID")
+
+#: Variances are stored instead of generated; no network has more channels than this.
+_MOST_CHANNELS: Final = 1 << 24
+
+#: The least and greatest number of operands of each operator; others have one.
+_OPERANDS: Final[dict[str, tuple[int, int]]] = {
+    "input": (0, 1), "weight": (0, 1), "conv2d": (2, 2), "maxpool": (1, 2), "avgpool": (1, 2),
+    "batchnorm": (5, 5), "concat": (1, 1 << 16), "add": (2, 2), "mul": (2, 2), "matmul": (2, 2),
+    "enlarge": (2, 2),
+}  # fmt: skip
+_SHAPE_ONLY: Final = frozenset({"maxpool", "avgpool", "enlarge"})
+
+
+def load_taso_model(path: str | os.PathLike[str]) -> Graph:
+    """Return a model in TASO's text format (``.model``) as a graph; see :func:`import_taso_model`."""
+    return import_taso_model(path).graph
+
+
+def import_taso_model(path: str | os.PathLike[str]) -> Imported:
+    """Import a model in TASO's text format, as written by TASO's ``export_to_file`` and Tensat's ``-x``.
+
+    Inputs are called ``data``, ``data_1`` and so on, outputs ``output``, ``output_1``, in the file's order.
+    An output is a value that is not read, except leftover parts of a split. Weights are seeded generators;
+    weights that are not read are omitted, such as the kernel that TASO adds to every pool. Pads are TASO's
+    (equal on both sides), the groups of a convolution follow from its shapes, the activation of a pool
+    becomes a separate operator, and the epsilon of batch normalisation is TASO's 1e-5.
+
+    Raise :class:`~workbench.frontends.onnx.file.ModelError` (a ValueError) with the line if the file is
+    broken or its operators do not fit together, and OSError if it cannot be read.
+    """
+    file = Path(path)
+    return _Import(read_records(file), file).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A merge of groups, kept until the convolution that reads it determines the number of groups."""
+
+    source: tuple[int, int]
+    count: int
+    shape: tuple[int, ...]
+
+
+class _Import:
+    def __init__(self, records: Sequence[Record], file: Path) -> None:
+        self.records, self.file = records, file
+        self.builder = GraphBuilder(file.stem)
+        self.place: dict[tuple[int, int], int] = {}
+        self.merges: dict[tuple[int, int], _Merge] = {}
+        self.idle: dict[tuple[int, int], Record] = {}
+        self.left = 0
+
+    def run(self) -> Imported:
+        used = self._used()
+        self.idle = {(r.id, 0): r for r in self.records if r.kind == "weight" and r.id not in used}
+        for record in self.records:
+            if (record.id, 0) in self.idle:
+                self.extents(record, record.params)
+                continue
+            least, most = _OPERANDS.get(record.kind, (1, 1))
+            if not least <= len(record.operands) <= most:
+                wanted = f"{least}" if least == most else f"{least} to {most}"
+                raise self.error(record, f"must have {wanted} operands, got {len(record.operands)}", 2)
+            try:
+                made = _READERS[record.kind](self, record)
+            except TypeMismatch as error:
+                raise self.error(record, str(error)) from None
+            self.place |= {(record.id, k): value for k, value in enumerate(made)}
+        graph = self.builder.graph(self._outputs())
+        uses = [
+            OperatorUse(r.kind, "", str(r.id), "modelled")
+            for r in self.records
+            if r.kind not in ("input", "weight")
+        ]
+        notes = ["the format holds no data of weights: they are generated from seeds"]
+        if self.idle:
+            notes.append(f"{len(self.idle)} weights that no operator computes with are left out")
+        if self.left:
+            notes.append(f"{self.left} unread parts of splits with other parts that are read are left out")
+        return Imported(graph, Coverage(tuple(uses), 0, tuple(notes)))
+
+    def error(self, record: Record, message: str, line: int = 3) -> ModelError:
+        """Return an error for a record, at its fourth line (the parameters) or at another one."""
+        return ModelError(f"{self.file}, line {record.line + line}: {record}: {message}")
+
+    def _used(self) -> set[int]:
+        return {
+            source
+            for r in self.records
+            for k, (source, _) in enumerate(r.operands)
+            if not (k == 1 and r.kind in _SHAPE_ONLY)
+        }
+
+    def _outputs(self) -> list[tuple[str, int]]:
+        read = {operand for r in self.records for operand in r.operands}
+        values = []
+        for record in self.records:
+            if (record.id, 0) in self.merges and (record.id, 0) not in read:
+                raise self.error(record, _NO_GROUPS, 0)
+            if record.kind in ("input", "weight"):
+                continue
+            idle = [(record.id, k) for k in range(results(record)) if (record.id, k) not in read]
+            if len(idle) == results(record):
+                values += [self.place[place] for place in idle if place in self.place]
+            elif idle:
+                self.left += len(idle)
+        if not values:
+            raise ModelError(f"{self.file}: not a model: the file has no operator that computes anything")
+        return [(f"output_{k}" if k else "output", v) for k, v in enumerate(values)]
+
+    # -- operands and parameters ------------------------------------------------------------------
+    def value(self, record: Record, index: int = 0) -> int:
+        """Return an operand."""
+        operand = record.operands[index]
+        if operand in self.merges:
+            raise self.error(record, f"reads operator {operand[0]}: {_NO_GROUPS}", 2)
+        return self.place[operand]
+
+    def shape(self, record: Record, index: int = 0) -> tuple[int, ...]:
+        """Return the shape of an operand."""
+        operand = record.operands[index]
+        if operand in self.merges:
+            return self.merges[operand].shape
+        if operand in self.idle:
+            return self.idle[operand].params
+        return self.builder.type(self.place[operand]).shape
+
+    def values(self, record: Record) -> list[int]:
+        """Return all operands."""
+        return [self.value(record, k) for k in range(len(record.operands))]
+
+    def params(self, record: Record, *names: str) -> tuple[int, ...]:
+        """Return the parameters; ``names`` are theirs, and their number must be exact."""
+        if len(record.params) != len(names):
+            wanted = ", ".join(names) or "none"
+            raise self.error(
+                record, f"must have {len(names)} parameters ({wanted}), got {len(record.params)}"
+            )
+        return record.params
+
+    def extents(self, record: Record, values: Sequence[int]) -> tuple[int, ...]:
+        """Return a shape; raise an error unless all extents are positive."""
+        if any(v < 1 for v in values):
+            raise self.error(record, f"extents must be positive, got {tuple(values)}")
+        return tuple(values)
+
+    def agree(self, record: Record, what: str, said: Sequence[int], shape: Sequence[int]) -> None:
+        """Raise an error unless a shape that the file repeats is the actual one.
+
+        Args:
+            record: The operator.
+            what: The description of the shape in the message.
+            said: The shape in the file.
+            shape: The actual shape.
+        """
+        if tuple(said) != tuple(shape):
+            raise self.error(record, f"{what} must be {tuple(shape)}, got {tuple(said)}")
+
+    def one_of(self, record: Record, what: str, names: Sequence[str], number: int) -> str:
+        """Return the name with a number; raise an error that lists the names if the number is unknown.
+
+        Args:
+            record: The operator.
+            what: The description of the choice in the message.
+            names: The names, in the order of their numbers.
+            number: The number in the file.
+        """
+        if not 0 <= number < len(names):
+            known = ", ".join(f"{k} {n.lower()}" for k, n in enumerate(names))
+            raise self.error(record, f"{what} must be one of {known}, got {number}")
+        return names[number]
+
+    def axis(self, record: Record, axis: int) -> int:
+        """Return an axis of the first operand, counted from the last one."""
+        rank = len(self.shape(record))
+        if not 0 <= axis < rank:
+            raise self.error(record, f"the axis must be from 0 to {rank - 1}, got {axis}")
+        return axis - rank
+
+    def window(
+        self, record: Record, kernel: tuple[int, int], stride: tuple[int, int], pad: int, said: Sequence[int]
+    ) -> tuple[int, int, int, int]:
+        """Return explicit pads; the pads that the file repeats must be TASO's.
+
+        Args:
+            record: The operator.
+            kernel: Height and width of the window.
+            stride: Its strides.
+            pad: The number that encodes the padding.
+            said: The pads at the top and on the left that the file repeats.
+        """
+        if min(*stride, *kernel) < 1:
+            raise self.error(record, f"kernels and strides must be positive, got {kernel} and {stride}")
+        padding = self.one_of(record, "the padding", _PADDINGS, pad)
+        _, _, height, width = self.shape(record)
+        pads = explicit_pads(padding, (height, width), kernel, stride)
+        self.agree(record, f"the padding ({padding.lower()})", said, pads[:2])
+        return pads
+
+    # -- operators --------------------------------------------------------------------------------
+    def input(self, record: Record) -> list[int]:
+        count = len(self.builder.inputs)
+        name = f"data_{count}" if count else "data"
+        return [self.builder.input(name, self.extents(record, record.params))]
+
+    def weight(self, record: Record) -> list[int]:
+        return [self.builder.weight(self.extents(record, record.params))]
+
+    def conv2d(self, record: Record) -> list[int]:
+        said = self.params(record, "n", "c", "h", "w", "o", "i", "kh", "kw", *_WINDOW)
+        (sh, sw), (pad, act), pads = said[8:10], said[10:12], said[12:]
+        self.agree(record, "the input", said[:4], self.shape(record, 0))
+        self.agree(record, "the weight", said[4:8], self.shape(record, 1))
+        channels, per_group = said[1], said[5]
+        if channels % per_group:
+            raise self.error(record, f"{channels} channels do not divide into groups of {per_group}")
+        x, w = self.value(record), self.kernel(record, channels)
+        settings = {
+            "strides": (sh, sw),
+            "pads": self.window(record, (said[6], said[7]), (sh, sw), pad, pads),
+            "groups": channels // per_group,
+            "act": self.one_of(record, "the activation", ACTIVATIONS, act),
+        }
+        return [self.builder.op("conv2d", x, w, **settings)]
+
+    def kernel(self, record: Record, channels: int) -> int:
+        """Return a convolution's weight; the convolution determines the number of groups merged in it."""
+        operand, counts = record.operands[1], []
+        while operand in self.merges:
+            counts.append(self.merges[operand].count)
+            operand = self.merges[operand].source
+        value = self.place[operand]
+        for count in reversed(counts):
+            groups = channels // self.builder.type(value).shape[1]
+            value = self.builder.op("merge_gconv", value, count=count, groups=groups)
+        return value
+
+    def pool(self, record: Record) -> list[int]:
+        said = self.params(record, "n", "c", "h", "w", "type", "kh", "kw", *_WINDOW)
+        kernel, stride, (pad, act), pads = said[5:7], said[7:9], said[9:11], said[11:]
+        self.agree(record, "the input", said[:4], self.shape(record))
+        settings = {
+            "kernel": kernel,
+            "strides": stride,
+            "pads": self.window(record, (kernel[0], kernel[1]), (stride[0], stride[1]), pad, pads),
+        }
+        y = self.builder.op(record.kind, self.value(record), **settings)
+        name = self.one_of(record, "the activation", ACTIVATIONS, act)
+        return [y if name == "none" else self.builder.op(name, y)]
+
+    def same_shape(self, record: Record) -> list[int]:
+        """Read an operator whose parameters repeat the shape of its first operand."""
+        self.agree(record, "the first operand", record.params, self.shape(record))
+        name = "identity" if record.kind == "dropout" else record.kind
+        return [self.builder.op(name, *self.values(record))]
+
+    def sigmoid(self, record: Record) -> list[int]:
+        self.params(record, "in place")
+        return [self.builder.op("sigmoid", self.value(record))]
+
+    def batchnorm(self, record: Record) -> list[int]:
+        self.agree(record, "the first operand", record.params, self.shape(record))
+        *rest, variance = self.values(record)
+        node = self.builder.nodes[variance]
+        if node.op == "weight":
+            name = str(node.attrs[0])
+            self.builder.weights[name] = self._positive(record, self.builder.weights[name])
+        return [self.builder.op("batchnorm", *rest, variance, eps=EPSILON)]
+
+    def _positive(self, record: Record, weight: Weight) -> Weight:
+        """Return a weight suitable as a variance: positive, and large compared with the epsilon."""
+        if weight.data is not None:
+            return weight
+        if weight.type.elements > _MOST_CHANNELS:
+            raise self.error(
+                record, f"a variance must have at most {_MOST_CHANNELS} channels, got {weight.type}"
+            )
+        return Weight(weight.type, np.square(weight.value()) + np.float32(0.5), weight.seed)
+
+    def concat(self, record: Record) -> list[int]:
+        (axis,) = self.params(record, "axis")
+        return [self.builder.op("concat", *self.values(record), axis=self.axis(record, axis))]
+
+    def split(self, record: Record) -> list[int]:
+        if len(record.params) < 2:
+            raise self.error(
+                record, f"parameters must be an axis and the sizes of parts, got {record.params}"
+            )
+        axis, *sizes = record.params
+        return self.builder.split(self.value(record), self.axis(record, axis), sizes)
+
+    def reshape(self, record: Record) -> list[int]:
+        shape = self.extents(record, record.params)
+        return [self.builder.op("reshape", self.value(record), shape=shape)]
+
+    def transpose(self, record: Record) -> list[int]:
+        # TASO's writer omits the rank, Tensat's writes it first; the shuffle flag moves no data.
+        rank = len(self.shape(record))
+        perm = record.params[:-1]
+        if len(record.params) == rank + 2:
+            self.agree(record, "the number of axes", record.params[:1], (rank,))
+            perm = perm[1:]
+        if len(record.params) not in (rank + 1, rank + 2) or sorted(perm) != list(range(rank)):
+            raise self.error(
+                record,
+                f"parameters must be the rank, a permutation and a flag, got {record.params}",
+            )
+        return [self.builder.op("transpose", self.value(record), perm=perm)]
+
+    def matmul(self, record: Record) -> list[int]:
+        act, rank = self.params(record, "activation", "rank")
+        name = self.one_of(record, "the activation", ACTIVATIONS, act)
+        y = self.builder.op("matmul", *self.values(record), act=name)
+        self.agree(record, "the number of axes", (rank,), (self.builder.type(y).rank,))
+        return [y]
+
+    def enlarge(self, record: Record) -> list[int]:
+        self.agree(record, "the first operand", record.params, self.shape(record))
+        small, large = self.shape(record), self.shape(record, 1)
+        if len(small) != 4 or len(large) != 4 or large[2] < small[2] or large[3] < small[3]:
+            raise self.error(record, f"a kernel {small} cannot grow to one as large as {large}")
+        more_h, more_w = large[2] - small[2], large[3] - small[3]
+        top, left = more_h // 2, more_w // 2
+        pads = (top, left, more_h - top, more_w - left)
+        return [self.builder.op("enlarge", self.value(record), pads=pads)]
+
+    def merge_gconv(self, record: Record) -> list[int]:
+        (count,) = self.params(record, "count")
+        shape = self.shape(record)
+        if len(shape) != 4 or count < 1:
+            raise self.error(record, f"{count} groups of a weight {shape} cannot be merged")
+        merged = TensorType("float32", (shape[0], shape[1] * count, *shape[2:]))
+        self.merges[record.id, 0] = _Merge(record.operands[0], count, merged.shape)
+        return []
+
+
+_WINDOW: Final = ("stride h", "stride w", "padding", "activation", "pad h", "pad w")
+_NO_GROUPS: Final = "merged groups must be read only as the weight of a convolution, which gives their number"
+
+_READERS: Final[dict[str, Callable[[_Import, Record], list[int]]]] = {
+    "input": _Import.input,
+    "weight": _Import.weight,
+    "conv2d": _Import.conv2d,
+    "maxpool": _Import.pool,
+    "avgpool": _Import.pool,
+    "sigmoid": _Import.sigmoid,
+    "batchnorm": _Import.batchnorm,
+    "concat": _Import.concat,
+    "split": _Import.split,
+    "reshape": _Import.reshape,
+    "transpose": _Import.transpose,
+    "matmul": _Import.matmul,
+    "enlarge": _Import.enlarge,
+    "merge_gconv": _Import.merge_gconv,
+    **dict.fromkeys(("dropout", "relu", "tanh", "add", "mul"), _Import.same_shape),
+}

@@ -1,0 +1,139 @@
+"""Alternate saturation and extraction: the operators of an extraction are merged once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.costs import CostModel, node_costs, price_egraph
+from workbench.costs.analytic import AnalyticCost
+from workbench.costs.pricing import deciding_instances
+from workbench.egraph import EGraph
+from workbench.extraction import Solution
+from workbench.graph import Graph
+from workbench.run.stages import Stages
+from workbench.run.trace import StopReason
+
+if TYPE_CHECKING:
+    from workbench.saturation import Saturation
+
+#: Times that the extracted operators are merged once more, and a graph is extracted again.
+ROUNDS = 3
+
+#: Least seconds of an extraction, even if others have used up the time.
+_LEAST = 0.1
+
+#: Default seconds of one of several extractions by measured costs: they are repeated as more operators are
+#: measured, and a proof is worth little if its figures scatter.
+HURRY = 1.5
+
+
+def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
+    """Return an extraction that has at most :data:`HURRY` seconds."""
+
+    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float) -> Solution:
+        return cheapest(egraph, costs, seconds=min(seconds, HURRY))
+
+    return quick
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """An extraction with the e-graph and the costs that it was made from."""
+
+    egraph: EGraph
+    costs: np.ndarray
+    before: float
+    solution: Solution
+
+
+def explore(
+    saturation: Saturation,
+    cost_model: CostModel,
+    cheapest: Callable[..., Solution],
+    seconds: float,
+    stages: Stages,
+) -> tuple[Extracted, StopReason]:
+    """Run a saturation, then extract the cheapest term and merge its operators as long as that helps.
+
+    ``cheapest(egraph, costs, seconds=…)`` extracts; all extractions together take ``seconds``. Return the
+    best extraction and the reason why the saturation ended. Ctrl-C ends the running step; the result so far
+    is kept.
+    """
+    from workbench.extraction.exact.solve import begin_loading
+
+    begin_loading()
+    saturation.start_engine()
+    stop = saturation.run(lambda step: stages.tell("saturation", step))
+    began = stages.seconds.get("extraction", 0.0)
+    if not cost_model.analytic:
+        # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
+        # merges of operators that other costs do not choose are not found otherwise.
+        roofline = cost_model.with_model(AnalyticCost())
+        _merging(saturation, roofline, cheapest, seconds / 4, stages)
+    spent = stages.seconds.get("extraction", 0.0) - began
+    best = _merging(saturation, cost_model, cheapest, seconds - spent, stages)
+    return best, saturation.stop_reason or stop
+
+
+def _merging(
+    saturation: Saturation,
+    cost_model: CostModel,
+    cheapest: Callable[..., Solution],
+    seconds: float,
+    stages: Stages,
+) -> Extracted:
+    """Extract and merge the extracted operators in turn; return the best extraction."""
+    from workbench.extraction.exact.solve import load_solver
+
+    began = stages.seconds.get("extraction", 0.0)
+
+    def left() -> float:
+        return seconds - (stages.seconds.get("extraction", 0.0) - began)
+
+    best: Extracted | None = None
+    for _ in range(1 + ROUNDS):
+        with stages("snapshot", quiet=True):
+            egraph = saturation.egraph()
+        with stages("engine", quiet=True):
+            load_solver()
+        found = _extracted(saturation.graph, egraph, cost_model, cheapest, left, stages)
+        if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
+            break
+        best = found
+        stages.tell("saturation")
+        taken = np.flatnonzero(best.solution.choice >= 0).tolist()
+        if left() <= 0 or not saturation.merge_among(taken, lambda step: stages.tell("saturation", step)):
+            break
+    assert best is not None
+    return best
+
+
+def _extracted(
+    graph: Graph,
+    egraph: EGraph,
+    cost_model: CostModel,
+    cheapest: Callable[..., Solution],
+    left: Callable[[], float],
+    stages: Stages,
+) -> Extracted:
+    """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
+
+    A measured model estimates operators that it has not run. If solution and graph differ in such operators,
+    they are measured, and the extraction is repeated.
+    """
+    for _ in range(9):
+        with stages("pricing"):
+            costs = cost_model.settle(egraph, price_egraph(egraph, cost_model))
+            before = float(node_costs(graph, cost_model).sum())
+        with stages("extraction"):
+            solution = cheapest(egraph, costs, seconds=max(_LEAST, left()))
+        with stages("pricing", quiet=True):
+            if not cost_model.measured:
+                break
+            if not cost_model.measure(deciding_instances(graph, egraph, solution.choice)):
+                break
+    return Extracted(egraph, costs, before, solution)

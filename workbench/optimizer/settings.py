@@ -1,0 +1,65 @@
+"""The settings of :func:`workbench.optimize`, for the library, the command line and study files alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.run.settings import setting
+from workbench.saturation.limits import Limits
+from workbench.support.processes import SOLVER_MEMORY
+
+if TYPE_CHECKING:
+    from workbench.devices.targets import Target
+
+
+#: The settings that decide a result's figures; the others decide how it was checked.
+_RECORDED: Final = ("extractor", "e_nodes", "seconds", "iterations", "k_multi", "settle", "measure")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Limits):
+    """The limits of the saturation, and everything else that decides how a model is optimised.
+
+    >>> Settings(e_nodes=1000).e_nodes
+    1000
+    >>> Settings(seconds=-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: seconds must be positive, got -1
+    """
+
+    extractor: str = setting(
+        "exact", "Extraction method: tree, dag or exact (to optimality).", metavar="tree|dag|exact"
+    )
+    extraction_seconds: float | None = setting(
+        None, "Limit on extraction in seconds; without it the limit on saturation.", metavar="S", above=0
+    )
+    extraction_memory: int = setting(
+        SOLVER_MEMORY, "Memory of each solver's process in bytes.", metavar="BYTES", least=1
+    )
+    seed: int = setting(0, "Seed of the certificate's inputs.", least=0)
+    certify: bool = setting(True, "Compare the result with the original.", metavar="BOOL")
+    measure: int = setting(0, "Time the N best results and keep the fastest.", least=0)
+    measure_on: str | Target = setting(
+        "onnxruntime",
+        "Target of measure: onnxruntime, torch, torch+compile, torch:cuda, torch:cuda+graph.",
+        metavar="TARGET",
+    )
+    measure_seconds: float = setting(10.0, "Seconds that measure takes.", metavar="S", above=0)
+    time: bool | None = setting(
+        None,
+        "Time the result against the cleaned original. By default a model priced by this machine is timed.",
+        metavar="BOOL",
+    )
+    time_seconds: float = setting(3.0, "Seconds that the timing takes at most.", metavar="S", above=0)
+    profile: bool = setting(False, "Record the seconds of every rule.", metavar="BOOL")
+
+    def limits(self) -> Limits:
+        """Return the limits of the saturation alone."""
+        return Limits(**{f.name: getattr(self, f.name) for f in fields(Limits)})
+
+
+def recorded(settings: Settings, *, timed: bool) -> dict[str, Any]:
+    """Return the settings that a result records: those that decide its figures."""
+    return {name: getattr(settings, name) for name in _RECORDED} | {"time": timed}

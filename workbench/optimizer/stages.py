@@ -1,0 +1,156 @@
+"""The parts of every optimisation: reading model and rules, the certificate, the record of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.costs import CostModel, node_costs
+from workbench.graph import Graph
+from workbench.optimizer.record import SaturationFigures
+from workbench.rules import RuleSet
+from workbench.rules.pattern import Rule
+from workbench.run.trace import Trace
+
+if TYPE_CHECKING:
+    from workbench.certifying.certificate import Certificate
+    from workbench.certifying.regions import Correspondence
+    from workbench.egraph import EGraph
+    from workbench.optimizer.result import Result
+
+
+def graph_of(model: Any, dims: Mapping[str, int] | None, *, keep_inputs: bool = False) -> tuple[Graph, Any]:
+    """Return a model as a graph, and the coverage of its import unless it was a graph."""
+    if isinstance(model, Graph):
+        return model, None
+    from workbench.frontends import import_model
+
+    imported = import_model(model, dims=dims, keep_inputs=keep_inputs)
+    return imported.graph, imported.coverage
+
+
+def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
+    """Return rules as a set: by name, from a file, or given; of another system's rules the sound ones."""
+    if isinstance(rules, str):
+        from workbench.rules import rule_set
+
+        if not rules.endswith(".rules") and Path(rules).is_file():
+            # Of another system's rules the sound ones are used.
+            from workbench.verification.sound import sound_rules
+
+            return replace(sound_rules(rules).rules, name=rules)
+        found = replace(rule_set(rules), name=rules)
+        if rules.endswith(".rules"):
+            from workbench.verification.screening import warn_of_refuted
+
+            warn_of_refuted(found)
+        return found
+    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
+
+
+def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
+    """Return the rules that a graph may be rewritten by, and the names of those left out.
+
+    In a graph of 16-bit floats, rules that may overflow or lose accuracy are left out.
+    """
+    if not any(getattr(node.type, "dtype", "") in ("float16", "bfloat16") for node in graph.nodes):
+        return rules, ()
+    from workbench.verification.ranges import rules_for
+
+    return rules_for(graph, rules)
+
+
+def operator_costs(graph: Graph, costs: np.ndarray) -> dict[str, float]:
+    """Return the cost of a graph by operator; operators that cost nothing are left out."""
+    found: dict[str, float] = {}
+    for node, cost in zip(graph.nodes, costs.tolist(), strict=True):
+        if cost > 0:
+            found[node.op] = found.get(node.op, 0.0) + cost
+    return found
+
+
+def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
+    """Return the facts about a result that its trace carries: costs and their source, rules, versions."""
+    record = result.record()
+    before, after = (
+        operator_costs(graph, node_costs(graph, cost_model)) for graph in (result.original, result.graph)
+    )
+    bound = {"cost_bound": record.way.bound} if isinstance(record.way, SaturationFigures) else {}
+    return {
+        "cost_source": cost_model.source,
+        "cost_before": record.cost_before,
+        "cost_after": record.cost_after,
+        "operator_costs": {"before": before, "after": after},
+        "rule_set": record.settings["rules"],
+        "seed": record.settings["seed"],
+        "stop_reason": record.stop_reason.value,
+        **versions(),
+        **bound,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a figure depends on."""
+    import platform
+    from importlib.metadata import version
+
+    from workbench._version import __version__
+
+    return {
+        "workbench": __version__,
+        "egglog": version("egglog"),
+        "highspy": version("highspy"),
+        "python": platform.python_version(),
+    }
+
+
+def certified(
+    original: Graph,
+    optimised: Graph,
+    seed: int,
+    known: Correspondence | None = None,
+    given: Any = None,
+    *,
+    draws: int = 3,
+    whole: bool = True,
+) -> Certificate:
+    """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime.
+
+    ``known`` names the values that should be equal, ``given`` is the model that the user gave. With
+    ``whole=False`` the models do not run as a whole. Regions are compared on ``draws`` inputs.
+    """
+    from workbench.certifying.certificate import certify
+
+    runner = None
+    if original.opaques:
+        from workbench.frontends import opaque_runner
+
+        runner = opaque_runner()
+    return certify(
+        original, optimised, draws=draws, seed=seed, opaque=runner, known=known, given=given, whole=whole
+    )
+
+
+def correspondence(original: Graph, optimised: Graph, egraph: EGraph, choice: np.ndarray) -> Correspondence:
+    """Return the e-classes of the nodes of a graph and of a term extracted from its e-graph."""
+    from workbench.certifying.regions import Correspondence
+    from workbench.egraph.class_map import eclasses_of
+
+    before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())
+    after = eclasses_of(optimised, egraph)
+    rules = []
+    for c in after:
+        rule = int(egraph.birth_rule[int(choice[c])]) if c >= 0 and choice[c] >= 0 else -1
+        rules.append(egraph.rules[rule] if rule >= 0 else "")
+    return Correspondence(before, after, tuple(rules))
+
+
+def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:
+    """Return the verdict on every rule that fired, those that made the result first."""
+    fired = {r.rule for step in trace for r in step.rules if r.matches}
+    known = {rule.name: rules.verdict(rule) for rule in rules if rule.name in fired}
+    return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}

@@ -1,0 +1,357 @@
+"""Express a term's extents and ranks by those of its variables, for rules that state no sizes.
+
+Expressions are kept in a normal form (sums sorted, equal summands collected), so that two numbers are equal
+if their expressions are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from workbench.rules.language import RuleSyntaxError
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    AttrExpr,
+    AttrVar,
+    DimOf,
+    IntExpr,
+    Literal,
+    RankOf,
+    Term,
+    Var,
+    Vector,
+    format_expr,
+    subterms,
+)
+
+
+class Inexpressible(RuleSyntaxError):
+    """Raised when a law that is well-formed in another system has no form in the pattern language."""
+
+
+# -- integer expressions --------------------------------------------------------------------------
+def _order(expr: IntExpr) -> tuple[int, str]:
+    # Shorter names come first, so that i4 precedes i10.
+    text = format_expr(expr)
+    return len(text), text
+
+
+def _linear(expr: IntExpr) -> tuple[dict[IntExpr, int], int]:
+    if isinstance(expr, Literal) and isinstance(expr.value, int):
+        return {}, expr.value
+    if isinstance(expr, Arith) and expr.operator in ("+", "-"):
+        (terms, number), (more, other) = _linear(expr.left), _linear(expr.right)
+        sign = 1 if expr.operator == "+" else -1
+        for term, factor in more.items():
+            terms[term] = terms.get(term, 0) + sign * factor
+        return terms, number + sign * other
+    if isinstance(expr, Arith) and expr.operator == "*":
+        for factor_, rest in ((expr.left, expr.right), (expr.right, expr.left)):
+            if isinstance(factor_, Literal) and isinstance(factor_.value, int):
+                terms, number = _linear(rest)
+                return {t: f * factor_.value for t, f in terms.items()}, number * factor_.value
+    return {expr: 1}, 0
+
+
+def normal(expr: IntExpr) -> IntExpr:
+    """Return an expression with its sums sorted and equal summands collected."""
+    terms, number = _linear(expr)
+    summands = [(t, f) for t, f in sorted(terms.items(), key=lambda i: _order(i[0])) if f]
+    result: IntExpr | None = None
+    for positive in (True, False):
+        if not positive and result is None:
+            result, number = Literal(number), 0
+        for term, factor in summands:
+            if (factor > 0) is not positive:
+                continue
+            many: IntExpr = term if abs(factor) == 1 else Arith("*", Literal(abs(factor)), term)
+            result = many if result is None else Arith("+" if positive else "-", result, many)
+    assert result is not None
+    if number:
+        return Arith("+" if number > 0 else "-", result, Literal(abs(number)))
+    return result
+
+
+def plus(*summands: IntExpr) -> IntExpr:
+    """Return a sum."""
+    total: IntExpr = Literal(0)
+    for summand in summands:
+        total = Arith("+", total, summand)
+    return normal(total)
+
+
+def minus(left: IntExpr, right: IntExpr) -> IntExpr:
+    """Return a difference."""
+    return normal(Arith("-", left, right))
+
+
+def times(factor: int, expr: IntExpr) -> IntExpr:
+    """Return a multiple."""
+    return normal(Arith("*", Literal(factor), expr))
+
+
+def over(left: IntExpr, right: IntExpr) -> IntExpr:
+    """Return a quotient of extents, rounded down."""
+    if right == Literal(1):
+        return left
+    if left == right:
+        return Literal(1)
+    if isinstance(left, Literal) and isinstance(right, Literal):
+        assert isinstance(left.value, int)
+        assert isinstance(right.value, int)
+        return Literal(left.value // right.value)
+    return Arith("//", left, right)
+
+
+def largest(*exprs: IntExpr) -> IntExpr:
+    """Return the largest of several expressions."""
+    flat: set[IntExpr] = set()
+    for expr in exprs:
+        while isinstance(expr, Arith) and expr.operator == "max":
+            flat.add(expr.left)
+            expr = expr.right
+        flat.add(expr)
+    numbers = [e.value for e in flat if isinstance(e, Literal) and isinstance(e.value, int)]
+    if len(numbers) > 1:
+        flat = {e for e in flat if not isinstance(e, Literal)} | {Literal(max(numbers))}
+    *rest, result = sorted(flat, key=_order)
+    for expr in reversed(rest):
+        result = Arith("max", expr, result)
+    return result
+
+
+def vector(*items: IntExpr) -> AttrExpr:
+    """Return a tuple of expressions, as a literal if all of them are numbers."""
+    if all(isinstance(i, Literal) for i in items):
+        return Literal(tuple(i.value for i in items if isinstance(i, Literal)))  # type: ignore[misc]
+    return Vector(items)
+
+
+# -- terms ----------------------------------------------------------------------------------------
+ELEMENTWISE: Final = ("add", "mul")
+UNARY: Final = ("relu", "sigmoid", "tanh")
+POOLS: Final = ("maxpool", "avgpool")
+_FOUR_AXES: Final = ("conv2d", *POOLS, "enlarge", "merge_gconv", "identity_kernel", "mean_kernel")
+
+
+def attribute(term: App, name: str) -> AttrExpr:
+    """Return the value of an attribute that a term names."""
+    return dict(term.attrs)[name]
+
+
+def _number(term: App, name: str) -> int | None:
+    value = attribute(term, name)
+    return value.value if isinstance(value, Literal) and isinstance(value.value, int) else None
+
+
+def _numbers(term: App, name: str) -> tuple[int, ...]:
+    value = attribute(term, name)
+    assert isinstance(value, Literal)
+    assert isinstance(value.value, tuple)
+    return value.value
+
+
+@dataclass(slots=True)
+class Shapes:
+    """Knowledge about a rule's terms beyond their attributes, with which their extents are computed.
+
+    ``scalars`` are operands without axes. ``same`` are windows with such pads that at stride 1 the result is
+    as large as the input. ``kernels`` are the last two extents of enlarged weights. ``known`` maps attribute
+    variables to their values, ``ranks`` variables to their ranks if known. ``alias`` maps a variable and an
+    axis to another variable with the same extent whenever the law is well-typed.
+    """
+
+    scalars: set[Term] = field(default_factory=set)
+    same: set[App] = field(default_factory=set)
+    kernels: dict[App, tuple[IntExpr, IntExpr]] = field(default_factory=dict)
+    known: dict[str, IntExpr] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    alias: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def _resolved(self, value: AttrExpr) -> IntExpr:
+        if isinstance(value, AttrVar):
+            return self.known.get(value.name, value)
+        if not isinstance(value, Literal | DimOf | RankOf | Arith):
+            raise Inexpressible("a tuple in place of a number")
+        return value
+
+    def _broadcast(self, term: App, measure: Callable[[Term], IntExpr], unit: int) -> IntExpr:
+        # Ones of any shape take their shape from the other operand.
+        sized = [a for a in term.args if a not in self.scalars and not self._shapeless(a)]
+        if not sized:
+            raise Inexpressible("the operands of an elementwise operator are all without a shape")
+        found = [m for m in (measure(a) for a in sized) if m != Literal(unit)]
+        return largest(*found) if found else Literal(unit)
+
+    def _shapeless(self, term: Term) -> bool:
+        if not isinstance(term, App):
+            return False
+        if term.op in ELEMENTWISE:
+            return all(a in self.scalars or self._shapeless(a) for a in term.args)
+        return term.op == "ones" and isinstance(attribute(term, "shape"), AttrVar)
+
+    def extent(self, term: Term, axis: int) -> IntExpr:
+        """Return the extent of an axis (-1 is the last); raise :class:`Inexpressible` if it is open.
+
+        >>> product = App("matmul", (Var("x"), App("concat", (Var("w"), Var("v")), (("axis", Literal(-1)),))))
+        >>> format_expr(Shapes().extent(product, -1))
+        'dim(v, -1) + dim(w, -1)'
+        """
+        if isinstance(term, Var):
+            return DimOf(self.alias.get((term.name, axis), term.name), axis)
+        op, args = term.op, term.args
+        if op in UNARY:
+            return self.extent(args[0], axis)
+        if op in ELEMENTWISE:
+            return self._broadcast(term, lambda a: self.extent(a, axis), 1)
+        if op in ("concat", "slice"):
+            return self._along(term, axis)
+        if op == "matmul":
+            if axis in (-1, -2):
+                return self.extent(args[1 if axis == -1 else 0], axis)
+            return largest(self.extent(args[0], axis), self.extent(args[1], axis))
+        if op == "transpose":
+            perm = _numbers(term, "perm")
+            return self.extent(args[0], perm[axis] - len(perm)) if -axis <= len(perm) else Literal(1)
+        if op == "conv2d" and axis == -3:
+            return self.extent(args[1], -4)
+        if op in ("conv2d", *POOLS):
+            return self._window(term, axis) if axis in (-1, -2) else self.extent(args[0], axis)
+        if op in ("enlarge", "merge_gconv"):
+            if op == "enlarge" and axis in (-1, -2):
+                return self.kernels[term][axis]
+            inner = self.extent(args[0], axis)
+            count = _number(term, "count") if op == "merge_gconv" and axis == -3 else None
+            return inner if count is None else times(count, inner)
+        return self._constant(term, axis)
+
+    def _along(self, term: App, axis: int) -> IntExpr:
+        own = _number(term, "axis")
+        if own is None:
+            raise Inexpressible("an extent along an axis that depends on the rank")
+        if term.op == "slice":
+            if own != axis:
+                return self.extent(term.args[0], axis)
+            start, stop = (self._resolved(attribute(term, n)) for n in ("start", "stop"))
+            return minus(stop, start)
+        extents = [self.extent(a, axis) for a in term.args]
+        # Off its axis, all operands of a well-typed concatenation agree, so any of them can be used.
+        return plus(*extents) if own == axis else min(extents, key=_order)
+
+    def _window(self, term: App, axis: int) -> IntExpr:
+        whole, stride = self.extent(term.args[0], axis), _numbers(term, "strides")[axis]
+        if term in self.same:
+            return whole if stride == 1 else plus(over(minus(whole, Literal(1)), Literal(stride)), Literal(1))
+        if term.op == "conv2d":
+            kernel = self.extent(term.args[1], axis)
+        else:
+            kernel = Literal(_numbers(term, "kernel")[axis])
+        return plus(over(minus(whole, kernel), Literal(stride)), Literal(1))
+
+    def _constant(self, term: App, axis: int) -> IntExpr:
+        if term.op == "eye":
+            return self._resolved(attribute(term, "size")) if axis in (-1, -2) else Literal(1)
+        if term.op in ("identity_kernel", "mean_kernel"):
+            if axis in (-1, -2):
+                return Literal(_numbers(term, "kernel")[axis])
+            dense = axis == -4 or (axis == -3 and term.op == "identity_kernel")
+            return self._resolved(attribute(term, "channels")) if dense else Literal(1)
+        shape = attribute(term, "shape") if term.op == "ones" else None
+        if isinstance(shape, Vector):
+            return shape.items[axis] if -axis <= len(shape.items) else Literal(1)
+        raise Inexpressible(f"the extents of {term.op} are open")
+
+    def rank(self, term: Term) -> IntExpr:
+        """Return the number of axes."""
+        if isinstance(term, Var):
+            return Literal(self.ranks[term.name]) if term.name in self.ranks else RankOf(term.name)
+        if term.op in _FOUR_AXES:
+            return Literal(4)
+        if term.op == "eye":
+            return Literal(2)
+        if term.op == "transpose":
+            return Literal(len(_numbers(term, "perm")))
+        if term.op in ELEMENTWISE:
+            return self._broadcast(term, self.rank, 0)
+        if term.op == "matmul":
+            # A product has at least two axes, so a matrix on one side does not determine the rank.
+            found = {self.rank(a) for a in term.args}
+            return largest(*(found - {Literal(2)} or found))
+        if term.op == "concat":
+            ranks = [self.rank(a) for a in term.args]
+            return next((r for r in ranks if isinstance(r, Literal)), min(ranks, key=_order))
+        if term.op == "ones":
+            shape = attribute(term, "shape")
+            if not isinstance(shape, Vector):
+                raise Inexpressible("the rank of ones is open")
+            return Literal(len(shape.items))
+        return self.rank(term.args[0])
+
+    def cut(self, term: Term, axis: int) -> tuple[IntExpr, IntExpr]:
+        """Return the two extents between which the last concatenation along an axis left a mark.
+
+        A system whose tensors record where they were joined splits them there.
+        """
+        found = self._marks(term, axis)
+        if found is None:
+            raise Inexpressible(f"nothing was joined along axis {axis} of the operand of a split")
+        return found
+
+    def _marks(self, term: Term, axis: int) -> tuple[IntExpr, IntExpr] | None:
+        if isinstance(term, Var) or not term.args:
+            return None
+        op, args = term.op, term.args
+        if op == "concat" and _number(term, "axis") == axis:
+            *first, last = (self.extent(a, axis) for a in args)
+            return plus(*first), last
+        if op == "concat" or op in ELEMENTWISE:
+            marks = {self._marks(a, axis) for a in args if a not in self.scalars}
+            if op in ELEMENTWISE:
+                marks.discard(None)
+            # Operands that were joined at different places, or only some of them, leave no common mark.
+            return marks.pop() if len(marks) == 1 else None
+        if op == "slice":
+            return None if _number(term, "axis") == axis else self._marks(args[0], axis)
+        if op == "matmul":
+            return self._marks(args[1 if axis == -1 else 0], axis) if axis in (-1, -2) else None
+        if op == "transpose":
+            perm = _numbers(term, "perm")
+            return self._marks(args[0], perm[axis] - len(perm)) if -axis <= len(perm) else None
+        if op == "conv2d":
+            if axis not in (-3, -4):
+                return None
+            return self._marks(args[0], -4) if axis == -4 else self._marks(args[1], -4)
+        if op in UNARY or axis == -4 or (axis == -3 and op != "merge_gconv"):
+            return self._marks(args[0], axis)
+        return None
+
+    def learn(self, roots: Sequence[Term]) -> None:
+        """Record the ranks that variables have whenever the terms are well-typed."""
+        terms = [t for root in roots for t in subterms(root) if isinstance(t, App)]
+        before = -1
+        while before != len(self.ranks):
+            before = len(self.ranks)
+            for term in terms:
+                if term.op in (*POOLS, "enlarge", "merge_gconv", "conv2d"):
+                    expected: IntExpr = Literal(4)
+                elif term.op in ("transpose", "concat"):
+                    expected = self.rank(term)
+                else:
+                    continue
+                if isinstance(expected, Literal) and isinstance(expected.value, int):
+                    for arg in term.args:
+                        self._expect(arg, expected.value)
+
+    def _expect(self, term: Term, rank: int) -> None:
+        if isinstance(term, Var):
+            self.ranks.setdefault(term.name, rank)
+        elif term.op in UNARY or term.op in ("concat", "slice"):
+            for arg in term.args:
+                self._expect(arg, rank)
+        elif term.op in ELEMENTWISE:
+            sized = [a for a in term.args if a not in self.scalars]
+            if len(sized) == 1:
+                self._expect(sized[0], rank)

@@ -1,0 +1,419 @@
+"""Read Tensat's rules (s-expressions, one rule per line) and the equations of its verifier.
+
+::
+
+    (relu (relu ?input_1))=>(relu ?input_1)              # a rule; a rule of two roots takes two such lines
+    relu(relu(input_1))==relu(input_1)relu(...           # equations without separators
+
+A variable ``input_7`` of Tensat's files is called ``i7`` here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from workbench.rules.foreign.extents import Inexpressible
+from workbench.rules.foreign.taso_file import whole
+from workbench.rules.foreign.translation import law
+from workbench.rules.foreign.vocabulary import SAME, Foreign, Param, Rejected, Variable, make
+from workbench.rules.language import RuleSyntaxError
+from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import RuleSet
+from workbench.support.names import unknown
+
+#: The arguments after an operator's name: ``x`` is an operand, the others are parameters.
+_TENSAT: Final[dict[str, tuple[str, str]]] = {
+    "ewadd": ("add", "x x"),
+    "ewmul": ("mul", "x x"),
+    "smul": ("scale", "x x"),
+    "matmul": ("matmul", "act x x"),
+    "conv2d": ("conv2d", "stride_h stride_w pad act x x"),
+    "poolmax": ("maxpool", "x kernel_h kernel_w stride_h stride_w pad act"),
+    "poolavg": ("avgpool", "x kernel_h kernel_w stride_h stride_w pad act"),
+    "relu": ("relu", "x"),
+    "sigmoid": ("sigmoid", "x"),
+    "tanh": ("tanh", "x"),
+    "transpose": ("transpose", "x perm shuffle"),
+    "concat": ("concat", "axis rank x x"),
+    "concat3": ("concat", "axis rank x x x"),
+    "concat4": ("concat", "axis rank x x x x"),
+    "concat5": ("concat", "axis rank x x x x x"),
+    "enlarge": ("enlarge", "x x"),
+    "merge": ("merge", "x count"),
+    "split": ("split", "axis x"),
+    "split_0": ("part0", "x"),
+    "split_1": ("part1", "x"),
+    "Cpool": ("mean_kernel", "kernel_h kernel_w"),
+    "Iconv": ("identity_kernel", "kernel_h kernel_w"),
+    "Imatmul": ("eye", ""),
+    "Iewmul": ("ones", ""),
+    **dict.fromkeys(("input", "weight", "dropout"), ("", "x")),
+    **dict.fromkeys(("reshape", "noop"), ("", "x x")),
+    "batchnorm": ("", "x x x x x"),
+}
+_EQUATIONS: Final[dict[str, tuple[str, str]]] = {
+    **{name: _TENSAT[name] for name in ("ewadd", "ewmul", "smul", "conv2d", "relu", "sigmoid", "tanh")},
+    **{name: _TENSAT[name] for name in ("Cpool", "Iconv", "Imatmul", "Iewmul", "merge")},
+    "matmul": ("matmul", "x x"),
+    "poolmax": ("maxpool", "kernel_h kernel_w stride_h stride_w pad x"),
+    "poolavg": ("avgpool", "kernel_h kernel_w stride_h stride_w pad x"),
+    "transpose": ("transpose", "x"),
+    "concat": ("concat", "axis x x"),
+    "enlarge": ("enlarge", "kernel_h kernel_w x"),
+    "split_0": ("part0", "axis x"),
+    "split_1": ("part1", "axis x"),
+}
+_INPUT: Final = re.compile(r"^\??input_(\d+)$")
+_NUMBER: Final = re.compile(r"^-?\d+$")
+_ORDER: Final = re.compile(r"^\d+(_\d+)*$")
+#: Deepest nesting; Python's own stack allows not much more.
+_DEEPEST: Final = 150
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A name, the arguments in parentheses after it (None without parentheses), and its position."""
+
+    text: str
+    children: tuple[_Node, ...] | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The argument of ``split``, which is not a tensor."""
+
+    axis: int
+    whole: Foreign
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A converter of nodes to terms; ``error`` makes an error from a position and a message."""
+
+    table: Mapping[str, tuple[str, str]]
+    error: Callable[[int, str], RuleSyntaxError]
+
+    def term(self, node: _Node) -> Foreign:
+        """Return the tensor that a node denotes."""
+        if node.children is None and node.text not in self.table:
+            found = _INPUT.match(node.text)
+            if found:
+                return Variable(f"i{int(found[1])}")
+            if node.text.startswith("?") and node.text[1:].isidentifier():
+                return Variable(node.text[1:])
+            raise self.error(node.at, f"expected a term, found {node.text!r}")
+        value = self.application(node)
+        if isinstance(value, _Split):
+            raise self.error(node.at, "split has two results: expected split_0 or split_1 around it")
+        return value
+
+    def application(self, node: _Node) -> Foreign | _Split:
+        """Return the result of an operator's application."""
+        if node.text not in self.table:
+            raise self.error(node.at, unknown("operator", node.text, self.table, listed=False))
+        op, signature = self.table[node.text]
+        wanted, children = signature.split(), node.children or ()
+        if op == "":
+            raise Inexpressible(f"Tensat's {node.text} has no counterpart in the rule language")
+        if len(children) != len(wanted):
+            raise self.error(node.at, f"{node.text} takes {len(wanted)} arguments, got {len(children)}")
+        if op in ("part0", "part1"):
+            return self.part(node, int(op[-1]), wanted, children)
+        params: dict[str, Param] = {}
+        args: list[Foreign] = []
+        for kind, child in zip(wanted, children, strict=True):
+            if kind == "x":
+                args.append(self.term(child))
+            else:
+                params[kind] = self.parameter(kind, child)
+        if op == "split":
+            return _Split(self.parameter_number("axis", children[0]), args[0])
+        if op == "transpose":
+            params.pop("shuffle", None)
+            params.setdefault("perm", (1, 0))
+        return self.made(node, op, params, args)
+
+    def part(self, node: _Node, index: int, wanted: Sequence[str], children: Sequence[_Node]) -> Foreign:
+        """Return a result of a split, which is a separate term in Tensat's rules.
+
+        Args:
+            node: The node of the part.
+            index: The number of the result.
+            wanted: The names of the node's arguments.
+            children: The node's arguments.
+        """
+        if len(wanted) == 2:
+            axis, y = self.parameter_number("axis", children[0]), self.term(children[1])
+        else:
+            (inner,) = children
+            split = self.application(inner) if inner.text == "split" else None
+            if not isinstance(split, _Split):
+                raise self.error(inner.at, f"expected split inside {node.text}")
+            axis, y = split.axis, split.whole
+        return self.made(node, "part", {"axis": axis, "index": index, "count": 2}, [y])
+
+    def made(self, node: _Node, op: str, params: Mapping[str, Param], args: Sequence[Foreign]) -> Foreign:
+        """Return a term of TASO's vocabulary; errors are raised again with a position."""
+        try:
+            return make(op, params, args)
+        except Inexpressible:
+            raise
+        except RuleSyntaxError as error:
+            raise self.error(node.at, str(error)) from None
+
+    def parameter(self, kind: str, node: _Node) -> Param:
+        """Return a number, or the order of axes of a transpose."""
+        if kind == "perm" and node.children is None and _ORDER.match(node.text):
+            return tuple(int(d) for d in node.text.split("_"))
+        return self.parameter_number(kind, node)
+
+    def parameter_number(self, kind: str, node: _Node) -> int:
+        """Return a number."""
+        if node.children is not None or not _NUMBER.match(node.text):
+            raise self.error(node.at, f"expected a number ({kind}), found {node.text!r}")
+        return int(node.text)
+
+
+# -- Tensat's rules -------------------------------------------------------------------------------
+_TOKEN: Final = re.compile(r"[()]|[^\s()]+")
+
+
+def load_tensat(path: str | os.PathLike[str], multi: bool | None = None, *, strict: bool = True) -> RuleSet:
+    """Read a file of Tensat's rules; the rule on the first line is called ``tensat-1``.
+
+    If ``multi``, two lines make one rule of two roots, called ``tensat-multi-1`` and so on; by default this
+    is the case if the file contains splits. Raise :class:`RuleSyntaxError` if the file is broken, or if
+    ``strict`` and a law has no form in the rule language (:func:`read_tensat` returns the reasons).
+    """
+    rules, rejected = read_tensat(path, multi)
+    return whole(Path(path), rules, rejected, strict)
+
+
+def read_tensat(
+    path: str | os.PathLike[str], multi: bool | None = None, *, tolerant: bool = False
+) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of Tensat's rules; return the rules and the laws without a form in the rule language.
+
+    ``multi`` is as in :func:`load_tensat`. If ``tolerant``, an ill-formed line is rejected with the reason
+    instead of raising :class:`RuleSyntaxError`.
+    """
+    file = Path(path)
+    text = _text(file)
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise RuleSyntaxError(f"{file.name}: the file is empty")
+    if multi is None:
+        multi = "(split_0 " in text or "(split_1 " in text
+    if multi and len(lines) % 2:
+        raise RuleSyntaxError(
+            f"{file.name}, line {lines[-1][0]}: rules of two roots must have two lines each, got {len(lines)}"
+        )
+    rules: list[Rule] = []
+    rejected: list[Rejected] = []
+    step = 2 if multi else 1
+    for start in range(0, len(lines), step):
+        number = start // step + 1 if multi else lines[start][0]
+        name, origin = (f"tensat-multi-{number}", "tensat-multi") if multi else (f"tensat-{number}", "tensat")
+        try:
+            pairs = [_rule_line(line, f"{file.name}, line {at}") for at, line in lines[start : start + step]]
+            sources, targets = [p[0] for p in pairs], [p[1] for p in pairs]
+            provenance = (f"{origin}:{number}",)
+            rules.append(law(name, sources, targets, provenance, file=file.name, line=lines[start][0]))
+        except Inexpressible as error:
+            rejected.append(Rejected(start // step, name, str(error)))
+        except RuleSyntaxError as error:
+            place = "" if str(error).startswith(file.name) else f"{file.name}, line {lines[start][0]}: "
+            if not tolerant:
+                raise RuleSyntaxError(f"{place}{error}") from None
+            rejected.append(Rejected(start // step, name, f"{place}{error}"))
+    return rules, rejected
+
+
+def _text(file: Path) -> str:
+    data = file.read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RuleSyntaxError(f"{file.name}, byte {error.start}: the file must be text in UTF-8") from None
+
+
+def _rule_line(line: str, where: str) -> tuple[Foreign, Foreign]:
+    def error(at: int, message: str) -> RuleSyntaxError:
+        return RuleSyntaxError(f"{where}, column {at + 1}: {message}")
+
+    left, arrow, right = line.partition("=>")
+    if not arrow:
+        raise error(len(line), "expected 'left=>right'")
+    if "=>" in right:
+        raise error(len(left) + 2 + right.index("=>"), "a second '=>'")
+    reader = _Reader(_TENSAT, error)
+    sides = []
+    for text, offset in ((left, 0), (right, len(left) + 2)):
+        tokens = [(m[0], m.start() + offset) for m in _TOKEN.finditer(text)]
+        node, rest = _expression(tokens, 0, offset + len(text), error)
+        if rest < len(tokens):
+            raise error(tokens[rest][1], f"expected the end of the term, found {tokens[rest][0]!r}")
+        sides.append(reader.term(node))
+    return sides[0], sides[1]
+
+
+def _expression(
+    tokens: Sequence[tuple[str, int]],
+    i: int,
+    end: int,
+    error: Callable[[int, str], RuleSyntaxError],
+    depth: int = 0,
+) -> tuple[_Node, int]:
+    if i == len(tokens):
+        raise error(end, "expected a term, found the end")
+    text, at = tokens[i]
+    if text == ")":
+        raise error(at, "expected a term, found ')'")
+    if text != "(":
+        return _Node(text, None, at), i + 1
+    if i + 1 == len(tokens) or tokens[i + 1][0] in "()":
+        raise error(at, "expected an operator after '('")
+    if depth == _DEEPEST:
+        raise error(at, f"terms must be nested at most {_DEEPEST} deep")
+    name, place = tokens[i + 1]
+    children: list[_Node] = []
+    i += 2
+    while i < len(tokens) and tokens[i][0] != ")":
+        child, i = _expression(tokens, i, end, error, depth + 1)
+        children.append(child)
+    if i == len(tokens):
+        raise error(at, "this parenthesis is never closed")
+    return _Node(name, tuple(children), place), i + 1
+
+
+# -- the verifier's equations ---------------------------------------------------------------------
+#: A variable's number ends where the name of the next equation begins.
+_WORD: Final = re.compile(r"input_[0-9]+|[A-Za-z0-9_]+")
+#: Ranks of the generator's variables: the first are matrices, the others images and kernels.
+_RANKS: Final = {f"i{n}": 2 if n <= 6 else 4 for n in range(1, 20)}
+
+
+def load_equations(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
+    """Read a file of equations from left to right; the first is called ``equation-0``.
+
+    An equation that has a form only in the other direction is reversed. Raise :class:`RuleSyntaxError` in
+    the same cases as :func:`load_tensat`.
+    """
+    rules, rejected = read_equations(path)
+    return whole(Path(path), rules, rejected, strict)
+
+
+def read_equations(
+    path: str | os.PathLike[str], *, tolerant: bool = False
+) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of equations; return the rules and the laws without a form in the rule language.
+
+    If ``tolerant``, an equation with wrong operators is rejected too. Equations have no separators, so a
+    wrong sign anywhere breaks the file.
+    """
+    file = Path(path)
+    rules: list[Rule] = []
+    rejected: list[Rejected] = []
+    for number, (at, left, right) in enumerate(_equations(_text(file), file.name)):
+        name, provenance = f"equation-{number}", (f"equation#{number}",)
+        reader = _Reader(_EQUATIONS, lambda at, message: _misplaced(file.name, at, message))
+        try:
+            sides = [reader.term(left)], [reader.term(right)]
+            try:
+                rule = law(name, *sides, provenance, either=True, planar=True, file=file.name)
+            except Inexpressible:
+                rule = law(
+                    name, *sides, provenance, either=True, planar=True, declared=_RANKS, file=file.name
+                )
+            rules.append(rule)
+        except Inexpressible as error:
+            rejected.append(Rejected(number, name, str(error)))
+        except RuleSyntaxError as error:
+            text = str(error)
+            placed = error if text.startswith(file.name) else _misplaced(file.name, at, text)
+            if not tolerant:
+                raise placed from None
+            rejected.append(Rejected(number, name, str(placed)))
+    if not rules and not rejected:
+        raise RuleSyntaxError(f"{file.name}: the file is empty")
+    return rules, rejected
+
+
+def _misplaced(name: str, at: int, message: str) -> RuleSyntaxError:
+    return RuleSyntaxError(f"{name}, character {at}: {message}")
+
+
+def _found(text: str, at: int) -> str:
+    return repr(text[at]) if text[at:].strip() else "the end"
+
+
+def _equations(text: str, name: str) -> Iterator[tuple[int, _Node, _Node]]:
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        while text[at].isspace():
+            at += 1
+        start = at
+        left, at = _call(text, at, name)
+        if not text.startswith("==", at):
+            raise _misplaced(name, at, f"expected '==', found {_found(text, at)}")
+        right, at = _call(text, at + 2, name)
+        yield start, left, right
+
+
+def _call(text: str, at: int, name: str, depth: int = 0) -> tuple[_Node, int]:
+    word = _WORD.match(text, at)
+    if word is None:
+        raise _misplaced(name, at, f"expected a term, found {_found(text, at)}")
+    start, at = at, word.end()
+    if not text.startswith("(", at):
+        return _Node(word[0], None, start), at
+    if depth == _DEEPEST:
+        raise _misplaced(name, start, f"terms must be nested at most {_DEEPEST} deep")
+    children: list[_Node] = []
+    while True:
+        child, at = _call(text, at + 1, name, depth + 1)
+        children.append(child)
+        if text.startswith(")", at):
+            return _Node(word[0], tuple(children), start), at + 1
+        if not text.startswith(",", at):
+            raise _misplaced(name, at, f"expected ',' or ')', found {_found(text, at)}")
+
+
+# -- Tensat's complete rule set -------------------------------------------------------------------
+def tensat_rules(folder: str | os.PathLike[str]) -> RuleSet:
+    """Return the rules with which Tensat was published: those of its two files and those in its source.
+
+    ``folder`` contains ``converted.txt`` and ``converted_multi.txt``. The source adds four rules that merge
+    groups of a convolution, with the next numbers, and two that enlarge a kernel to the size of another one.
+    """
+    files = Path(folder)
+    rules = [*load_tensat(files / "converted.txt", False), *load_tensat(files / "converted_multi.txt", True)]
+    return RuleSet("tensat", (*rules, *_merges(), *_enlargements()))
+
+
+def _conv(x: Foreign, w: Foreign, stride: int, act: int) -> Foreign:
+    return make("conv2d", {"stride_h": stride, "stride_w": stride, "pad": SAME, "act": act}, [x, w])
+
+
+def _merges() -> Iterator[Rule]:
+    x, w = Variable("x"), Variable("w")
+    for number, (stride, act) in enumerate(((1, 0), (1, 2), (2, 0), (2, 2)), 121):
+        merged = make("merge", {"count": 2}, [w])
+        sides = [_conv(x, w, stride, act)], [_conv(x, merged, stride, act)]
+        yield law(f"tensat-{number}", *sides, (f"tensat:{number}",))
+
+
+def _enlargements() -> Iterator[Rule]:
+    x, w, v = Variable("x"), Variable("w"), Variable("v")
+    for number, act in enumerate((0, 2), 1):
+        kernels = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
+        both = _conv(x, kernels, 1, act)
+        parts = [make("part", {"axis": 1, "index": i, "count": 2}, [both]) for i in (0, 1)]
+        sources = [_conv(x, w, 1, act), _conv(x, v, 1, act)]
+        yield law(f"tensat-multi-p{number}", sources, parts, (f"tensat:P{number}",))

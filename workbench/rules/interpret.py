@@ -1,0 +1,312 @@
+"""Terms of rules, interpreted: one fold over patterns and expressions, which runs on any algebra.
+
+An algebra gives the meaning: numbers and nodes of a graph, unknowns of a linear system, or expressions of a
+program. This module knows the language: which expression gives an attribute, how arithmetic and comparisons
+go entry by entry through tuples, which attributes a left-hand side binds and a right-hand side reads.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from workbench.ops import Attr, spec_of
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    AttrExpr,
+    AttrVar,
+    Compare,
+    DimOf,
+    DtypeOf,
+    Literal,
+    RankOf,
+    Term,
+    Var,
+    Vector,
+)
+
+T = TypeVar("T")
+
+#: The operators of the language on numbers; ``compose`` is defined on permutations alone.
+ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "max": max,
+    "min": min,
+}
+RELATIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class NotBinding(ValueError):
+    """Raised when an attribute on a left-hand side is neither a value nor a variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowAttr:
+    """An attribute that a term takes from a row variable."""
+
+    row: str
+    name: str
+
+
+class Values(Protocol):
+    """An algebra of attribute values: numbers, or whatever represents them."""
+
+    def attribute(self, name: str) -> Any:
+        """Return the value of an attribute variable."""
+        ...
+
+    def of_row(self, row: str, name: str) -> Any:
+        """Return the value of a row's attribute, or None if the row has no such attribute."""
+        ...
+
+    def literal(self, value: Any, attr: Attr | None) -> Any:
+        """Return a fixed value; it is that of an attribute, or a number of an expression."""
+        ...
+
+    def given(self, value: Any, attr: Attr) -> Any:
+        """Return the value of an expression as the attribute that it is given to takes it."""
+        ...
+
+    def dim(self, var: str, axis: int) -> Any:
+        """Return the extent of a tensor variable's axis, 1 for an axis before the first."""
+        ...
+
+    def rank(self, var: str) -> Any:
+        """Return the rank of a tensor variable."""
+        ...
+
+    def dtype(self, var: str) -> Any:
+        """Return the element type of a tensor variable."""
+        ...
+
+    def arith(self, sign: str, left: Any, right: Any) -> Any:
+        """Return the value of an operation of :data:`ARITHMETIC` on two numbers."""
+        ...
+
+    def compose(self, left: Any, right: Any) -> Any:
+        """Return the permutation that first applies ``left`` and then ``right``."""
+        ...
+
+
+class Algebra(Values, Protocol[T]):
+    """An algebra of attribute values and tensors."""
+
+    def variable(self, name: str) -> T:
+        """Return the tensor that a variable represents."""
+        ...
+
+    def starred(self, name: str) -> list[T]:
+        """Return the tensors that a starred variable represents, one per member."""
+        ...
+
+    def apply(self, term: App, operands: list[T], attrs: dict[str, Any]) -> T:
+        """Return the result of a term's operator."""
+        ...
+
+
+class Binder(Algebra[T], Protocol[T]):
+    """An algebra that gives values to the attribute variables of a left-hand side."""
+
+    @property
+    def attrs(self) -> MutableMapping[str, Any]:
+        """Return the values of attribute variables, to be filled."""
+        ...
+
+    @property
+    def rows(self) -> MutableMapping[str, dict[str, Any]]:
+        """Return the values of rows' attributes, to be filled."""
+        ...
+
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> Any:
+        """Return the value of a variable that appears for the first time, ``place`` its place in a vector."""
+        ...
+
+
+class Bound:
+    """The part of an algebra that reads bound attributes from ``attrs`` and ``rows``."""
+
+    __slots__ = ()
+    attrs: Mapping[str, Any]
+    rows: Mapping[str, Mapping[str, Any]]
+
+    def attribute(self, name: str) -> Any:
+        """Return the value of an attribute variable."""
+        return self.attrs[name]
+
+    def of_row(self, row: str, name: str) -> Any:
+        """Return the value of a row's attribute, or None if the row has no such attribute."""
+        return self.rows.get(row, {}).get(name)
+
+    def given(self, value: Any, attr: Attr) -> Any:
+        """Return the value of an expression; one number for several integers stands for each of them."""
+        return spread(value, attr)
+
+
+# -- attributes ------------------------------------------------------------------------------------
+def attributes(term: App) -> Iterator[tuple[Attr, AttrExpr | RowAttr | None]]:
+    """Yield a term's attributes in declared order, each with the expression that gives it.
+
+    That is the expression named in the term, else the attribute of its row, else the default as a literal, or
+    None if the attribute has no default.
+    """
+    given = dict(term.attrs)
+    for attr in spec_of(term.op).attrs:
+        expr: AttrExpr | RowAttr | None = given.get(attr.name)
+        if expr is None and term.row is not None:
+            expr = RowAttr(term.row, attr.name)
+        elif expr is None and attr.default is not None:
+            expr = Literal(attr.default)
+        yield attr, expr
+
+
+def spread(value: Any, attr: Attr) -> Any:
+    """Return a value as an attribute takes it: one number for several integers stands for each of them."""
+    if attr.kind == "ints" and not isinstance(value, tuple):
+        return (value,) * attr.length
+    return value
+
+
+def bound_attributes(term: App, algebra: Binder[Any]) -> dict[str, Any]:
+    """Return the attributes of a term of a left-hand side; variables get a value where they appear first."""
+    return {attr.name: _bound(expr, attr, algebra) for attr, expr in attributes(term)}
+
+
+def _bound(expr: AttrExpr | RowAttr | None, attr: Attr, algebra: Binder[Any], place: int = 0) -> Any:
+    if isinstance(expr, RowAttr):
+        row = algebra.rows.setdefault(expr.row, {})
+        if expr.name not in row:
+            row[expr.name] = algebra.fresh(attr, expr, place)
+        return row[expr.name]
+    if isinstance(expr, AttrVar):
+        if expr.name not in algebra.attrs:
+            algebra.attrs[expr.name] = algebra.fresh(attr, expr.name, place)
+        return algebra.attrs[expr.name]
+    if isinstance(expr, Vector):
+        one = Attr(attr.name, "int")
+        return tuple(_bound(item, one, algebra, i) for i, item in enumerate(expr.items))
+    if expr is None or isinstance(expr, Literal):
+        return algebra.literal(None if expr is None else expr.value, attr)
+    raise NotBinding(f"{attr.name} on the left-hand side must be a value or a variable")
+
+
+def read_attributes(term: App, algebra: Values) -> dict[str, Any]:
+    """Return the attributes of a term all of whose variables have values."""
+    values: dict[str, Any] = {}
+    for attr, expr in attributes(term):
+        found = algebra.of_row(expr.row, expr.name) if isinstance(expr, RowAttr) else None
+        if found is not None:
+            values[attr.name] = found
+        elif expr is None or isinstance(expr, RowAttr):
+            values[attr.name] = algebra.literal(attr.default, attr)
+        else:
+            values[attr.name] = algebra.given(value(expr, algebra, attr), attr)
+    return values
+
+
+# -- expressions -----------------------------------------------------------------------------------
+def value(expr: AttrExpr, algebra: Values, attr: Attr | None = None) -> Any:
+    """Return the value of an expression, ``attr`` being the attribute that takes it, if one does."""
+    if isinstance(expr, Literal):
+        return algebra.literal(expr.value, attr)
+    if isinstance(expr, AttrVar):
+        return algebra.attribute(expr.name)
+    if isinstance(expr, Vector):
+        return tuple(value(item, algebra) for item in expr.items)
+    if isinstance(expr, DimOf):
+        return algebra.dim(expr.var, expr.axis)
+    if isinstance(expr, RankOf):
+        return algebra.rank(expr.var)
+    if isinstance(expr, DtypeOf):
+        return algebra.dtype(expr.var)
+    assert isinstance(expr, Arith), expr
+    left, right = value(expr.left, algebra, attr), value(expr.right, algebra, attr)
+    if expr.operator == "compose":
+        return algebra.compose(left, right)
+    results = tuple(algebra.arith(expr.operator, a, b) for a, b in entries(left, right))
+    return results if isinstance(left, tuple) or isinstance(right, tuple) else results[0]
+
+
+def entries(left: Any, right: Any) -> list[tuple[Any, Any]]:
+    """Return two values entry by entry; a number is paired with every entry of a tuple."""
+    if not isinstance(left, tuple) and not isinstance(right, tuple):
+        return [(left, right)]
+    size = len(left if isinstance(left, tuple) else right)
+    lefts = left if isinstance(left, tuple) else (left,) * size
+    rights = right if isinstance(right, tuple) else (right,) * size
+    return list(zip(lefts, rights, strict=True))
+
+
+def compared(condition: Compare, algebra: Values) -> list[tuple[Any, Any]]:
+    """Return the pairs of numbers between which a condition's relation must hold."""
+    return entries(value(condition.left, algebra), value(condition.right, algebra))
+
+
+# -- terms -----------------------------------------------------------------------------------------
+def bound_term(
+    term: Term, algebra: Binder[T], *, member: int | None = None, made: dict[Term, T] | None = None
+) -> T:
+    """Return the meaning of a term of a left-hand side, whose attributes are bound on the way.
+
+    Args:
+        term: The term.
+        algebra: The meaning of variables, attributes and operators.
+        member: The number of the member whose starred variables the term has, if it is of one member.
+        made: The meanings of terms met so far, to which new ones are added; without it equal terms are
+            interpreted each for itself.
+    """
+    return _fold(term, algebra, lambda app: bound_attributes(app, algebra), member, made)
+
+
+def read_term(
+    term: Term, algebra: Algebra[T], *, member: int | None = None, made: dict[Term, T] | None = None
+) -> T:
+    """Return the meaning of a term whose variables are bound; the arguments are as in :func:`bound_term`."""
+    return _fold(term, algebra, lambda app: read_attributes(app, algebra), member, made)
+
+
+def _fold(
+    term: Term,
+    algebra: Algebra[T],
+    attrs: Callable[[App], dict[str, Any]],
+    member: int | None,
+    made: dict[Term, T] | None,
+) -> T:
+    if isinstance(term, Var):
+        return algebra.variable(member_name(term, member))
+    if made is not None and term in made:
+        return made[term]
+    operands = arguments(term, algebra, lambda arg: _fold(arg, algebra, attrs, member, made), member)
+    result = algebra.apply(term, operands, attrs(term))
+    return result if made is None else made.setdefault(term, result)
+
+
+def arguments(
+    term: App, algebra: Algebra[T], fold: Callable[[Term], T], member: int | None = None
+) -> list[T]:
+    """Return a term's operands; without a ``member`` a starred variable stands for those of all members."""
+    operands: list[T] = []
+    for arg in term.args:
+        if isinstance(arg, Var) and arg.starred and member is None:
+            operands += algebra.starred(arg.name)
+        else:
+            operands.append(fold(arg))
+    return operands
+
+
+def member_name(var: Var, member: int | None) -> str:
+    """Return the name of a variable's tensor in one member: starred variables have one tensor in each."""
+    return f"{var.name}_{member}" if var.starred and member is not None else var.name

@@ -1,0 +1,159 @@
+"""Match a pattern in a graph: the left-hand side of a rule, compiled once, against one node after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from workbench.rules.expressions import Numbers
+from workbench.rules.interpret import RowAttr, attributes
+from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+
+#: Bound names: tensor variables by name, attributes as ``@name``, attributes of a row as ``#row.name``.
+Bindings = dict[str, Any]
+
+
+class Applied(Protocol):
+    """A node of a graph: an operator with attributes in declared order."""
+
+    @property
+    def op(self) -> str:
+        """Return the operator."""
+        ...
+
+    @property
+    def attrs(self) -> tuple[Any, ...]:
+        """Return the attributes."""
+        ...
+
+
+class Operands(Protocol):
+    """The operands of every node."""
+
+    def __getitem__(self, node: int, /) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Application:
+    """An application in a pattern, with its attributes by their position in the operator's spec."""
+
+    op: str
+    arity: int
+    fixed: tuple[tuple[int, Any], ...]
+    bound: tuple[tuple[int, str], ...]
+    vectors: tuple[tuple[int, tuple[Any, ...]], ...]
+    args: tuple[str | _Application, ...]
+
+
+class Matcher:
+    """A matcher of one left-hand side.
+
+    ``op`` is the operator of its root, ``depth`` the number of nested operators, ``names`` the names that a
+    match binds.
+    """
+
+    def __init__(self, rule: Rule, term: App) -> None:
+        self._rule = rule
+        self._names: dict[str, None] = {}
+        self._top = self._compiled(term)
+        self.op, self.depth = term.op, _depth(term)
+        self.names = tuple(self._names)
+
+    def bind(
+        self, node: int, nodes: Sequence[Applied], operands: Operands
+    ) -> tuple[Bindings, tuple[int, ...]] | None:
+        """Return the bindings of the match whose root is ``node``, and the nodes below it; or None."""
+        bindings: Bindings = {}
+        inner: list[int] = []
+        if not _walk(self._top, node, nodes, operands, bindings, inner):
+            return None
+        return bindings, tuple(inner[1:])
+
+    def _compiled(self, term: App) -> _Application:
+        fixed: list[tuple[int, Any]] = []
+        bound: list[tuple[int, str]] = []
+        vectors: list[tuple[int, tuple[Any, ...]]] = []
+        for place, (attr, expr) in enumerate(attributes(term)):
+            if isinstance(expr, RowAttr):
+                bound.append((place, self._named(f"#{expr.row}.{expr.name}")))
+            elif isinstance(expr, AttrVar):
+                bound.append((place, self._named(f"@{expr.name}")))
+            elif isinstance(expr, Literal):
+                fixed.append((place, attr.check(expr.value, term.op)))
+            elif isinstance(expr, Vector):
+                vectors.append((place, tuple(self._entry(item) for item in expr.items)))
+            elif expr is None:
+                raise ValueError(f"rule {self._rule.name}: {attr.name} has no default and must be given")
+            else:
+                raise ValueError(
+                    f"rule {self._rule.name}: {attr.name} on the left-hand side must be a value or a variable"
+                )
+        args = tuple(self._named(a.name) if isinstance(a, Var) else self._compiled(a) for a in term.args)
+        return _Application(term.op, len(args), tuple(fixed), tuple(bound), tuple(vectors), args)
+
+    def _entry(self, item: Any) -> Any:
+        if isinstance(item, AttrVar):
+            return self._named(f"@{item.name}")
+        if isinstance(item, Literal):
+            return item.value
+        raise ValueError(f"rule {self._rule.name}: a left-hand side's entry must be a value or a variable")
+
+    def _named(self, name: str) -> str:
+        self._names[name] = None
+        return name
+
+
+def _depth(term: Term) -> int:
+    return 1 + max((_depth(a) for a in term.args), default=0) if isinstance(term, App) else 0
+
+
+def _walk(
+    term: _Application,
+    node: int,
+    nodes: Sequence[Applied],
+    operands: Operands,
+    bindings: Bindings,
+    inner: list[int],
+) -> bool:
+    applied, inputs = nodes[node], operands[node]
+    if applied.op != term.op or len(inputs) != term.arity:
+        return False
+    attrs = applied.attrs
+    for place, value in term.fixed:
+        if attrs[place] != value:
+            return False
+    for place, name in term.bound:
+        if bindings.setdefault(name, attrs[place]) != attrs[place]:
+            return False
+    for place, entries in term.vectors:
+        values: Any = attrs[place]
+        if len(values) != len(entries):
+            return False
+        for entry, value in zip(entries, values, strict=True):
+            wanted = bindings.setdefault(entry, value) if isinstance(entry, str) else entry
+            if wanted != value:
+                return False
+    inner.append(node)
+    for arg, operand in zip(term.args, inputs, strict=True):
+        if isinstance(arg, str):
+            if bindings.setdefault(arg, operand) != operand:
+                return False
+        elif not _walk(arg, operand, nodes, operands, bindings, inner):
+            return False
+    return True
+
+
+class Matched(Numbers):
+    """The algebra of the attributes that a match binds; a subclass gives the types of tensors."""
+
+    def __init__(self, bindings: Mapping[str, Any]) -> None:
+        self.bindings = bindings
+
+    def attribute(self, name: str) -> Any:
+        """Return the value of an attribute variable."""
+        return self.bindings[f"@{name}"]
+
+    def of_row(self, row: str, name: str) -> Any:
+        """Return the value of a row's attribute, or None if the row has no such attribute."""
+        return self.bindings.get(f"#{row}.{name}")

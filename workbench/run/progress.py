@@ -1,0 +1,92 @@
+"""Progress of a run: one line of text per stage, shown below a notebook's cell."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from workbench.run.stages import STAGES
+from workbench.support.numbers import thousands
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Seconds between two updates of a notebook's line during a stage.
+PAUSE: Final = 0.1
+
+
+def progress_line(stage: str, detail: Any = None) -> str:
+    """Return the line of text for a call ``progress(stage, detail)``."""
+    from workbench.run.trace import Step
+
+    text = STAGES.get(stage, stage)
+    if isinstance(detail, Step) and stage == "search":
+        return f"{text}: {thousands(detail.e_nodes)} graphs found, {detail.note}"
+    if isinstance(detail, Step):
+        return (
+            f"{text}: iteration {detail.index}, {thousands(detail.e_nodes)} e-nodes, "
+            f"{thousands(detail.e_classes)} e-classes"
+        )
+    return text if detail is None else f"{text}: {detail}"
+
+
+class NotebookLine:
+    """One line of output below a notebook's cell that names the current stage and disappears at the end.
+
+    It is a single output that is updated, so that a notebook that is run without a browser (papermill,
+    nbconvert) keeps only an empty output.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._stage = ""
+        self._shown = 0.0
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> NotebookLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
+
+    def __call__(self, stage: str, detail: Any = None) -> None:
+        """Show that a stage has begun, or a detail of it."""
+        now = time.perf_counter()
+        if stage == self._stage and now - self._shown < PAUSE:
+            return
+        self._stage, self._shown = stage, now
+        data = {"text/plain": f"{progress_line(stage, detail)} ({now - self._began:.1f} s)"}
+        if self._handle is None:
+            self._handle = sys.modules["IPython"].display.display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
+
+
+def in_notebook() -> bool:
+    """Return whether this code runs in a Jupyter kernel, without importing IPython."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def seen_in_notebooks(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function to show its progress in a notebook if it is called there without ``progress``."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "progress" in kwargs or not in_notebook():
+            return function(*args, **kwargs)
+        with NotebookLine() as line:
+            kwargs["progress"] = line
+            return function(*args, **kwargs)
+
+    return run

@@ -1,0 +1,141 @@
+"""Settings: frozen dataclasses whose fields carry what the library, the command line and documents need.
+
+A field made by :func:`setting` knows its help text and its bounds. :func:`check` validates values by them,
+:func:`takes_settings` makes keyword arguments of a function of them, and the command line its options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+from workbench.support.names import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+_KEY: Final = "setting"
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """The facts of one setting: its meaning and the values it takes.
+
+    A number is at least ``least`` and greater than ``above``; a text is one of ``choices``. ``metavar``
+    names the value in the help of the command line. None passes if the setting allows it.
+    """
+
+    help: str
+    metavar: str = "N"
+    least: float | None = None
+    above: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def objection(self, name: str, value: Any) -> str | None:
+        """Return the objection to a value, or None."""
+        if self.choices and value not in self.choices:
+            hint = nearest(value, self.choices)
+            return f"{name} must be one of {', '.join(self.choices)}, got {value!r}{hint}"
+        if isinstance(value, str) or value is None:
+            return None
+        if isinstance(value, float) and not math.isfinite(value) and (self.least, self.above) != (None, None):
+            return f"{name} must be a finite number, got {value}"
+        if self.least is not None and value < self.least:
+            return f"{name} must be at least {self.least:g}, got {value}"
+        if self.above is not None and value <= self.above:
+            bound = "positive" if self.above == 0 else f"greater than {self.above:g}"
+            return f"{name} must be {bound}, got {value}"
+        return None
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    metavar: str = "N",
+    least: float | None = None,
+    above: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Return a dataclass field with a default and the facts of a :class:`Setting`."""
+    return dataclasses.field(default=default, metadata={_KEY: Setting(help, metavar, least, above, choices)})
+
+
+def same(cls: Any, name: str, default: Any = None) -> Any:
+    """Return a field with the facts of a setting of another class, and its default unless one is given."""
+    found = next(f for f in dataclasses.fields(cls) if f.name == name)
+    return dataclasses.field(
+        default=found.default if default is None else default, metadata={_KEY: found.metadata[_KEY]}
+    )
+
+
+def settings_of(cls: Any) -> dict[str, Setting]:
+    """Return the settings of a dataclass by field name, in order; other fields are left out."""
+    return {f.name: f.metadata[_KEY] for f in dataclasses.fields(cls) if _KEY in f.metadata}
+
+
+def defaults_of(cls: Any) -> dict[str, Any]:
+    """Return the default of every setting of a dataclass."""
+    return {f.name: f.default for f in dataclasses.fields(cls) if _KEY in f.metadata}
+
+
+def check(settings: Any) -> None:
+    """Raise ValueError for the first setting of an object whose value it does not take."""
+    for name, facts in settings_of(settings).items():
+        wrong = facts.objection(name, getattr(settings, name))
+        if wrong is not None:
+            raise ValueError(wrong)
+
+
+def changed(settings: S, changes: Mapping[str, Any], owner: str) -> S:
+    """Return settings with some values changed.
+
+    Raise TypeError for a name that is not a setting, with the nearest one: ``owner`` is the function that
+    was called. Raise ValueError for a value that a setting does not take.
+    """
+    known = settings_of(settings)
+    for name in changes:
+        if name not in known:
+            raise TypeError(f"{owner}() has no argument {name!r}{nearest(name, known)}")
+    return dataclasses.replace(settings, **changes) if changes else settings  # type: ignore[type-var]
+
+
+def takes_settings(cls: Any, *omitted: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for functions that take ``**changes`` of settings.
+
+    The signature that a notebook shows then lists every setting of ``cls`` with its default, and the
+    docstring ends with a section that explains them. ``omitted`` settings stay out of both.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return function(*args, **kwargs)
+
+        given = inspect.signature(function)
+        named = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        hints = {f.name: str(f.type) for f in dataclasses.fields(cls)}
+        own = {name: facts for name, facts in settings_of(cls).items() if name not in omitted}
+        defaults = defaults_of(cls)
+        more = [
+            inspect.Parameter(name, _KEYWORD, default=defaults[name], annotation=hints[name]) for name in own
+        ]
+        call.__signature__ = given.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        if function.__doc__:
+            call.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nSettings:\n" + explained(own)
+        return call
+
+    return decorate
+
+
+def explained(settings: Mapping[str, Setting]) -> str:
+    """Return one entry per setting, wrapped and indented: its name and its help text."""
+    wrapped = textwrap.TextWrapper(96, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    return "\n".join(wrapped.fill(f"{name}: {facts.help}") for name, facts in settings.items())

@@ -1,0 +1,241 @@
+"""Records of stepwise runs: the data that widgets, plots, the command line and files read."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.run.face import Face
+from workbench.run.old_traces import facts_of
+from workbench.run.step_kind import StepKind as StepKind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class StopReason(enum.Enum):
+    """The reason why a run stopped."""
+
+    SATURATED = "saturated"
+    E_NODE_LIMIT = "e-node limit"
+    ITERATION_LIMIT = "iteration limit"
+    TIME_LIMIT = "time limit"
+    MEMORY_LIMIT = "memory limit"
+    INTERRUPTED = "interrupted"
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStep:
+    """The work of one rule in one step.
+
+    ``matches`` is the number found, ``seconds`` the time spent (the engine reports whole milliseconds, so a
+    fast rule shows 0 unless the run was profiled), ``e_nodes`` the number that exist because of the rule.
+    """
+
+    rule: str
+    matches: int
+    seconds: float
+    e_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a run: its kind, its size at the end, the work of each rule, the best cost and bound.
+
+    ``counts`` are the numbers of the step's kind (:class:`StepKind`); ``cost`` and ``bound`` are None
+    while none is known. ``note`` is a text for people: nothing reads facts from it.
+    """
+
+    index: int
+    kind: StepKind
+    seconds: float
+    e_nodes: int
+    e_classes: int
+    rules: tuple[RuleStep, ...] = ()
+    cost: float | None = None
+    bound: float | None = None
+    note: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+class Trace(Face):
+    """The steps of a run. ``meta`` describes the run: limits, rules, seed, versions, cost source.
+
+    The costs of the steps may be computed when the steps are first looked at (:meth:`set_costs`).
+    """
+
+    __slots__ = ("_costs", "_steps", "meta")
+
+    def __init__(self, meta: dict[str, Any] | None = None, steps: list[Step] | None = None) -> None:
+        self.meta: dict[str, Any] = {} if meta is None else meta
+        self._steps: list[Step] = [] if steps is None else steps
+        self._costs: Callable[[], Mapping[int, float]] | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        """Return the steps, with their costs."""
+        if self._costs is not None:
+            make, self._costs = self._costs, None
+            self.set_costs(make())
+        return self._steps
+
+    def __repr__(self) -> str:
+        return f"Trace(meta={self.meta!r}, steps={self.steps!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trace) and (self.meta, self.steps) == (other.meta, other.steps)
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def add(self, step: Step) -> None:
+        """Append a step."""
+        self.steps.append(step)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def set_births(self, births: Mapping[tuple[int, str], int]) -> None:
+        """Fill in the number of e-nodes that exist because of a rule, by (step, rule)."""
+        for i, step in enumerate(self.steps):
+            known = {r.rule for r in step.rules}
+            rules = [replace(r, e_nodes=births.get((step.index, r.rule), 0)) for r in step.rules]
+            rules += [
+                RuleStep(rule, 0, 0.0, count)
+                for (index, rule), count in births.items()
+                if index == step.index and rule not in known
+            ]
+            self.steps[i] = replace(step, rules=tuple(rules))
+
+    def set_costs(self, costs: Mapping[int, float] | Callable[[], Mapping[int, float]]) -> None:
+        """Fill in the best cost known after each step, by step.
+
+        A function that returns the costs is called when the steps are first looked at.
+        """
+        if callable(costs):
+            self._costs = costs
+            return
+        self.steps[:] = [replace(step, cost=costs.get(step.index, step.cost)) for step in self.steps]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per step: seconds (also cumulative), sizes, matches, cost, bound, kind, note."""
+        import pandas as pd
+
+        columns = ["step", "seconds", "e_nodes", "e_classes", "matches", "cost", "bound", "kind", "note"]
+        rows = [
+            (
+                s.index,
+                s.seconds,
+                s.e_nodes,
+                s.e_classes,
+                sum(r.matches for r in s.rules),
+                s.cost,
+                s.bound,
+                s.kind.value,
+                s.note,
+            )
+            for s in self.steps
+        ]
+        frame = pd.DataFrame(rows, columns=columns)
+        frame.insert(2, "elapsed", frame["seconds"].cumsum())
+        return frame
+
+    def rule_frame(self) -> pd.DataFrame:
+        """Return one row per step and rule that matched or made an e-node."""
+        import pandas as pd
+
+        rows = [
+            (s.index, r.rule, r.matches, r.seconds, r.e_nodes)
+            for s in self.steps
+            for r in s.rules
+            if r.matches or r.e_nodes
+        ]
+        return pd.DataFrame(rows, columns=["step", "rule", "matches", "seconds", "e_nodes"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace, as Parquet if the path ends in ``.parquet``, otherwise as JSON lines.
+
+        JSON lines begin with the meta data. A Parquet file has one row per step, and the meta data as JSON in
+        the schema's metadata under ``trace``. The file is written completely or not at all.
+        """
+        target = Path(path)
+        temporary = target.with_name(target.name + ".part")
+        if target.suffix == ".parquet":
+            self._write_parquet(temporary)
+        else:
+            lines = [json.dumps({"meta": self.meta})] + [json.dumps(_record(s)) for s in self.steps]
+            temporary.write_text("\n".join(lines) + "\n")
+        temporary.replace(target)
+
+    def _write_parquet(self, file: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        number, count, text = pa.float64(), pa.int64(), pa.string()
+        rule = pa.struct({"rule": text, "matches": count, "seconds": number, "e_nodes": count})
+        sizes = {"index": count, "seconds": number, "e_nodes": count, "e_classes": count}
+        others = {"rules": pa.list_(rule), "cost": number, "bound": number, "note": text}
+        facts = {"kind": text, "counts": pa.map_(text, count)}
+        schema = pa.schema(sizes | others | facts, metadata={"trace": json.dumps(self.meta)})
+        pq.write_table(pa.Table.from_pylist([_record(s) for s in self.steps], schema), file)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a trace back from either form, also an old one (:mod:`workbench.run.old_traces`).
+
+        Raise ValueError if the file is not a trace.
+        """
+        if Path(path).suffix == ".parquet":
+            return cls._load_parquet(Path(path))
+        trace = cls()
+        for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+            try:
+                record = json.loads(line)
+                if "meta" in record:
+                    trace.meta = record["meta"]
+                else:
+                    trace.add(_step(record, trace.meta))
+            except (ValueError, TypeError, KeyError) as error:
+                raise ValueError(f"{path}, line {number}: not a trace record ({error})") from None
+        return trace
+
+    @classmethod
+    def _load_parquet(cls, file: Path) -> Trace:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(file)
+            meta = json.loads((table.schema.metadata or {})[b"trace"])
+            return cls(meta, [_step(record, meta) for record in table.to_pylist()])
+        except (pa.ArrowInvalid, ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{file}: not a trace in Parquet ({error})") from None
+
+
+def _record(step: Step) -> dict[str, Any]:
+    return asdict(step) | {"kind": step.kind.value}
+
+
+def _step(record: dict[str, Any], meta: Mapping[str, Any]) -> Step:
+    rules = tuple(RuleStep(**r) for r in record.pop("rules"))
+    if "kind" in record:
+        kind, counts = StepKind(record.pop("kind")), dict(record.pop("counts"))
+    else:
+        kind, counts = facts_of(record["note"], meta.get("kind", "saturation"))
+    return Step(**record, rules=rules, kind=kind, counts=counts)
+
+
+def sizes(trace: Trace) -> tuple[str, str]:
+    """Return the names of a step's two sizes: e-nodes and e-classes, unless the run counts other things."""
+    made, kept = trace.meta.get("sizes", ("e-nodes", "e-classes"))
+    return made, kept

@@ -1,0 +1,30 @@
+"""Packages whose names are imported when they are first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(package: str, homes: Mapping[str, str], modules: tuple[str, ...] = ()) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that imports each of its names on first use.
+
+    ``homes`` maps each name to its module, relative to the package if it begins with a dot.
+    ``modules`` are submodules that are available as names of the package.
+
+    >>> lazy_names("workbench", {"Graph": "workbench.graph"})("Graph").__name__
+    'Graph'
+    """
+
+    def attribute(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{package}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name], package), name)
+        setattr(sys.modules[package], name, value)  # the next access does not call this function
+        return value
+
+    return attribute

@@ -1,0 +1,32 @@
+"""Names that nobody knows: the nearest known one, and the message that names it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str:
+    """Return ``; did you mean NAME?`` if a known name is near, else an empty text.
+
+    ``cutoff`` is the similarity from which a name is near, between 0 and 1.
+
+    >>> nearest("squezenet", ["squeezenet", "vgg19"])
+    '; did you mean squeezenet?'
+    """
+    near = difflib.get_close_matches(str(name), [str(k) for k in known], 1, cutoff)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def unknown(noun: str, name: str, known: Iterable[str], *, listed: bool = True) -> str:
+    """Return the message for an unknown name: the nearest known one and, if ``listed``, all of them.
+
+    >>> unknown("device", "t5", ["t4", "v100"])
+    "no device is called 't5'; did you mean t4? There are: t4, v100"
+    >>> unknown("device", "abacus", ["t4", "v100"])
+    "no device is called 'abacus'. There are: t4, v100"
+    """
+    names = list(known)
+    hint = nearest(name, names)
+    text = f"no {noun} is called {name!r}{hint}"
+    return f"{text}{'' if hint else '.'} There are: {', '.join(names)}" if listed else text

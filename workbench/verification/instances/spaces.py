@@ -1,0 +1,326 @@
+"""The instances of a rule: all types and attributes under which its two sides are well-typed.
+
+The operators' own type rules are run on unknown extents. Their requirements become a linear system, and
+alternatives that are not numbers (an activation, a broadcasting operand, a stride) become decisions. A
+sequence of decisions therefore gives a family of instances with some free extents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from workbench.ops import Attr, TensorType, TypeMismatch, spec_of
+from workbench.rules.interpret import (
+    ARITHMETIC,
+    RELATIONS,
+    Bound,
+    RowAttr,
+    bound_term,
+    compared,
+    read_attributes,
+    read_term,
+    spread,
+)
+from workbench.rules.pattern import App, Arith, Compare, DimOf, Literal, RankOf, Rule, Var, names_in, subterms
+from workbench.verification.instances.choices import Choices
+from workbench.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
+from workbench.verification.instances.typings import AXES, DTYPE, Extent, Menu, SpaceType, SpaceTyping, known
+
+#: An unknown with an upper bound below this has so few values that each is a separate case.
+FEW: Final = 4
+#: Attributes that are unknowns of the system: their name and the kind of unknown.
+_UNKNOWN: Final = {
+    "pads": "pad",
+    "kernel": "kernel",
+    "start": "position",
+    "stop": "extent",
+    "size": "extent",
+    "channels": "extent",
+}
+
+
+@dataclass(slots=True)
+class Space(Bound):
+    """One family of instances: the open types and attributes, and the requirements between them.
+
+    It is the algebra in which the terms of a rule are types.
+
+    ``members`` is the number of members of an ``each`` rule; member ``i`` has its own starred variables
+    ``w_i``.
+    """
+
+    rule: Rule
+    typing: SpaceTyping
+    variables: dict[str, SpaceType] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    members: int = 0
+    quotients: list[int] = field(default_factory=lambda: [1, 2, 3])
+    steps: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def system(self) -> System:
+        """Return the linear system."""
+        return self.typing.system
+
+    # -- types --------------------------------------------------------------------------------------
+    def variable(self, name: str) -> SpaceType:
+        """Return the type of a tensor variable."""
+        if name not in self.variables:
+            rank = self.system.fresh(f"rank({name})", "rank", AXES)
+            dims = tuple(self.system.fresh(f"dim({name}, {a})", "extent") for a in range(-AXES, 0))
+            self.variables[name] = SpaceType(rank, dims)
+        return self.variables[name]
+
+    def starred(self, name: str) -> list[SpaceType]:
+        """Return the types of a starred variable in every member."""
+        return [self.variable(f"{name}_{i}") for i in range(self.members)]
+
+    def apply(self, term: App, operands: list[SpaceType], attrs: dict[str, Any]) -> SpaceType:
+        """Return the type of a term's result."""
+        spec = spec_of(term.op)
+        assert spec.infer is not None
+        if not spec.min_inputs <= len(operands) <= spec.max_inputs:
+            raise TypeMismatch(f"{term.op} takes {spec.min_inputs} operands or more, not {len(operands)}")
+        result: SpaceType = spec.infer(self.typing, operands, attrs)
+        return result
+
+    # -- attributes -----------------------------------------------------------------------------------
+    def literal(self, value: Any, attr: Attr | None) -> Any:
+        """Return a fixed value in the form that the type rules expect."""
+        return value if attr is None else spread(value, attr)
+
+    def given(self, value: Any, attr: Attr) -> Any:
+        """Return an expression's value as the type rules expect it: groups are numbers, not unknowns."""
+        value = spread(value, attr)
+        open_ = attr.name in ("groups", "count") and isinstance(known(value), Linear)
+        return self.number(value) if open_ else value
+
+    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> Any:
+        """Return an attribute that is not fixed yet, as unknowns or as the result of a decision."""
+        menu, pick = self.typing.menu, self.typing.choices.pick
+        name = variable if isinstance(variable, str) else f"{variable.row}.{variable.name}"
+        kind = _UNKNOWN.get(attr.name)
+        if kind is not None:
+            if attr.kind == "ints":
+                return tuple(self.system.fresh(f"{name}[{i}]", kind) for i in range(attr.length))
+            return self.system.fresh(name, kind)
+        if attr.name in ("strides", "dilations"):
+            options = getattr(menu, attr.name)
+            return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
+        if attr.name in ("groups", "count"):
+            number = pick(menu.groups)
+            self.quotients.append(number)
+            return number
+        if attr.kind == "act":
+            return pick(menu.acts)
+        if attr.kind == "dtype":
+            return DTYPE
+        if attr.name == "axis":
+            return pick(tuple(range(-1, -AXES - 1, -1)))
+        if attr.name == "step":
+            return pick(menu.steps)
+        if attr.name == "eps":
+            return pick(menu.eps)
+        if attr.kind == "float":
+            return pick(menu.numbers)
+        if attr.kind == "int":
+            return pick(menu.flags)
+        if attr.kind == "perm":
+            return self._permutation()
+        if attr.kind == "axes":
+            return pick(((-1,), (-2,), (-2, -1), (-3,)))
+        if attr.kind == "shape":
+            rank = pick(tuple(r for r in menu.ranks if r))
+            return tuple(self.system.fresh(f"{name}[{i}]", "extent") for i in range(rank))
+        raise NotLinear(f"the attribute {attr.name}")
+
+    def step(self, name: str, kind: str, place: int) -> int:
+        """Return a stride or a dilation along one axis.
+
+        If the menu decides few alternatives, the first stride of an axis is that axis' own number. A later
+        one that a condition compares equals it or differs from it.
+        """
+        menu, pick = self.typing.menu, self.typing.choices.pick
+        options: tuple[tuple[int, int], ...] = getattr(menu, kind)
+        if not menu.decide_few:
+            return pick(tuple(sorted({number for option in options for number in option})))
+        first = (kind, place) not in self.steps
+        self.steps.add((kind, place))
+        named = (v for c in self.rule.conditions for side in (c.left, c.right) for v in names_in(side))
+        if first or ("attr", name) not in named:
+            return pick(options[0][place:][:1])
+        return pick(options[0][place:] + options[0][:place])
+
+    def _permutation(self) -> tuple[int, ...]:
+        left = list(range(self.typing.choices.pick(tuple(r for r in self.typing.menu.ranks if r >= 2))))
+        found: list[int] = []
+        while left:
+            found.append(self.typing.choices.pick(tuple(left)))
+            left.remove(found[-1])
+        return tuple(found)
+
+    # -- expressions ----------------------------------------------------------------------------------
+    def dim(self, var: str, axis: int) -> Any:
+        """Return the extent of a tensor variable's axis."""
+        return self.typing.dim(self.variable(var), axis)
+
+    def rank(self, var: str) -> Any:
+        """Return the rank of a tensor variable."""
+        return self.variable(var).rank
+
+    def dtype(self, var: str) -> str:
+        """Return the element type, which all tensors of an instance share."""
+        return DTYPE
+
+    def compose(self, left: Any, right: Any) -> tuple[int, ...]:
+        """Return the permutation that first applies ``left`` and then ``right``."""
+        if len(left) != len(right):
+            raise Inconsistent("permutations of two ranks")
+        return tuple(left[i] for i in right)
+
+    def arith(self, sign: str, left: Any, right: Any) -> Any:
+        """Return the value of an operation on two integers."""
+        if sign == "max":
+            return self.typing.maximum(left, right)
+        if sign == "min":
+            return left + right - self.typing.maximum(left, right)
+        if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
+            # Channels divided by the columns of a weight are the groups. Their number is decided, unless
+            # one of the two is a multiple of the other whatever the extents are.
+            ratio = _ratio(left, right)
+            if ratio is not None:
+                return ratio
+            return self.number(left, right)
+        result = ARITHMETIC[sign](left, right)
+        reduced = result.reduced() if isinstance(result, Linear) else result
+        return int(reduced) if not isinstance(reduced, Linear) and reduced == int(reduced) else result
+
+    def number(self, value: Any, unit: Any = 1) -> int:
+        """Decide which multiple of ``unit`` an expression is, because groups are numbers, not unknowns."""
+        options = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
+        number = self.typing.choices.pick(tuple(options))
+        self.typing.require(value == unit * number, "a multiple")
+        return number
+
+    def condition(self, condition: Compare) -> None:
+        """Require a condition of the rule."""
+        for a, b in compared(condition, self):
+            self.typing.require(RELATIONS[condition.relation](a, b), f"condition {condition}")
+
+
+def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
+    """Run a rule's typing under a sequence of decisions; return the resulting family of instances.
+
+    Raise :class:`Inconsistent` or TypeMismatch if the family is empty, and :class:`NotLinear` if the typing
+    of an operator is not linear.
+    """
+    space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
+    lefts: list[SpaceType] = []
+    if rule.each:
+        space.members = choices.pick(menu.members)
+    for term in (t for source in rule.sources for t in subterms(source)):
+        if isinstance(term, Var):
+            if term.starred:
+                space.starred(term.name)
+            else:
+                space.variable(term.name)
+    # Apply conditions on ranks and extents first: they rule out whole branches before typing starts, for
+    # example an operand that is a scalar.
+    for condition in rule.conditions:
+        if condition.relation == "=" and _plain(condition.left) and _plain(condition.right):
+            space.condition(condition)
+    _fix_ranks(space)
+    if rule.each:
+        lefts = [bound_term(rule.sources[0], space, member=i) for i in range(space.members)]
+    else:
+        lefts = [bound_term(term, space) for term in rule.sources]
+    for condition in rule.conditions:
+        space.condition(condition)
+    typing = space.typing
+    if rule.each:
+        merged = rule.targets[0]
+        assert isinstance(merged, App)
+        axis = int(read_attributes(merged, space)["axis"])
+        whole = read_term(merged.args[0], space)
+        for left in lefts:
+            typing.require_same(left, typing.with_dim(whole, axis, left.dims[axis]), "parts fit")
+    else:
+        for before, after, left in zip(rule.sources, rule.targets, lefts, strict=True):
+            if before != after:
+                typing.require_same(left, read_term(after, space), "both sides have one type")
+    _decide(space)
+    return space
+
+
+def _ratio(left: Extent, right: Linear) -> int | None:
+    above, below = known(left), known(right)
+    if not isinstance(above, Linear):
+        return None
+    assert isinstance(below, Linear)
+    unknown, factor = next(iter(below.terms.items()))
+    ratio = above.terms.get(unknown, 0) / factor
+    return (
+        int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == below * int(ratio)) is True else None
+    )
+
+
+def _plain(expr: Any) -> bool:
+    if isinstance(expr, Arith):
+        return expr.operator in "+-*" and _plain(expr.left) and _plain(expr.right)
+    return isinstance(expr, Literal | DimOf | RankOf)
+
+
+def _fix_ranks(space: Space) -> None:
+    # A missing axis has extent 1: the type vectors are aligned at the right.
+    for kind in space.variables.values():
+        rank = known(kind.rank)
+        if not isinstance(rank, Linear):
+            for i in range(AXES - rank):
+                space.typing.require(kind.dims[i] == 1, "no such axis")
+
+
+def _decide(space: Space) -> None:
+    """Decide broadcasting and the ranks that are still open."""
+    typing = space.typing
+    _fix_ranks(space)
+    while typing.pending:
+        while typing.forced():
+            _fix_ranks(space)
+        if typing.pending:
+            typing.settle()
+            _fix_ranks(space)
+    for kind in space.variables.values():
+        if isinstance(known(kind.rank), Linear):
+            typing.require(kind.rank == typing.choices.pick(typing.menu.ranks), "a rank")
+    _fix_ranks(space)
+    space.system.check()
+    while typing.menu.decide_few:
+        few = next(((u, top) for u, top in space.system.bounds().items() if top < FEW), None)
+        if few is None:
+            break
+        unknown = Linear(space.system, 0, {few[0]: 1})
+        least = LEAST[space.system.kinds[few[0]]]
+        if few[1] < least:
+            raise Inconsistent(f"an extent would be below {least}")
+        typing.require(unknown == typing.choices.pick(tuple(range(least, few[1] + 1))), "one of few")
+        space.system.check()
+
+
+def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
+    """Return the type for an assignment of numbers to the unknowns."""
+
+    def number(x: Any) -> int:
+        return int(x.value(values)) if isinstance(x, Linear) else int(x)
+
+    rank = number(kind.rank)
+    dims = tuple(number(d) for d in kind.dims)
+    return TensorType(DTYPE, dims[AXES - rank :] if rank else ())
+
+
+def plain(x: Any, values: dict[int, int]) -> Any:
+    """Return an attribute with its unknowns replaced by numbers."""
+    if isinstance(x, tuple):
+        return tuple(plain(v, values) for v in x)
+    return int(x.value(values)) if isinstance(x, Linear) else x

@@ -1,0 +1,335 @@
+"""Prove rules in batch: the sides of all rules in one typed e-graph, with axioms applied round by round.
+
+A rule is proved at a generic instance: extents are distinct primes if its typing leaves them open, so that
+extents that the axioms' guards find equal there are equal in every instance. Alternatives that are not
+numbers (activation, one group or several, rank) are separate cases, all of which must be proved. The method
+is Tensat's, whose verifier has neither types nor shapes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final
+
+from workbench.graph import GraphBuilder
+from workbench.ops import Trait, TypeMismatch, with_trait
+from workbench.rules.foreign.reading import load_rules
+from workbench.rules.pattern import App, Rule, subterms
+from workbench.rules.ruleset import RuleSet
+from workbench.rules.status import library
+from workbench.run.trace import StopReason
+from workbench.saturation import Limits, Saturation
+from workbench.saturation.encoding import encoding_for
+from workbench.saturation.engine import Program
+from workbench.saturation.remote import RemoteEngine
+from workbench.verification.instances.choices import Choices, Enumeration, RandomChoices
+from workbench.verification.instances.ground import Ground, Instance, instance_of
+from workbench.verification.instances.linear import Inconsistent, NotLinear
+from workbench.verification.instances.spaces import Space, open_space
+from workbench.verification.instances.typings import Menu
+
+#: Alternatives that are proved one by one; extents and similar numbers are filled in generically.
+GENERIC: Final = Menu(
+    ranks=(1, 2, 3, 4),
+    strides=((2, 3),),
+    dilations=((3, 2),),
+    groups=(1, 5, 6),
+    acts=("none", "relu", "sigmoid", "tanh"),
+    flags=(0, 1),
+    steps=(1, 3),
+    eps=(0.5, 0.25),
+    numbers=(0.0, 0.375),
+    members=(2, 3),
+    broadcast=False,
+    decide_few=True,
+    remainders=True,
+)
+#: If there are more cases than this, they are sampled.
+CASES: Final = 24
+#: Number of randomly drawn cases in which operands broadcast.
+BROADCASTING: Final = 8
+_BROADCASTS: Final = with_trait(Trait.BROADCASTS)
+#: Assignments of generic numbers tried for a family of instances before it counts as empty.
+ATTEMPTS: Final = 64
+_PRIMES: Final = [p for p in range(11, 1000) if all(p % q for q in range(2, 32) if q < p)]
+
+
+@lru_cache(maxsize=1)
+def axioms() -> RuleSet:
+    """Return the axioms of the library."""
+    return load_rules(library() / "axioms.rules")
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The generic instances of a rule; ``complete`` means that no alternative was left out."""
+
+    instances: tuple[Instance, ...]
+    complete: bool
+    reason: str = ""
+
+
+def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
+    """Return one generic instance per alternative of a rule's typing, or a sample of ``limit`` of them.
+
+    If ``broadcast``, instances with broadcasting operands are added.
+    """
+    found: list[Instance] = []
+    walk = Enumeration()
+    complete, reason = True, ""
+    for _ in range(40 * limit):
+        try:
+            instance = _generic(rule, walk, GENERIC)
+            if instance is not None:
+                found.append(instance)
+        except NotLinear as error:
+            complete, reason = False, str(error)
+        except (Inconsistent, TypeMismatch):
+            pass
+        if not walk.advance():
+            break
+        if len(found) > limit:
+            complete = False
+            found = _drawn(rule, GENERIC, limit)
+            break
+    else:
+        complete = False
+    if broadcast and any(
+        isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
+    ):
+        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING)
+    return Cases(tuple(found), complete, reason)
+
+
+def spreads(rule: Rule) -> bool:
+    """Return whether a rule has operators whose operands may broadcast."""
+    terms = (t for source in rule.sources for t in subterms(source))
+    return any(isinstance(t, App) and t.op in _BROADCASTS for t in terms)
+
+
+def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
+    """Return generic instances of random alternatives; if the menu allows it, only broadcasting ones."""
+    rng = random.Random(count)
+    drawn: list[Instance] = []
+    for _ in range(15 * count):
+        if len(drawn) >= count:
+            break
+        try:
+            instance = _generic(rule, RandomChoices(rng), menu)
+        except (NotLinear, Inconsistent, TypeMismatch):
+            continue
+        if instance is not None and (instance.broadcasts or not menu.broadcast):
+            drawn.append(instance)
+    return drawn
+
+
+def _generic(rule: Rule, choices: Choices, menu: Menu) -> Instance | None:
+    space = open_space(rule, choices, menu)
+    for attempt in range(ATTEMPTS):
+        values = space.system.complete(_numbers(space, attempt))
+        if values is None:
+            continue
+        instance = instance_of(space, values)
+        Ground().add(instance)
+        return instance
+    return None
+
+
+@lru_cache(maxsize=64)
+def _ordered(attempt: int) -> tuple[int, ...]:
+    """Return distinct primes, larger ones first, as a kernel is smaller than the input that it slides over.
+
+    Later attempts use other orders. Most of them begin with three or four large primes for an input:
+    sometimes the second of two kernels must be the larger one, or positions must follow each other.
+    """
+    left = list(_PRIMES)
+    rng = random.Random(attempt)
+    if attempt >= ATTEMPTS // 8 and attempt % 4 == 0:
+        return tuple(rng.sample(left, len(left)))
+    if attempt >= ATTEMPTS // 8:
+        large = left[80 : 77 - attempt // 4 % 2 : -1]
+        small = left[attempt % 8 : 60 : 2 + attempt % 3]
+        return (*large, *(small if attempt % 4 == 1 else rng.sample(small, len(small))))
+    ideal, factor = ((900.0, 0.75), (900.0, 0.6), (400.0, 0.85), (900.0, 0.5))[attempt % 4]
+    found: list[int] = []
+    while left and len(found) < 60:
+        found.append(min(left, key=lambda p: abs(p - ideal)))
+        left.remove(found[-1])
+        ideal *= factor
+    return tuple(found)
+
+
+def _numbers(space: Space, attempt: int) -> dict[int, int]:
+    rng = random.Random(attempt)
+    primes = iter(_ordered(attempt))
+    small = rng.sample(range(1, 8), 7)
+    numbers: dict[int, int] = {}
+    kinds = space.system.kinds
+    of_pads = {u for d, _, u in space.system.divisions if all(kinds[v] == "pad" for v in d.terms)}
+    for k, unknown in enumerate(space.system.free()):
+        kind = "pad" if unknown in of_pads else kinds[unknown]
+        if kind in ("extent", "quotient"):
+            number = next(primes)
+        elif kind == "kernel":
+            number = small[k % 7] + 2
+        elif kind == "remainder":
+            number = small[k % 7] % (space.system.top[unknown] + 1)
+        elif kind == "pad":
+            number = small[k % 7] % (4, 4, 2)[attempt % 3]
+        else:
+            number = small[k % 7]
+        top = space.system.top.get(unknown)
+        numbers[unknown] = number if top is None else min(number, top)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one."""
+
+    cases: int
+    complete: bool
+    round: int
+
+
+@dataclass(slots=True)
+class _Goal:
+    """One case of one rule, with the pairs of nodes that must be found equal."""
+
+    rule: int
+    case: int
+    pairs: list[tuple[int, int]]
+
+
+def warm_engine(memory: int) -> RemoteEngine:
+    """Return an engine whose process is running already, with an almost empty e-graph."""
+    builder = GraphBuilder()
+    x = builder.input("x", (1,))
+    graph = builder.graph({"y": builder.op("relu", x)})
+    engine = RemoteEngine(Program(graph, encoding_for(graph), ()), memory)
+    engine.start()
+    return engine
+
+
+@dataclass(slots=True)
+class Prover:
+    """A proof of many rules at once, one round of axioms per step.
+
+    A pass loads unproved cases into a fresh e-graph and applies axioms until everything is proved, nothing
+    can change any more, or a limit is reached. Another pass follows if this one proved some cases and left
+    others. ``rounds`` maps each proved case to the round in which its sides met. A given ``engine`` is
+    reused. ``egraph_seconds`` is the part of ``seconds`` in which e-graphs are loaded and grown, without
+    making instances and starting the engine's process.
+    """
+
+    rules: Sequence[Rule]
+    axioms: Sequence[Rule]
+    limits: Limits
+    broadcast: bool = True
+    cases: dict[int, Cases] = field(default_factory=dict)
+    rounds: dict[tuple[int, int], int] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    stop_reason: StopReason | None = None
+    seconds: float = 0.0
+    egraph_seconds: float = 0.0
+    passes: int = 0
+    saturation: Saturation | None = None
+    _goals: list[_Goal] = field(default_factory=list)
+    engine: RemoteEngine | None = None
+    _met_in_pass: int = 0
+
+    def open_goals(self) -> list[tuple[int, int]]:
+        """Return the pairs (rule, case) that are not proved yet."""
+        found = []
+        for number, rule in enumerate(self.rules):
+            if number in self.dropped:
+                continue
+            if number not in self.cases:
+                self.cases[number] = generic_cases(rule, broadcast=self.broadcast)
+            count = len(self.cases[number].instances)
+            found += [(number, case) for case in range(count) if (number, case) not in self.rounds]
+        return found
+
+    def proof(self, number: int) -> Proof | None:
+        """Return the proof of a rule, or None if a case is open or the rule has no cases."""
+        cases = self.cases.get(number)
+        if cases is None or not cases.instances:
+            return None
+        rounds = [self.rounds.get((number, case)) for case in range(len(cases.instances))]
+        known = [r for r in rounds if r is not None]
+        if len(known) < len(rounds):
+            return None
+        return Proof(len(known), cases.complete, max(known))
+
+    def begin(self) -> bool:
+        """Start a pass with the open cases; return whether there are any."""
+        began = time.perf_counter()
+        goals = self.open_goals()
+        if self.engine is None and goals:
+            self.engine = warm_engine(self.limits.memory)
+        ready = time.perf_counter()
+        ground = Ground(canonical=True)
+        self._goals = []
+        for number, case in goals:
+            instance = self.cases[number].instances[case]
+            self._goals.append(_Goal(number, case, ground.add(instance)))
+        self._met_in_pass = 0
+        if not self._goals:
+            return False
+        roots = sorted({i for goal in self._goals for pair in goal.pairs for i in pair})
+        graph = ground.builder.graph([(f"r{i}", i) for i in roots])
+        place = dict(zip(roots, graph.output_ids, strict=True))
+        for goal in self._goals:
+            goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
+        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self.engine, keep=0)
+        self.engine = self.saturation.engine
+        self.passes += 1
+        self.saturation.start_engine()
+        self._check(0)
+        self.seconds += time.perf_counter() - began
+        self.egraph_seconds += time.perf_counter() - ready
+        return True
+
+    def step(self) -> int:
+        """Apply one round of axioms; return the number of cases that it proved."""
+        began = time.perf_counter()
+        assert self.saturation is not None
+        step = self.saturation.step()
+        met = self._check(step.index)
+        self._met_in_pass += met
+        self.seconds += time.perf_counter() - began
+        self.egraph_seconds += time.perf_counter() - began
+        return met
+
+    def _check(self, index: int) -> int:
+        assert self.saturation is not None
+        classes = self.saturation.classes()
+        open_, met = [], 0
+        for goal in self._goals:
+            if all(classes[a] == classes[b] for a, b in goal.pairs):
+                self.rounds[goal.rule, goal.case] = index
+                met += 1
+            else:
+                open_.append(goal)
+        self._goals = open_
+        return met
+
+    @property
+    def pass_over(self) -> bool:
+        """Return whether the pass can prove no more."""
+        return not self._goals or self.saturation is None or self.saturation.stop_reason is not None
+
+    @property
+    def productive(self) -> bool:
+        """Return whether another pass may prove more: this one proved something but was cut short."""
+        cut = self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
+        return bool(self._goals) and self._met_in_pass > 0 and cut
+
+    def close(self) -> None:
+        """End the engine's process."""
+        if self.engine is not None:
+            self.engine.kill()

@@ -1,0 +1,277 @@
+"""Evaluate operators in exact arithmetic, so that floats never decide whether two sides are equal.
+
+The operators' own reference semantics, or their exact forms, run on arrays of other numbers. Sums and
+products are computed modulo a prime, relu and maxima on whole numbers that stay below 2^53,
+and divisions on fractions. Exponentials and similar functions have no exact arithmetic: they are computed
+to 60 decimal digits. This is weaker evidence, and every verdict that rests on it states so.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.graph import Node
+from workbench.ops import spec_of
+from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
+
+#: The largest prime below 2^20: a product of two residues, summed 2^23 times, fits 64 bits.
+PRIME: Final = 1_048_573
+#: Whole numbers below this are exact in float64.
+WHOLE: Final = 1 << 53
+#: Decimal digits of the arithmetic for exponentials, and the relative difference that counts as equal.
+DIGITS: Final = 60
+CLOSE: Final = Fraction(1, 10**45)
+
+#: The arithmetics by name, in the order of :class:`~workbench.ops.exact.Arithmetic`.
+ARITHMETICS: Final = {
+    "modular": f"integers modulo {PRIME}",
+    "ordered": "whole numbers",
+    "rational": "fractions",
+    "digits": f"{DIGITS} decimal digits (not exact)",
+}
+_NAMES: Final = dict(zip(Arithmetic, ARITHMETICS, strict=True))
+
+
+def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
+    """Return the nodes that ``roots`` depend on, operands first."""
+    found: set[int] = set()
+    stack = list(roots)
+    while stack:
+        i = stack.pop()
+        if i not in found:
+            found.add(i)
+            stack += nodes[i].inputs
+    return sorted(found)
+
+
+def arithmetic_for(nodes: Iterable[Node]) -> str:
+    """Return the most exact arithmetic that supports the operators of two sides."""
+    return _NAMES[max((_needed(node) for node in nodes), default=Arithmetic.POLYNOMIAL)]
+
+
+def _needed(node: Node) -> Arithmetic:
+    spec = spec_of(node.op)
+    if spec.leaf:
+        return Arithmetic.POLYNOMIAL
+    return Arithmetic.DIGITS if spec.exact is None else spec.exact.arithmetic(node.named_attrs())
+
+
+def degree(nodes: Sequence[Node], root: int) -> int:
+    """Return the degree of a polynomial expression in its variables' elements."""
+    known: dict[int, int] = {}
+    for i in live_nodes(nodes, [root]):
+        node, exact = nodes[i], spec_of(nodes[i].op).exact
+        below = [known[j] for j in node.inputs]
+        if node.op == "input":
+            known[i] = 1
+        else:
+            known[i] = (largest_degree if exact is None else exact.degree)(below)
+    return known[root]
+
+
+# -- values -----------------------------------------------------------------------------------------
+def draw_values(
+    kind: str, nodes: Sequence[Node], live: Sequence[int], rng: random.Random, reach: int = 4
+) -> dict[int, np.ndarray]:
+    """Return random values of the leaves: residues, or whole numbers from ``-reach`` to ``reach``.
+
+    A variance is drawn such that its sum with the operator's epsilon is the square of a number.
+    """
+    variances = _variances(nodes, live)
+    values: dict[int, np.ndarray] = {}
+    for i in live:
+        if nodes[i].op != "input":
+            continue
+        shape = nodes[i].tensor.shape
+        size = math.prod(shape)
+        if i in variances:
+            roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
+            drawn: list[Any] = [r * r - variances[i] for r in roots]
+        elif kind == "modular":
+            drawn = [rng.randrange(PRIME) for _ in range(size)]
+        else:
+            drawn = [rng.randint(-reach, reach) for _ in range(size)]
+        values[i] = filled(kind, drawn, shape)
+    return values
+
+
+def _variances(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, Fraction]:
+    found: dict[int, Fraction] = {}
+    for i in live:
+        node = nodes[i]
+        at = spec_of(node.op).variance
+        if at is not None and nodes[node.inputs[at]].op == "input":
+            found[node.inputs[at]] = Fraction(node.attr("eps"))
+    return found
+
+
+def filled(kind: str, elements: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of the numbers of an arithmetic."""
+    if kind == "modular":
+        return np.array([int(e) % PRIME for e in elements], dtype=np.int64).reshape(shape)
+    if kind == "ordered":
+        return np.array([float(e) for e in elements], dtype=np.float64).reshape(shape)
+    array = np.empty(len(elements), dtype=object)
+    convert = numbers_of(kind).number
+    for k, e in enumerate(elements):
+        array[k] = convert(e)
+    return array.reshape(shape)
+
+
+# -- numbers ----------------------------------------------------------------------------------------
+class Fractions:
+    """Fractions: exact, without a value for any function but the root of a square."""
+
+    def number(self, value: float | Fraction) -> Number:
+        """Return the fraction that a Python number is."""
+        return Fraction(value)
+
+    def root(self, x: Number) -> Number:
+        """Return the square root of the square of a fraction."""
+        up, down = math.isqrt(x.numerator), math.isqrt(x.denominator)
+        if up * up != x.numerator or down * down != x.denominator:
+            raise Inexact(f"the root of {x} is not a fraction")
+        return Fraction(up, down)
+
+    def _none(self, *values: Number) -> Number:
+        raise Inexact("a function without a fraction for a value")
+
+    exp = log = tanh = erf = power = pi = _none
+
+
+class Decimals:
+    """Decimals of 60 digits, with every function that operators have."""
+
+    def __init__(self) -> None:
+        import mpmath
+
+        mpmath.mp.dps = DIGITS
+        self.mp = mpmath.mp
+
+    def number(self, value: float | Fraction | np.integer[Any]) -> Number:
+        """Return the decimal nearest to a Python number."""
+        self.mp.dps = DIGITS
+        if isinstance(value, Fraction):
+            return self.mp.mpf(value.numerator) / value.denominator
+        return self.mp.mpf(int(value) if isinstance(value, np.integer) else value)
+
+    def root(self, x: Number) -> Number:
+        """Return the square root, no number for a negative one."""
+        return self.mp.sqrt(x) if x >= 0 else self.mp.nan
+
+    def exp(self, x: Number) -> Number:
+        """Return the exponential."""
+        return self.mp.exp(x)
+
+    def log(self, x: Number) -> Number:
+        """Return the natural logarithm: minus infinity of 0, and no number of less."""
+        if x == 0:
+            return -self.mp.inf
+        return self.mp.log(x) if x > 0 else self.mp.nan
+
+    def tanh(self, x: Number) -> Number:
+        """Return the hyperbolic tangent."""
+        return self.mp.tanh(x)
+
+    def erf(self, x: Number) -> Number:
+        """Return the error function."""
+        return self.mp.erf(x)
+
+    def power(self, x: Number, y: Number) -> Number:
+        """Return ``x ** y``."""
+        if x == 0 and y < 0:
+            return self.mp.inf
+        return self.mp.nan if x < 0 and y != int(y) else self.mp.power(x, y)
+
+    def pi(self) -> Number:
+        """Return the ratio of a circle's circumference to its diameter."""
+        return +self.mp.pi
+
+
+@lru_cache(maxsize=2)
+def numbers_of(kind: str) -> Numbers:
+    """Return the numbers of an arithmetic: ``rational`` or ``digits``."""
+    return Fractions() if kind == "rational" else Decimals()
+
+
+# -- operators --------------------------------------------------------------------------------------
+def run(
+    kind: str, nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int, np.ndarray]
+) -> dict[int, np.ndarray]:
+    """Evaluate nodes in an arithmetic; raise :class:`Inexact` if a value leaves it."""
+    if kind == "ordered":
+        _check_bound(nodes, live, leaves)
+    values: dict[int, np.ndarray] = dict(leaves)
+    with np.errstate(all="ignore"):
+        for i in live:
+            if i in values:
+                continue
+            node = nodes[i]
+            values[i] = _apply(kind, node, [values[j] for j in node.inputs])
+    return values
+
+
+def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
+    attrs, spec = node.named_attrs(), spec_of(node.op)
+    assert spec.evaluate is not None, node.op
+    if kind == "modular":
+        return np.asarray(spec.evaluate(operands, attrs)).astype(np.int64) % PRIME
+    if kind == "ordered":
+        return np.asarray(spec.evaluate(operands, attrs), dtype=np.float64)
+    numbers = numbers_of(kind)
+    if spec.exact is not None and spec.exact.compute is not None:
+        result = spec.exact.compute(numbers, operands, attrs)
+    else:
+        result = spec.evaluate(operands, attrs)
+    result = np.asarray(result, dtype=object)
+    # The elements of a constant are whole numbers, which evaluation makes as floats.
+    if kind == "rational" and operands and any(isinstance(e, float) for e in result.flat):
+        raise Inexact(f"{node.op} leaves the fractions")
+    return each(numbers.number, result)
+
+
+def _check_bound(nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int, np.ndarray]) -> None:
+    """Raise :class:`Inexact` if a sum of products may reach 2^53."""
+    bound: dict[int, int] = {}
+    for i in live:
+        node = nodes[i]
+        if i in leaves:
+            bound[i] = int(np.abs(leaves[i]).max(initial=0))
+        else:
+            exact, below = spec_of(node.op).exact, [bound[j] for j in node.inputs]
+            shapes = [nodes[j].tensor.shape for j in node.inputs]
+            bound[i] = (largest_bound if exact is None else exact.bound)(below, shapes, node.named_attrs())
+        if bound[i] >= WHOLE:
+            raise Inexact(f"{node.op} may leave the whole numbers below 2^53")
+
+
+def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
+    """Return the index at which two results differ, or None if they are equal."""
+    if left.shape != right.shape:
+        return ()
+    if kind in ("modular", "ordered"):
+        wrong = np.argwhere(left != right)
+        return tuple(int(v) for v in wrong[0]) if len(wrong) else None
+    for index in np.ndindex(left.shape):
+        a, b = left[index], right[index]
+        if kind == "rational":
+            if a != b:
+                return index
+            continue
+        if a != a or b != b:  # at least one side is not a number
+            if (a != a) != (b != b):
+                return index
+            continue
+        if a == b:
+            continue
+        close = numbers_of("digits").number(CLOSE) * max(1, abs(a), abs(b))
+        if not (abs(a) < math.inf and abs(b) < math.inf) or abs(a - b) > close:
+            return index
+    return None

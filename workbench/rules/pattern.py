@@ -34,10 +34,13 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class DimOf:
-    """The extent of a tensor variable's axis, counted from the last: ``dim(x, -1)``."""
+    """The extent of a tensor variable's axis, counted from the last: ``dim(x, -1)``.
+
+    An axis may also be an attribute variable: ``dim(x, a)``.
+    """
 
     var: str
-    axis: int
+    axis: int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,8 @@ def names_in(expr: Any) -> Iterator[tuple[str, str]]:
         yield from names_in(expr.right)
     elif isinstance(expr, DimOf | RankOf | DtypeOf):
         yield "tensor", expr.var
+        if isinstance(expr, DimOf) and isinstance(expr.axis, str):
+            yield "attr", expr.axis
 
 
 def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:

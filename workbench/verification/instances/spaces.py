@@ -109,10 +109,12 @@ class Space(Bound):
         if attr.name in ("strides", "dilations"):
             options = getattr(menu, attr.name)
             return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
-        if attr.name in ("groups", "count"):
+        if attr.name in ("groups", "count", "times"):
             number = pick(menu.groups)
             self.quotients.append(number)
             return number
+        if attr.kind == "extent":
+            return self.system.fresh(name, "extent")
         if attr.kind == "act":
             return pick(menu.acts)
         if attr.kind == "dtype":
@@ -269,7 +271,7 @@ def _ratio(left: Extent, right: Linear) -> int | None:
 def _plain(expr: Any) -> bool:
     if isinstance(expr, Arith):
         return expr.operator in "+-*" and _plain(expr.left) and _plain(expr.right)
-    return isinstance(expr, Literal | DimOf | RankOf)
+    return isinstance(expr, Literal | RankOf) or (isinstance(expr, DimOf) and isinstance(expr.axis, int))
 
 
 def _fix_ranks(space: Space) -> None:

@@ -260,13 +260,13 @@ class _Parser:
             return DimOf(var, axis.value)
         if name == "rank":
             return RankOf(self.variable_in_parentheses())
-        if name in ("max", "min", "compose"):
+        if name in ("max", "min", "compose", "axis"):
             left = self.integer()
             self.expect(",")
             right = self.integer()
             self.expect(")")
             return Arith(name, left, right)
-        raise self.error(f"unknown function {name!r} (try dim, rank, max, min or compose)")
+        raise self.error(f"unknown function {name!r} (try dim, rank, max, min, compose or axis)")
 
     def variable_in_parentheses(self) -> str:
         var = self.name("a tensor variable")
@@ -433,8 +433,10 @@ def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
     if family:
         found: list[Rule] = []
         for word in re.split(r"[\s,]+", family["words"].strip()):
-            member = re.sub(rf"\b{family['variable']}\b", word, family["law"])
-            found += parse_rule(f"{member}@{origin}", file=file, line=line)
+            title, _, member = family["law"].partition(":")
+            of = rf"\b{family['variable']}\b"
+            law = f"{re.sub(of, word.replace('_', '-'), title)}:{re.sub(of, word, member)}@{origin}"
+            found += parse_rule(law, file=file, line=line)
         return found
     name, colon, body = law.partition(":")
     if not colon:

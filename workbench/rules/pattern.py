@@ -59,7 +59,11 @@ class DtypeOf:
 
 @dataclass(frozen=True, slots=True)
 class Arith:
-    """An operation ``+ - * // % max min`` on integer expressions, or ``compose`` of two permutations."""
+    """An operation ``+ - * // % max min`` on integer expressions, or one with a permutation.
+
+    ``compose`` of two permutations is the permutation that first applies the left one; ``axis`` of a permutation
+    and an axis is the operand's axis that a transposition brings there, both counted from the last.
+    """
 
     operator: str
     left: IntExpr

@@ -269,6 +269,16 @@ class _Compiler(Bound):
         moved = [f"(vec-get {texts[0]} (vec-get {texts[1]} {i}))" for i in range(2, size)]
         return Sym(vector(["0", f"(vec-get {texts[0]} 1)", *moved]))
 
+    def axis(self, perm: Any, axis: Any) -> Int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        # A permutation's vector holds the source slot of every slot; those of missing axes stay in place.
+        end = self.encoding.rank + 2
+        if isinstance(perm, tuple):
+            text = vector(self.encoding.perm_vector(perm))
+        else:
+            text = str(perm)
+        return arith("-", Sym(f"(vec-get {text} {arith('+', end, axis)})"), end)
+
     # -- facts --------------------------------------------------------------------------------
     def conditions(self) -> None:
         """Add the rule's own conditions to the guards."""

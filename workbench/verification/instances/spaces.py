@@ -182,6 +182,12 @@ class Space(Bound):
             raise Inconsistent("permutations of two ranks")
         return tuple(left[i] for i in right)
 
+    def axis(self, perm: Any, axis: Any) -> int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        if not -len(perm) <= axis < 0:
+            raise Inconsistent("an axis that is not permuted")
+        return int(perm[axis]) - len(perm)
+
     def arith(self, sign: str, left: Any, right: Any) -> Any:
         """Return the value of an operation on two integers."""
         if sign == "max":

@@ -73,21 +73,42 @@ def test_no_tensor_of_five_axes_remains_of_repeated_keys():
 
 
 @pytest.mark.parametrize(
-    ("apart", "wide", "joined"),
+    ("apart", "wide", "joined", "repeats"),
     [
-        ((2, 1, 3, 4, 5), (2, 6, 3, 4, 5), (2, 18, 4, 5)),  # whole groups, one after another
-        ((2, 3, 1, 4, 5), (2, 3, 6, 4, 5), (2, 3, 24, 5)),  # joined with the wrong axis
-        ((2, 3, 1, 4, 5), (2, 3, 1, 4, 5), (2, 3, 4, 5)),  # nothing is repeated
-        ((2, 3, 1, 20), (2, 3, 6, 20), (2, 18, 4, 5)),  # joined, and another axis cut
-        ((1, 2, 3, 4, 5), (6, 2, 3, 4, 5), (12, 3, 4, 5)),  # a new first axis
+        ((2, 1, 3, 4, 5), (2, 6, 3, 4, 5), (2, 18, 4, 5), 1),  # whole groups, one after another
+        ((2, 3, 1, 4, 5), (2, 3, 6, 4, 5), (2, 3, 24, 5), 1),  # joined with another axis
+        ((2, 3, 1, 4, 5), (2, 3, 6, 4, 5), (36, 4, 5), 1),  # joined with the batch, too
+        ((2, 3, 1, 20), (2, 3, 6, 20), (2, 18, 4, 5), 1),  # joined, and another axis cut
+        ((2, 3, 1, 4, 5), (2, 3, 1, 4, 5), (2, 3, 4, 5), 0),  # nothing is repeated
+        ((1, 2, 3, 4, 5), (6, 2, 3, 4, 5), (12, 3, 4, 5), 0),  # a new first axis
     ],
 )
-def test_other_expansions_are_not_repetitions(apart, wide, joined):
+def test_other_expansions_keep_their_meaning(apart, wide, joined, repeats):
     graph = written(apart, wide, joined)
-    assert "repeat" not in graph.operators()
+    assert graph.operators().get("repeat", 0) == repeats
     x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
     expected = np.broadcast_to(x.reshape(apart), wide).reshape(joined)
     np.testing.assert_array_equal(next(iter(evaluate(graph, {"x": x}).values())), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "times", "kept"), [((2, 1, 3), (1, 4, 1), True), ((2, 2, 3), (1, 4, 1), False)]
+)
+def test_a_tiled_axis_of_one_entry_is_expanded(shape, times, kept):
+    node = helper.make_node("Tile", ["x", "times"], ["y"])
+    out = tuple(a * b for a, b in zip(shape, times, strict=True))
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, out)],
+        [onnx.numpy_helper.from_array(np.array(times, np.int64), "times")],
+    )
+    found = import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])).graph
+    assert ("expand" in found.operators()) == kept
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    if kept:
+        np.testing.assert_array_equal(next(iter(evaluate(found, {"x": x}).values())), np.tile(x, times))
 
 
 def test_a_number_as_index_is_a_slice():

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from workbench.ops.exact import POLYNOMIAL
-from workbench.ops.onnx_form import Emitter, OnnxNode
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, known_ints, only_result
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec, no_flops
 from workbench.ops.traits import Trait
@@ -56,7 +56,8 @@ register(
 def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
     """Return a reshaped expansion as a repetition, or None if it is not one.
 
-    Exporters insert a new axis after an axis, expand it, and join the two: that repeats every entry.
+    Exporters insert a new axis after an axis, expand it, and join the two: that repeats every entry of the axis,
+    without a tensor of one more axis.
 
     Args:
         n: The node that reshapes.
@@ -72,12 +73,20 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
     if len(grown) != 1 or grown[0] == 0:
         return None
     (at,) = grown
-    if tuple(shape) != (*wide[: at - 1], wide[at - 1] * wide[at], *wide[at + 1 :]):
-        return None
     before = (*narrow[:at], *narrow[at + 1 :])
     source = operands[0]
     while n.type_of(source).shape != before and n.made(source)[0] == "reshape":
         source = n.made(source)[1][0]
     if n.type_of(source).shape != before:
         source = n.op("reshape", operands[0], shape=before)
-    return n.op("repeat", source, axis=at - 1 - len(before), times=wide[at])
+    found = n.op("repeat", source, axis=at - 1 - len(before), times=wide[at])
+    return found if n.type_of(found).shape == tuple(shape) else n.op("reshape", found, shape=shape)
+
+
+@imports("Tile")
+def _import_tile(n: OnnxNode) -> int:
+    times = known_ints(n, 1, "repeats", "repeats")
+    shape = n.type(0).shape
+    if times is None or any(count != 1 and extent != 1 for count, extent in zip(times, shape, strict=True)):
+        raise NotModelled("a tensor repeated as a whole along an axis of several entries")
+    return n.op("expand", n.operand(0), shape=only_result(n).shape)

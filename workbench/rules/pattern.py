@@ -61,8 +61,8 @@ class DtypeOf:
 class Arith:
     """An operation ``+ - * // % max min`` on integer expressions, or one with a permutation.
 
-    ``compose`` of two permutations is the permutation that first applies the left one; ``axis`` of a permutation
-    and an axis is the operand's axis that a transposition brings there, both counted from the last.
+    ``compose`` of two permutations is the permutation that first applies the left one. ``axis`` of a permutation
+    and an axis is the operand's axis that a transposition brings there; both are counted from the last.
     """
 
     operator: str

@@ -273,10 +273,7 @@ class _Compiler(Bound):
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
         # A permutation's vector holds the source slot of every slot; those of missing axes stay in place.
         end = self.encoding.rank + 2
-        if isinstance(perm, tuple):
-            text = vector(self.encoding.perm_vector(perm))
-        else:
-            text = str(perm)
+        text = vector(self.encoding.perm_vector(perm)) if isinstance(perm, tuple) else str(perm)
         return arith("-", Sym(f"(vec-get {text} {arith('+', end, axis)})"), end)
 
     # -- facts --------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ register(
 def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
     """Return a reshaped expansion as a repetition, or None if it is not one.
 
-    Exporters insert a new axis after an axis, expand it, and join the two: that repeats every entry of the axis,
-    without a tensor of one more axis.
+    Exporters insert a new axis after an axis, expand it, and join the two: that repeats every entry. As one
+    operator it needs no tensor of one more axis.
 
     Args:
         n: The node that reshapes.

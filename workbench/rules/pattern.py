@@ -61,8 +61,8 @@ class DtypeOf:
 class Arith:
     """An operation ``+ - * // % max min`` on integer expressions, or one with a permutation.
 
-    ``compose`` of two permutations is the permutation that first applies the left one. ``axis`` of a permutation
-    and an axis is the operand's axis that a transposition brings there; both are counted from the last.
+    ``compose`` of two permutations is the permutation that first applies the left one. ``axis`` of a
+    permutation and an axis is the operand's axis that a transposition brings there, both from the last.
     """
 
     operator: str
@@ -157,6 +157,12 @@ def subterms(term: Term) -> Iterator[Term]:
         for arg in term.args:
             yield from subterms(arg)
     yield term
+
+
+def operators_of(rule: Rule) -> frozenset[str]:
+    """Return the names of the operators of both sides of a rule."""
+    terms = (t for side in (*rule.sources, *rule.targets) for t in subterms(side))
+    return frozenset(t.op for t in terms if isinstance(t, App))
 
 
 def tensor_variables(term: Term) -> list[str]:

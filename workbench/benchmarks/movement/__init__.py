@@ -3,3 +3,15 @@
 Both forms have the same seeded random weights. The rewritten form is derived on paper, independently of the
 rules of the library.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+from workbench.benchmarks.families import Families
+from workbench.benchmarks.movement.attention import grouped_queries, latent
+from workbench.benchmarks.movement.encoders import first_token
+
+__all__ = ["MOVEMENT"]
+
+MOVEMENT: Final = Families({"grouped_queries": grouped_queries, "latent": latent, "first_token": first_token})

@@ -10,8 +10,15 @@ from typing import Final
 
 from workbench.benchmarks.families import Families
 from workbench.benchmarks.movement.attention import grouped_queries, latent
-from workbench.benchmarks.movement.encoders import first_token
+from workbench.benchmarks.movement.encoders import first_token, pre_normed
 
 __all__ = ["MOVEMENT"]
 
-MOVEMENT: Final = Families({"grouped_queries": grouped_queries, "latent": latent, "first_token": first_token})
+MOVEMENT: Final = Families(
+    {
+        "grouped_queries": grouped_queries,
+        "latent": latent,
+        "first_token": first_token,
+        "pre_normed": pre_normed,
+    }
+)

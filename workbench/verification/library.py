@@ -213,7 +213,8 @@ def write_status(
         ranges: The effects on the range of 16-bit floats, by rule name.
     """
     judged = {v.name: record(v) for v in verification.verdicts}
-    rules = {r.name: judged[r.name] if r.name in judged else statuses()[r.name] for r in _library_rules()}
+    kept = {r.name: statuses()[r.name] for r in _library_rules() if verdict_of(r) in ("proved", "tested")}
+    rules = kept | judged
     for test in tests:
         # An axiom has no verdict, only its test.
         axiom = {"status": "tested", "law": law_of(test.rule), "draws": 0, "exhaustive": test.exhaustive}

@@ -13,7 +13,7 @@ from workbench.rules.pattern import Rule, format_rule
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
-from workbench.saturation.compile import CompiledRule, compile_rule
+from workbench.saturation.compile import A_NUMBER, CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
@@ -95,7 +95,8 @@ class Saturation(Stepwise):
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known
-        program = Program(graph, encoding, compiled, weights, expected)
+        numbers = graph.numbers() if any(A_NUMBER in c.needs for c in compiled) else {}
+        program = Program(graph, encoding, compiled, weights, expected, numbers)
         # An engine that another saturation no longer needs is reused, because starting one is slow.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from workbench.graph import GraphBuilder
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType
 
@@ -38,14 +37,3 @@ def test_a_generated_weight_has_none():
 
 def test_a_repeated_element_is_not_read_again():
     assert Weight.of(np.broadcast_to(np.float32(3), (1 << 15, 1 << 15))).number() == 3
-
-
-def test_a_graph_names_the_nodes_that_are_numbers():
-    b = GraphBuilder()
-    x = b.input("x", (2,))
-    w, v = b.weight(data=np.ones(2, np.float32)), b.weight((2,))
-    half = b.op("scalar", value=0.5)
-    y = b.op("add", b.op("mul", b.op("mul", x, w), v), half)
-    graph = b.graph({"y": y})
-    named = {graph.nodes[i].op: n for i, n in graph.numbers().items()}
-    assert named == {"weight": 1.0, "scalar": 0.5}

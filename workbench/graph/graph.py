@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.graph.info import Label, ModelInfo
 from workbench.graph.weights import Weight
-from workbench.ops import AttrValue, TensorType, Trait, TupleType, TypeMismatch, ValueType, spec_of
+from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.ops.leaves import REFERENCES, RUNTIME
 from workbench.run.face import Face
 
@@ -154,19 +154,6 @@ class Graph(Face):
         opaques = {key: replace(o, payload=b"") for key, o in self.opaques.items()}
         info = None if self.info is None else self.info.bare()
         return replace(self, weights=weights, opaques=opaques, info=info)
-
-    def numbers(self) -> dict[int, float]:
-        """Return the nodes whose elements are all one number, known without the inputs; and the numbers."""
-        found: dict[int, float] = {}
-        for i, node in enumerate(self.nodes):
-            traits = spec_of(node.op).traits
-            if node.op == "weight":
-                number = self.weights[str(node.attrs[0])].number()
-                if number is not None:
-                    found[i] = number
-            elif Trait.NUMBER in traits and "value" in node.named_attrs():
-                found[i] = float(node.attr("value"))
-        return found
 
     def to_dot(self) -> Any:
         """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.dot.graph_dot`."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
+from workbench.graph.numbers import numbers_in
 from workbench.rules.pattern import Rule, format_rule
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
@@ -95,7 +96,7 @@ class Saturation(Stepwise):
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known
-        numbers = graph.numbers() if any(A_NUMBER in c.needs for c in compiled) else {}
+        numbers = numbers_in(graph) if any(A_NUMBER in c.needs for c in compiled) else {}
         program = Program(graph, encoding, compiled, weights, expected, numbers)
         # An engine that another saturation no longer needs is reused, because starting one is slow.
         self._engine = engine or RemoteEngine(program, self.limits.memory)

@@ -61,7 +61,8 @@ def combined(term: App, attrs: Attrs, operands: Sequence[Number]) -> Number:
         raise NotBinding(f"{format_term(term)} cannot be computed when the rule is read")
     spec = spec_of(term.op)
     assert spec.evaluate is not None
-    result = spec.evaluate([np.asarray(o.value) for o in operands], spec.unpack(spec.pack({})))
+    precise = {"dtype": "float64"} if "dtype" in spec.attr_names else {}
+    result = spec.evaluate([np.asarray(o.value) for o in operands], spec.unpack(spec.pack(precise)))
     return Number(float(result), False)
 
 

@@ -37,8 +37,9 @@ class Program:
     """The input of a run; if ``weights`` is false, the weight-only part is not rewritten.
 
     ``expected`` are the numbers of rules that such runs have needed before; they are loaded at once. The
-    result of the run does not depend on them. ``numbers`` are the nodes whose elements are all one number,
-    which the graph may no longer tell because it comes without its weights' data.
+    result of the run does not depend on them. ``operators`` are those that are not built in, packed
+    (:mod:`workbench.ops.shipping`). ``numbers`` are the nodes whose elements are all one number, which the
+    graph may no longer tell because it comes without its weights' data.
     """
 
     graph: Graph
@@ -46,6 +47,7 @@ class Program:
     rules: tuple[CompiledRule, ...]
     weights: bool = True
     expected: frozenset[int] = frozenset()
+    operators: bytes = b""
     numbers: Mapping[int, float] = field(default_factory=dict)
 
 

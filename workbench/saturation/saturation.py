@@ -10,7 +10,9 @@ from typing import Final
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.graph.numbers import numbers_in
-from workbench.rules.pattern import Rule, format_rule
+from workbench.ops import Trait, with_trait
+from workbench.ops.shipping import packed
+from workbench.rules.pattern import Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
@@ -25,14 +27,33 @@ from workbench.support.remembered import Needed, remembered
 def compile_rules(
     rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
 ) -> tuple[CompiledRule, ...]:
-    """Return the compiled rules that can apply under an encoding; those of a rule set are cached."""
+    """Return the compiled rules that can apply under an encoding; those of a rule set are cached.
+
+    Rules with an operator that is not built in are compiled anew, because its definition may change while
+    the rule stays as it is.
+    """
+    listed, own_operators = tuple(rules), with_trait(Trait.OWN)
+    own = [i for i, rule in enumerate(listed) if not own_operators.isdisjoint(operators_of(rule))]
     given = _content(rules, encoding, running)
 
-    def compiled() -> tuple[CompiledRule, ...]:
-        found = (compile_rule(rule, i + 1, encoding, running) for i, rule in enumerate(rules))
+    def compiled(chosen: Iterable[int]) -> tuple[CompiledRule, ...]:
+        found = (compile_rule(listed[i], i + 1, encoding, running) for i in chosen)
         return tuple(c for c in found if c is not None)
 
-    return remembered("compiled", given, compiled) if given else compiled()
+    rest = sorted({*range(len(listed))} - {*own})
+    known = (
+        remembered("compiled", (*given, *map(str, own)), lambda: compiled(rest)) if given else compiled(rest)
+    )
+    return tuple(sorted((*known, *compiled(own)), key=lambda c: c.number)) if own else known
+
+
+def _shipped(graph: Graph, rules: Iterable[CompiledRule]) -> bytes:
+    """Return the operators that are not built in and that a program needs, for the engine's process."""
+    own = with_trait(Trait.OWN)
+    if not own:
+        return b""
+    used = {node.op for node in graph.nodes}.union(*(operators_of(c.rule) for c in rules))
+    return packed(used & own, typed_only=True)
 
 
 def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool) -> tuple[str, ...]:
@@ -96,8 +117,9 @@ class Saturation(Stepwise):
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known
+        shipped = _shipped(graph, compiled)
         numbers = numbers_in(graph) if any(A_NUMBER in c.needs for c in compiled) else {}
-        program = Program(graph, encoding, compiled, weights, expected, numbers)
+        program = Program(graph, encoding, compiled, weights, expected, shipped, numbers)
         # An engine that another saturation no longer needs is reused, because starting one is slow.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:

@@ -35,8 +35,8 @@ INSTANCES = [
     ("leakyrelu", {"alpha": 0.3}, [(2, 3)]),
     ("gelu", {}, [(2, 8)]),
     ("gelu", {"tanh": 1}, [(2, 8)]),
-    ("silu", {}, [(2, 8)]),
-    ("silu", {"alpha": 1.702}, [(2, 8)]),
+    ("swish", {}, [(2, 8)]),
+    ("swish", {"alpha": 1.702}, [(2, 8)]),
     ("hardswish", {}, [(2, 8)]),
     ("clip", {"low": 0.0, "high": 0.5}, [(2, 8)]),
     ("clip", {"low": -0.5}, [(2, 8)]),
@@ -168,7 +168,7 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
         found = evaluate(imported.graph, feeds, opaque=opaque_runner())["y"]
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=2e-5, atol=2e-6)
         composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "softmax"}
-        composed |= {"gelu", "silu", "hardswish", "rmsnorm"}
+        composed |= {"gelu", "swish", "hardswish", "rmsnorm"}
         fused = case[1].get("act") or len(case[2]) == 3
         constant = not case[2]  # written as an initializer
         if case[0] not in composed and not constant and not fused and not (case[0] == "clip" and not case[1]):

@@ -66,9 +66,9 @@ FORMS = [
     ("gelu", {"tanh": 0}, gelu),
     ("gelu", {"tanh": 0}, gelu_half_first),
     ("gelu", {"tanh": 1}, gelu_by_tanh),
-    ("silu", {"alpha": 1.0}, lambda b, x: b.op("mul", x, b.op("sigmoid", x))),
-    ("silu", {"alpha": 1.0}, lambda b, x: b.op("mul", b.op("sigmoid", x), x)),
-    ("silu", {"alpha": 1.702}, lambda b, x: b.op("mul", x, b.op("sigmoid", b.op("mul", b.n(1.702), x)))),
+    ("swish", {"alpha": 1.0}, lambda b, x: b.op("mul", x, b.op("sigmoid", x))),
+    ("swish", {"alpha": 1.0}, lambda b, x: b.op("mul", b.op("sigmoid", x), x)),
+    ("swish", {"alpha": 1.702}, lambda b, x: b.op("mul", x, b.op("sigmoid", b.op("mul", b.n(1.702), x)))),
     ("hardswish", {}, hardswish),
 ]
 

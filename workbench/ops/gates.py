@@ -24,7 +24,7 @@ def _gelu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
     return (0.5 * x * (1 + erf(x / math.sqrt(2)))).astype(x.dtype)
 
 
-def _silu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
+def _swish(x: np.ndarray, attrs: Attrs) -> np.ndarray:
     return x * sigmoid(x * x.dtype.type(attrs["alpha"]))
 
 
@@ -43,7 +43,7 @@ def _exact_gelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -
     return each(lambda x: x * (1 + numbers.erf(x / root)) / 2, xs[0])
 
 
-def _exact_silu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+def _exact_swish(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     alpha = numbers.number(Fraction(repr(float(attrs["alpha"]))))
     return each(lambda x: x * exact_sigmoid(numbers, alpha * x), xs[0])
 
@@ -73,7 +73,7 @@ def _export_gelu(
     return e.node("Mul", [scaled, export_scalar(e, out, 0.5)])
 
 
-def _export_silu(
+def _export_swish(
     e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
 ) -> str:
     (x,) = xs
@@ -110,16 +110,16 @@ register(
         exact=ExactForm(Arithmetic.DIGITS, _exact_gelu),
     ),
     unary(
-        "silu",
-        _silu,
-        _export_silu,
+        "swish",
+        _swish,
+        _export_swish,
         "x * sigmoid(alpha * x): SiLU, and with alpha=1.702 an approximation of gelu",
         (Attr("alpha", "float", 1.0),),
         cost=5,
         torch=lambda torch, xs, a: (
             torch.nn.functional.silu(xs[0]) if a["alpha"] == 1 else xs[0] * torch.sigmoid(a["alpha"] * xs[0])
         ),
-        exact=ExactForm(Arithmetic.DIGITS, _exact_silu),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_swish),
     ),
     unary(
         "hardswish",
@@ -145,4 +145,4 @@ def _import_hardswish(n: OnnxNode) -> int:
 
 @imports("Swish")
 def _import_swish(n: OnnxNode) -> int:
-    return n.op("silu", n.operand(0), alpha=n.attr("alpha", 1.0))
+    return n.op("swish", n.operand(0), alpha=n.attr("alpha", 1.0))

@@ -23,6 +23,9 @@ from workbench.saturation.limits import Limits
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.support.remembered import Needed, remembered
 
+#: An iteration may take this many times as long as the one before it, as an estimate.
+AT_RISK: Final = 10
+
 
 def compile_rules(
     rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
@@ -183,6 +186,8 @@ class Saturation(Stepwise):
         index = self.trace.steps[-1].index + 1
         left = self.limits.seconds - self.seconds
         plan = self._plan(index)
+        if self.trace.steps[-1].seconds * AT_RISK > left:
+            self.egraph()  # if the iteration is cut, nobody has to repeat the others to see the e-graph
         began = time.perf_counter()
         try:
             outcome = self._engine.iterate(plan, left)
@@ -278,10 +283,10 @@ class Saturation(Stepwise):
         an extraction builds, numbered as in :meth:`egraph`. Return whether anything was added; nothing is if
         a limit has ended the run.
         """
-        self.start_engine()
         over = self.stop_reason not in (StopReason.SATURATED, StopReason.ITERATION_LIMIT)
         if over or not self._multi_done:
             return False
+        self.start_engine()
         index = self.trace.steps[-1].index + 1
         plan = Plan(index, False, self.limits.e_nodes, frozenset(), self.profile, frozenset(classes))
         try:

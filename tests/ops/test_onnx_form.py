@@ -35,6 +35,9 @@ INSTANCES = [
     ("leakyrelu", {"alpha": 0.3}, [(2, 3)]),
     ("gelu", {}, [(2, 8)]),
     ("gelu", {"tanh": 1}, [(2, 8)]),
+    ("swish", {}, [(2, 8)]),
+    ("swish", {"alpha": 1.702}, [(2, 8)]),
+    ("hardswish", {}, [(2, 8)]),
     ("clip", {"low": 0.0, "high": 0.5}, [(2, 8)]),
     ("clip", {"low": -0.5}, [(2, 8)]),
     ("clip", {"high": 0.5}, [(2, 8)]),
@@ -67,6 +70,8 @@ INSTANCES = [
     ("bn_shift", {"eps": 0.1}, [(4,), (4,), (4,), (4,)]),
     ("layernorm", {}, [(2, 3, 8), (8,), (8,)]),
     ("layernorm", {"axis": -2, "eps": 0.1}, [(2, 3, 8), (3, 8)]),
+    ("rmsnorm", {}, [(2, 3, 8), (8,)]),
+    ("rmsnorm", {"axis": -2, "eps": 0.1}, [(2, 3, 8), (3, 8)]),
     ("softmax", {}, [(2, 3, 4)]),
     ("softmax", {"axis": -2}, [(2, 3, 4)]),
     ("softmax", {"axis": -3}, [(2, 3, 1, 1)]),
@@ -85,6 +90,8 @@ INSTANCES = [
     ("identity", {}, [(2, 3)]),
     ("eye", {"size": 3}, []),
     ("eye", {"size": 9, "dtype": "int64"}, []),
+    ("scalar", {"value": 0.5}, []),
+    ("pi", {}, []),
     ("ones", {"shape": (2, 3)}, []),
     ("ones", {"shape": (), "dtype": "bool"}, []),
     ("ones", {"shape": (80, 80)}, []),
@@ -160,7 +167,8 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
         assert set(imported.coverage.opaque) <= ({"Pad"} if case[0] == "merge_gconv" else set())
         found = evaluate(imported.graph, feeds, opaque=opaque_runner())["y"]
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=2e-5, atol=2e-6)
-        composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "gelu", "softmax"}
+        composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "softmax"}
+        composed |= {"gelu", "swish", "hardswish", "rmsnorm"}
         fused = case[1].get("act") or len(case[2]) == 3
         constant = not case[2]  # written as an initializer
         if case[0] not in composed and not constant and not fused and not (case[0] == "clip" and not case[1]):

@@ -4,6 +4,7 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     constants,
     convolution,
     elementwise,
+    gates,
     layout,
     leaves,
     linear,

@@ -74,7 +74,7 @@ def operator(
         function: The semantics: arrays and attributes to an array. Without it, return a decorator.
         name: The name in rules and graphs; by default the function's.
         type_rule: The type of the result (``docs/typing.md``). By default the operator is elementwise.
-        onnx: The ONNX form. ``"com.example::Silu"`` is an operator of a custom domain, ``"HardSwish"`` a
+        onnx: The ONNX form. ``"com.example::Silu"`` is an operator of a custom domain, ``"Softsign"`` a
             standard one; either is also read back. A function ``(node, *operands, **attributes)`` writes
             standard operators: ``lambda node, x: node("Mul", x, node("Sigmoid", x))``. By default the
             operator has its own name in the domain ``workbench.own``.

@@ -9,6 +9,7 @@ r"""The text language of rules: one law per line.
     name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
 
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` represents the attributes not named.
+In place of a term there may be a number, ``mul(x, 0.5)``, or a term of numbers, ``div(x, sqrt(2))``.
 An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)`` and ``rank(x)``; that of a dtype
 attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment; a line that ends in ``\\`` continues.
 Among the conditions, ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` restrict a rule to useful cases:
@@ -27,6 +28,7 @@ from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
 from workbench.rules.lines import law_lines
+from workbench.rules.numbers import number, typed
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     App,
@@ -142,7 +144,13 @@ class _Parser:
 
     # -- terms ------------------------------------------------------------------------------------
     def term(self) -> Term:
-        """Parse a variable or an application."""
+        """Parse a variable, a number or an application."""
+        if self.token.kind == "number" or self.token.text == "-":
+            sign = -1 if self.accept("-") else 1
+            if self.token.kind != "number":
+                raise self.error(f"expected a number, found {self.token.text!r}")
+            self.at += 1
+            return number(sign * float(self.tokens[self.at - 1].text))
         name = self.name("an operator or a variable")
         if self.token.text not in ("[", "("):
             variable = Var(name, self.accept("*"))
@@ -376,7 +384,12 @@ class _Parser:
                             f"on the left-hand side an attribute must be a value or a variable, got {name_}="
                             f"{format_expr(expr)} (try a condition)"
                         )
-        bound = {v for s in sources for v in tensor_variables(s)}
+        named = [v for s in sources for v in tensor_variables(s)]
+        bound = set(named)
+        if named:
+            targets = tuple(
+                t if t == s else typed(t, named[0]) for s, t in zip(sources, targets, strict=True)
+            )
         free = [v for t in targets for v in tensor_variables(t) if v not in bound]
         if free:
             raise self.error(f"{free[0]} occurs only on the right-hand side")
@@ -403,11 +416,11 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     """
     rules: list[Rule] = []
     names: set[str] = set()
-    for number, line in law_lines(text):
-        found = parse_rule(line, file=file, line=number)
+    for at, line in law_lines(text):
+        found = parse_rule(line, file=file, line=at)
         for rule in found:
             if rule.name in names:
-                place = _place(file, number)
+                place = _place(file, at)
                 raise RuleSyntaxError(f"{place}: rule names must be unique, got a second {rule.name}")
             names.add(rule.name)
         rules += found

@@ -9,7 +9,7 @@ egglog 13.2 makes fresh names by appending a counter and would confuse them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -242,6 +242,7 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (relation clock_ (i64))
 (ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_)
 (relation runs_ (T)) (relation constant_ (T))
+(function uniform_ (T) f64 :merge old)
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""
 
 
@@ -254,8 +255,11 @@ def declarations(constructors: Iterable[Constructor]) -> str:
     return "\n".join(lines)
 
 
-def load_graph(graph: Graph, encoding: Encoding) -> str:
-    """Return the program text that inserts a graph; node ``i`` becomes ``(h_ i)``."""
+def load_graph(graph: Graph, encoding: Encoding, numbers: Mapping[int, float]) -> str:
+    """Return the program text that inserts a graph; node ``i`` becomes ``(h_ i)``.
+
+    ``numbers`` are the nodes whose elements are all one number, and these numbers.
+    """
     lines: list[str] = []
     for i, node in enumerate(graph.nodes):
         constructor = constructor_of(graph, i)
@@ -270,4 +274,6 @@ def load_graph(graph: Graph, encoding: Encoding) -> str:
         lines.append(f"(set ({constructor.born} {text}) 0)")
         if isinstance(node.type, TensorType):
             lines.append(f"(set (ty_ {handle}) {vector(encoding.type_vector(node.type))})")
+        if i in numbers:
+            lines.append(f"(set (uniform_ {handle}) {literal(numbers[i])})")
     return "\n".join(lines)

@@ -357,6 +357,10 @@ class SymbolicTyping:
         size = self.encoding.rank + 2
         if not keep and self.text(x) == self.text(y):
             return x
+        for number, other in ((y, x), (x, y)):
+            rank = number.slots.get(1)
+            if not keep and isinstance(rank, int) and rank == 0:  # no axes, as an explicit type states
+                return other
         slots: list[Int] = [self.get(x, 0), arith("max", *sorted((self.rank(x), self.rank(y)), key=str))]
         for i in range(2, size):
             a, b = self.get(x, i), self.get(y, i)

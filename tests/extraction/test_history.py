@@ -28,7 +28,10 @@ def test_a_trace_gets_the_costs_and_their_source():
     trace = Trace({}, [Step(k, StepKind.ITERATION, 0.0, 5, 2) for k in range(4)])
     add_costs(trace, growing(), COSTS, "made up")
     assert [step.cost for step in trace] == [10.0, 7.0, 7.0, 1.0]
-    assert trace.meta == {"cost_source": "made up", "cost_before": 10.0, "cost_after": 1.0,
+    assert trace.meta == {
+        "cost_source": "made up",
+        "cost_before": 10.0,
+        "cost_after": 1.0,
         "cost_curve": "greedy estimate",
     }
 

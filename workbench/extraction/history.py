@@ -84,4 +84,6 @@ def add_costs(
 
 def result_name(solution: Solution) -> str:
     """Return what a solution's cost is, for the legend of a figure."""
-    return "extracted optimum" if solution.status is Status.OPTIMAL else f"extracted ({solution.status.value})"
+    return (
+        "extracted optimum" if solution.status is Status.OPTIMAL else f"extracted ({solution.status.value})"
+    )

@@ -27,7 +27,9 @@ def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
     steps = list(trace)
     charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps)]
     if kind != "extraction":
-        charts += [c for c in (_cost(trace, steps, unit), _firing(steps, unit, sizes(trace)[0])) if c is not None]
+        charts += [
+            c for c in (_cost(trace, steps, unit), _firing(steps, unit, sizes(trace)[0])) if c is not None
+        ]
     return {
         "title": title or _title(trace, kind),
         "unit": unit,

@@ -2,7 +2,8 @@
 
 All pairs of small terms are compared on a few draws of one shape each: square matrices, and images under
 convolutions of one group. What differs for other shapes or for groups goes unseen, as it does in
-any generator that tries one shape. ``python docs/generated_rules.py`` writes ``notebooks/generated-rules.txt``.
+any generator that tries one shape. ``python docs/generated_rules.py`` writes the file
+``notebooks/generated-rules.txt``.
 """
 
 from __future__ import annotations

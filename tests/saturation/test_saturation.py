@@ -58,6 +58,7 @@ def test_time_limit_ends_an_iteration_that_would_take_long():
         assert len(run.egraph()) == run.e_nodes
 
 
+@pytest.mark.slow
 def test_memory_limit_costs_the_iteration_not_the_process():
     limits = Limits(e_nodes=500_000_000, memory=450 << 20, iterations=99, seconds=300)
     with Saturation(sum_of(18), AC, limits) as run:
@@ -80,6 +81,7 @@ def test_interrupt_leaves_an_object_that_continues():
         assert run.e_nodes == size
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_an_iteration():
     limits = Limits(e_nodes=50_000_000, seconds=120, iterations=99)
     with Saturation(sum_of(17), AC, limits) as run:

@@ -1,0 +1,15 @@
+"""Networks in which moving an operator past others saves work: as they are exported, and rewritten by hand.
+
+Both forms have the same seeded random weights. The rewritten form is derived on paper, independently of the
+rules of the library.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from workbench.benchmarks.families import Families
+
+__all__ = ["MOVEMENT"]
+
+MOVEMENT: Final = Families({})

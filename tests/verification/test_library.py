@@ -63,6 +63,7 @@ def test_the_table_is_the_record():
     assert text == table(statuses(), library())
 
 
+@pytest.mark.slow
 def test_the_library_is_judged_again():
     rules = [r for r in LIBRARY if r.file in ("ac.rules", "merge.rules", "fusion.rules")]
     verification = Verification(rules)

@@ -79,7 +79,11 @@ def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
     before, after = (
         operator_costs(graph, node_costs(graph, cost_model)) for graph in (result.original, result.graph)
     )
-    bound = {"cost_bound": record.way.bound} if isinstance(record.way, SaturationFigures) else {}
+    from workbench.extraction.history import CURVE
+
+    bound: dict[str, Any] = {}
+    if isinstance(record.way, SaturationFigures):
+        bound = {"cost_bound": record.way.bound, "cost_curve": CURVE}
     return {
         "cost_source": cost_model.source,
         "cost_before": record.cost_before,

@@ -15,7 +15,7 @@ from workbench.support.remembered import remembered
 
 #: Named sets, with the library's files of which they consist.
 SETS: Final[dict[str, tuple[str, ...]]] = {
-    "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "branches"),
+    "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "branches", "movement"),
     "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
     "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
     "all": (
@@ -29,6 +29,7 @@ SETS: Final[dict[str, tuple[str, ...]]] = {
         "ac",
         "grouping",
         "branches",
+        "movement",
     ),
 }
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         to_onnx,
     )
     from workbench.graph import Graph, GraphBuilder, evaluate
+    from workbench.ops.own import operator
     from workbench.optimizer.pipeline import Optimized, optimize
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
     from workbench.run.trace import StopReason, Trace
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
-    "rule_set", "RuleSet", "parse_rule", "parse_rules",
+    "operator", "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules",
     "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
     "certify", "Trace", "StopReason",
@@ -73,6 +74,7 @@ _HOMES = {
     "load_model": "workbench.frontends",
     "load_onnx": "workbench.frontends",
     "load_torch": "workbench.frontends",
+    "operator": "workbench.ops.own",
     "optimize": "workbench.optimizer.pipeline",
     "parse_rule": "workbench.rules",
     "parse_rules": "workbench.rules",

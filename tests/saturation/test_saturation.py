@@ -58,6 +58,15 @@ def test_time_limit_ends_an_iteration_that_would_take_long():
         assert len(run.egraph()) == run.e_nodes
 
 
+def test_what_a_cut_run_found_is_not_computed_again(monkeypatch):
+    monkeypatch.setattr("workbench.saturation.saturation.AT_RISK", float("inf"))
+    with Saturation(sum_of(17), AC, Limits(e_nodes=50_000_000, seconds=1.5, iterations=99)) as run:
+        assert run.run() is StopReason.TIME_LIMIT
+        assert not run.merge_among([])
+        assert len(run.egraph()) == run.e_nodes
+        assert run.engine._process is None  # no engine was started again
+
+
 def test_memory_limit_costs_the_iteration_not_the_process():
     limits = Limits(e_nodes=500_000_000, memory=450 << 20, iterations=99, seconds=300)
     with Saturation(sum_of(18), AC, limits) as run:

@@ -62,7 +62,8 @@ class Certificate(Face):
     of their weights, one is compared (``distinct`` counts these). ``error`` is the largest difference found,
     relative to the largest entry of the value. Second, both models run once as they are saved, in their own
     dtype. ``whole`` names the runtime, or gives the reason if they did not run (``whole_ran`` is
-    then False). ``deployed_error`` is the largest difference between their outputs; ``errors`` contains it
+    then False); ``lacking`` names operators for which ONNX Runtime has no kernel, so that both models ran in
+    numpy. ``deployed_error`` is the largest difference between their outputs; ``errors`` contains it
     for each output.
 
     ``rounding`` is the distance of the saved result from the original in float64, ``own_rounding`` that of
@@ -93,6 +94,7 @@ class Certificate(Face):
     distinct: int = 0
     whole: str = ""
     whole_ran: bool = True
+    lacking: tuple[str, ...] = ()
 
     def verdict(self) -> str:
         """Return the outcome in one line."""
@@ -103,6 +105,8 @@ class Certificate(Face):
         if self.distinct != self.regions:
             parts.append(f"{self.distinct} distinct")
         saved = f"as saved {self.deployed_error:.1e} (≤ {self.deployed_tolerance:.0e})"
+        if self.lacking:
+            saved += f" in numpy, as ONNX Runtime has no kernel for {', '.join(self.lacking)}"
         if not self.whole_ran:
             saved = f"as saved {self.whole}"
         return (
@@ -149,6 +153,7 @@ class Certificate(Face):
             "regions": self.regions,
             "distinct_regions": self.distinct,
             "whole": self.whole,
+            "lacking": list(self.lacking),
             "outputs": list(self.outputs),
             "reason": self.reason,
             "rules": dict(self.rules),
@@ -263,6 +268,7 @@ class _Certifier:
             distinct=self.distinct,
             whole=self.run_whole.note,
             whole_ran=self.run_whole.ran,
+            lacking=self.run_whole.lacking,
         )
 
     # -- regions ----------------------------------------------------------------------------------

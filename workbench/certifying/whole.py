@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.certifying.inputs import Range, gentle_inputs, random_inputs
-from workbench.certifying.region_check import difference
-from workbench.graph import Graph, fold_constants, fold_moves
+from workbench.certifying.region_check import difference, work
+from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
+from workbench.ops.onnx_form import without_kernel
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -24,6 +25,8 @@ DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16"
 _CONDITION: Final = 16.0
 #: The time limit of one run of a model, in seconds.
 RUN_SECONDS: Final = 120.0
+#: Operations of the largest model that runs in numpy instead.
+MOST_WORK: Final = 4e9
 _LOOPS: Final = (b"Loop",)
 
 
@@ -35,7 +38,8 @@ class WholeRun:
     False. ``why`` is empty unless the result differs, does not load, or fails on inputs that the original
     accepts. ``error`` is the largest relative difference, ``errors`` has it for each output. ``inputs`` and
     ``outputs`` are those of the original's run, ``found`` are the outputs of the result. ``steady`` is False
-    if the original's outputs change as much when its inputs are rounded differently.
+    if the original's outputs change as much when its inputs are rounded differently. ``lacking`` names
+    operators for which ONNX Runtime has no kernel: both models then ran in numpy.
     """
 
     note: str
@@ -49,6 +53,7 @@ class WholeRun:
     found: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     steady: bool = True
     ran: bool = True
+    lacking: tuple[str, ...] = ()
 
 
 def not_run(reason: str) -> WholeRun:
@@ -153,7 +158,7 @@ def run_whole(
             first = load()
             inputs, expected, failure = _first_run(first, original, seed)
         except (RuntimeFailure, ModelError) as refusal:
-            return not_run(_short(refusal))
+            return _evaluated(original, optimised, seed) or not_run(_short(refusal))
     if failure and optimised is original and given is None:
         return not_run(failure)
     if optimised is original and first is not None and given is None:
@@ -161,10 +166,34 @@ def run_whole(
     try:
         second = _session(fold_constants(optimised, keep_overflow=True, memo=memo))
     except (RuntimeFailure, ModelError) as refusal:
+        by_us = _evaluated(original, optimised, seed)
+        if by_us is not None:
+            return by_us
         return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
     if failure:
         return not_run(failure)
     return _judged(second, original, inputs, expected, version, lambda: first or load())
+
+
+def without_kernels(*graphs: Graph) -> tuple[str, ...]:
+    """Return the operators of graphs for which ONNX Runtime has no kernel."""
+    return tuple(sorted({n.op for g in graphs for n in g.nodes if without_kernel(n.op)}))
+
+
+def _evaluated(original: Graph, optimised: Graph, seed: int) -> WholeRun | None:
+    """Compare both graphs by their reference semantics, in the model's dtype, if an operator has no kernel.
+
+    Return None if all have one, or if an opaque operator needs the runtime.
+    """
+    lacking = without_kernels(original, optimised)
+    if not lacking or original.opaques or optimised.opaques:
+        return None
+    if work(original) > MOST_WORK:
+        why = f"ONNX Runtime has no kernel for {', '.join(lacking)}, and the model is too large for numpy"
+        return replace(not_run(why), lacking=lacking)
+    inputs = random_inputs(original, seed, 0)
+    expected, found = evaluate(original, inputs), evaluate(optimised, inputs)
+    return replace(_compared("numpy", inputs, expected, found, tolerance_of(original)), lacking=lacking)
 
 
 def run_both(

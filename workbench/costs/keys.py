@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from workbench.costs.model import OpInstance
-from workbench.ops import TensorType, TupleType, ValueType
+from workbench.ops import TensorType, Trait, TupleType, ValueType, with_trait
+from workbench.ops.shipping import definition_of
+
+_OWN: Final = with_trait(Trait.OWN)
 
 
 def type_key(kind: ValueType) -> Any:
@@ -30,7 +33,11 @@ def _tensor(key: str) -> TensorType:
 
 
 def instance_key(instance: OpInstance, extra: str = "") -> str:
-    """Return the text that identifies an instance in tables; ``extra`` distinguishes opaque operators."""
+    """Return the text that identifies an instance in tables; ``extra`` distinguishes opaque operators.
+
+    The key of a user's operator has its definition in it, as the same name may come to mean another one.
+    """
+    extra = extra or (definition_of(instance.op) if instance.op in _OWN else "")
     record = [
         instance.op,
         list(instance.attrs),

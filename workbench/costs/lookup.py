@@ -14,6 +14,7 @@ from workbench.costs.keys import instance_key, parse_key, same_kernel
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
 from workbench.graph import Graph, Opaque
+from workbench.ops.onnx_form import without_kernel
 
 
 class Lookup:
@@ -29,6 +30,7 @@ class Lookup:
         self.used: dict[str, bool] = {}
         self._calibrated = Calibrated(base)
         self._fitted = False
+        self._by_numpy: set[str] = set()
         self._read: dict[str, OpInstance | None] = {}
 
     def bind(self, graph: Graph) -> None:
@@ -63,6 +65,8 @@ class Lookup:
                 continue
             known = self.known.get(key)
             self.used[key] = known is not None
+            if known is not None and without_kernel(instance.op):
+                self._by_numpy.add(key)
             if known is None:
                 unknown.append(k)
             else:
@@ -97,6 +101,9 @@ class Lookup:
             return ""
         estimated = [key for key, found in self.used.items() if not found]
         text = f"; {len(self.used) - len(estimated)} instances {verb}"
+        by_numpy = sum(key in self._by_numpy and found for key, found in self.used.items())
+        if by_numpy:
+            text += f" ({by_numpy} of them in numpy, for want of a kernel)"
         if estimated:
             text += f", {len(estimated)} estimated"
             refused = len(set(failed).intersection(estimated))

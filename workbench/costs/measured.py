@@ -21,7 +21,8 @@ from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import instances_of
 from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder
 from workbench.graph import Graph, GraphBuilder
-from workbench.ops import TensorType
+from workbench.ops import TensorType, spec_of
+from workbench.ops.onnx_form import without_kernel
 from workbench.ops.types import DTYPE_CODES
 from workbench.support.machine import machine
 
@@ -67,7 +68,8 @@ class MeasuredCost(CostModel):
     its result are bound to the runtime's own memory. Runs use copies of large weights in turn, so that these
     are as cold as in a network. There is one warm-up run, then runs for ``milliseconds`` (2 to 100 of them),
     or fewer if they agree. The cost is their median minus that of a model without operators (see also
-    :func:`~workbench.costs.keys.same_kernel`). Figures are stored on disk by machine, runtime version and
+    :func:`~workbench.costs.keys.same_kernel`). A user's operator for which the runtime has no kernel runs in
+    numpy instead, which ``source`` reports. Figures are stored on disk by machine, runtime version and
     thread count, and only one process measures at a time.
 
     ``budget`` limits the seconds that :meth:`price` spends on measuring, counted from the creation of the
@@ -202,7 +204,8 @@ class MeasuredCost(CostModel):
                     except Exception as error:  # instances that cannot be exported or run are estimated
                         self.failures[key] = str(error) or type(error).__name__
                         continue
-                    cost = max(_LEAST, taken.median - self._call.median)
+                    call = 0.0 if without_kernel(instance.op) else self._call.median
+                    cost = max(_LEAST, taken.median - call)
                     found[key] = Measurement(cost, taken.spread, taken.runs)
         except TimeoutError as error:
             warnings.warn(f"costs are estimated: another process is measuring ({error})", stacklevel=3)
@@ -283,6 +286,8 @@ class MeasuredCost(CostModel):
         from workbench.frontends.onnx.stream import joined
         from workbench.frontends.runtime import may_not_end, session
 
+        if without_kernel(instance.op):
+            return _in_numpy(instance)
         apart, inputs = self._model(instance)
         if may_not_end(apart.model):
             raise ValueError("it contains a loop, which may not end")
@@ -293,6 +298,15 @@ class MeasuredCost(CostModel):
         copies = [session(model, threads=self.threads) for _ in range(_copies(instance))]
         turns = cycle([_runner(loaded, inputs) for loaded in copies])
         return lambda: next(turns)()
+
+
+def _in_numpy(instance: OpInstance) -> Callable[[], Any]:
+    """Return a function that runs an instance once by its reference semantics."""
+    spec = spec_of(instance.op)
+    run, attrs = spec.evaluate, spec.unpack(instance.attrs)
+    operands = [_data(kind) for kind in instance.inputs if isinstance(kind, TensorType)]
+    assert run is not None
+    return lambda: run(operands, attrs)
 
 
 def _runner(loaded: InferenceSession, inputs: dict[str, TensorType]) -> Callable[[], Any]:

@@ -192,9 +192,9 @@ def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
 def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return rows sorted by the keys: networks in the papers' order, then other networks; ties keep order."""
     from workbench.benchmarks import benchmarks
-    from workbench.benchmarks.branches import families
+    from workbench.benchmarks.all_families import ALL_FAMILIES
 
-    known = {name: i for i, name in enumerate([*benchmarks(), *families()])}
+    known = {name: i for i, name in enumerate([*benchmarks(), *ALL_FAMILIES])}
     place = [known.get(str(n), len(known)) for n in frame["network"]]
     at = keys.index("network")
     order = frame.assign(_place=place).sort_values([*keys[:at], "_place", *keys[at:]], kind="stable")

@@ -13,6 +13,7 @@ from workbench.graph.builder import GraphBuilder
 from workbench.graph.graph import Graph, GraphError, Node, Opaque
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of, with_trait
+from workbench.ops.registry import replacements
 from workbench.ops.types import FLOAT_DTYPES
 
 #: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
@@ -29,7 +30,7 @@ _LARGE: Final = 1 << 20
 _BLOCK: Final = 256
 
 #: Folded graphs, kept as long as the graphs from which they were made.
-_FOLDED: WeakKeyDictionary[Graph, dict[bool, Graph]] = WeakKeyDictionary()
+_FOLDED: WeakKeyDictionary[Graph, dict[tuple[bool, int], Graph]] = WeakKeyDictionary()
 
 
 def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
@@ -309,9 +310,10 @@ def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | No
     values that are already known.
     """
     known = _FOLDED.setdefault(graph, {})
-    if keep_overflow not in known:
-        known[keep_overflow] = _folded(graph, graph.constant(), keep_overflow, memo)
-    return known[keep_overflow]
+    at = keep_overflow, replacements()
+    if at not in known:
+        known[at] = _folded(graph, graph.constant(), keep_overflow, memo)
+    return known[at]
 
 
 def fold_moves(graph: Graph, *, memo: Memo | None = None) -> Graph:

@@ -29,13 +29,15 @@ class Arithmetic(enum.IntEnum):
     """The arithmetics in which operators compute, each able to do more than the one before.
 
     Polynomials in the operands' elements need integers modulo a prime, comparisons whole numbers,
-    divisions fractions. Roots and exponentials have no exact arithmetic and need long decimals.
+    divisions fractions. Roots and exponentials have no exact arithmetic and need long decimals. An operator
+    of which only the semantics in floating point are known is computed in float64.
     """
 
     POLYNOMIAL = 0
     ORDERED = 1
     RATIONAL = 2
     DIGITS = 3
+    FLOATS = 4
 
 
 class Numbers(Protocol):
@@ -94,13 +96,13 @@ class ExactForm:
     ``needs`` is the least arithmetic that has the operator, or a function that finds it from the
     attributes. ``compute`` works on fractions and decimals; without it the reference semantics do.
     ``degree`` and ``bound`` follow the degree of a polynomial and the size of whole numbers through the
-    operator.
+    operator. Without a bound, fractions take the place of whole numbers.
     """
 
     needs: Arithmetic | Callable[[ExactAttrs], Arithmetic]
     compute: ExactCompute | None = None
     degree: Degree = largest_degree
-    bound: Bound = largest_bound
+    bound: Bound | None = largest_bound
 
     def arithmetic(self, attrs: ExactAttrs) -> Arithmetic:
         """Return the least arithmetic that has the operator with these attributes.

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from workbench.ops.registry import own_form, spec_of
 from workbench.ops.spec import OnnxExport
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
@@ -35,6 +36,10 @@ class OnnxNode(Protocol):
     @property
     def op_type(self) -> str:
         """Return the ONNX name of the operator."""
+
+    @property
+    def domain(self) -> str:
+        """Return the domain of the operator; the default one is empty."""
 
     @property
     def opset(self) -> int:
@@ -86,7 +91,10 @@ class Emitter(Protocol):
         """Return the version of the default operator set to be written."""
 
     def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
-        """Write a node with one output and return its name; attributes that are ``None`` are omitted."""
+        """Write a node with one output and return its name; attributes that are ``None`` are omitted.
+
+        ``op_type`` is the name of an operator of the default domain, or ``domain::name``.
+        """
 
     def constant(self, array: np.ndarray) -> str:
         """Return the name of an initializer that holds ``array``."""
@@ -113,14 +121,33 @@ def imports(*op_types: str) -> Callable[[Importer], Importer]:
     return register
 
 
-def importer_of(op_type: str) -> Importer | None:
-    """Return the function that reads ``op_type`` of the default domain, or None."""
-    return _IMPORTERS.get(op_type)
+def importer_of(op_type: str, domain: str = "") -> Importer | None:
+    """Return the function that reads an ONNX operator, or None."""
+    if domain == "" and op_type in _IMPORTERS:
+        return _IMPORTERS[op_type]
+    return None if own_form(domain, op_type) is None else _import_own
+
+
+def _import_own(n: OnnxNode) -> int:
+    spec = own_form(n.domain, n.op_type)
+    assert spec is not None
+    given = {a: n.attr(a) for a in spec.attr_names}
+    return n.op(spec.name, *n.operands(), **{a: value for a, value in given.items() if value is not None})
 
 
 def importable() -> Iterator[str]:
     """Yield the names of the ONNX operators that can be modelled, in alphabetical order."""
     yield from sorted(_IMPORTERS)
+
+
+#: The domains of operators for which ONNX Runtime has kernels.
+_DOMAINS: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+
+
+def without_kernel(name: str) -> bool:
+    """Return whether an operator is written in a custom domain, for which ONNX Runtime has no kernel."""
+    form = spec_of(name).onnx_form
+    return form is not None and form[0] not in _DOMAINS
 
 
 def export_as(op_type: str, **renamed: str) -> OnnxExport:

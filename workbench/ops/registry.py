@@ -10,6 +10,9 @@ from workbench.support.names import unknown
 
 _TABLE: dict[str, OpSpec] = {}
 _WITH: dict[Trait, set[str]] = {trait: set() for trait in Trait}
+#: The operators that are not built in, by the domain and type of the ONNX operator that stands for each.
+_FORMS: dict[tuple[str, str], OpSpec] = {}
+_replaced = 0
 
 
 def register(*specs: OpSpec) -> None:
@@ -20,6 +23,41 @@ def register(*specs: OpSpec) -> None:
         _TABLE[spec.name] = spec
         for trait in spec.traits:
             _WITH[trait].add(spec.name)
+
+
+def replace(spec: OpSpec) -> None:
+    """Add an operator that is not built in, in place of an earlier one of its name.
+
+    Raise ValueError if the earlier one is built in, or if its ONNX operator stands for another operator.
+    """
+    global _replaced
+    earlier = _TABLE.get(spec.name)
+    taken = _FORMS.get(spec.onnx_form) if spec.onnx_form else None
+    if taken is not None and taken.name != spec.name:
+        form = "::".join(part for part in taken.onnx_form or () if part)
+        raise ValueError(f"{form} must stand for one operator, got {taken.name} and {spec.name}")
+    if earlier is not None:
+        if Trait.OWN not in earlier.traits:
+            raise ValueError(f"the name must not be that of a built-in operator, got {spec.name}")
+        for trait in earlier.traits:
+            _WITH[trait].discard(spec.name)
+        del _TABLE[spec.name]
+        if earlier.onnx_form is not None:
+            del _FORMS[earlier.onnx_form]
+        _replaced += 1
+    register(spec)
+    if spec.onnx_form is not None:
+        _FORMS[spec.onnx_form] = spec
+
+
+def own_form(domain: str, op_type: str) -> OpSpec | None:
+    """Return the operator, not a built-in one, that an ONNX operator stands for, or None."""
+    return _FORMS.get((domain, op_type))
+
+
+def replacements() -> int:
+    """Return how often an operator was replaced: what was computed before a replacement may be stale."""
+    return _replaced
 
 
 def spec_of(name: str) -> OpSpec:

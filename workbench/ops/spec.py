@@ -107,6 +107,8 @@ class OpSpec:
         weights_from: Operands from this position on are weights in real models.
         variance: The position of the operand that is a variance: positive, and added to ``eps``.
         doc: The meaning in a few words.
+        onnx_form: The domain and type of the ONNX operator that is read as this one, if it is not built in.
+        module: The module that defines the operator, if it is not built in.
 
     """
 
@@ -124,6 +126,8 @@ class OpSpec:
     weights_from: int | None = None
     variance: int | None = None
     doc: str = ""
+    onnx_form: tuple[str, str] | None = None
+    module: str = ""
     attr_names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -164,7 +168,12 @@ class OpSpec:
         return f"{self.min_inputs}{most} operand{'' if self.max_inputs == 1 else 's'}"
 
     def unpack(self, values: Sequence[AttrValue]) -> dict[str, Any]:
-        """Return the attributes by name."""
+        """Return the attributes by name; raise :class:`TypeMismatch` if another definition packed them."""
+        if len(values) != len(self.attr_names):
+            raise TypeMismatch(
+                f"{self.name} must have the attributes {', '.join(self.attr_names) or 'none'}, got "
+                f"{len(values)} values (try building the graph again: the operator was replaced)"
+            )
         return dict(zip(self.attr_names, values, strict=True))
 
     def result_type(self, inputs: Sequence[TensorType], values: Sequence[AttrValue]) -> TensorType:

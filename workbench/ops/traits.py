@@ -40,5 +40,7 @@ class Trait(enum.Flag):
     PRODUCT = enum.auto()
     #: Every element of the result summarises a window or whole axes of the operand.
     REDUCES = enum.auto()
+    #: The operator is not built in: a program for another process takes its specification along.
+    OWN = enum.auto()
     #: The first operand has four axes: an image ``[N, C, H, W]`` or the weight of a convolution.
     FOUR_AXES = enum.auto()

@@ -218,6 +218,7 @@ class _Files:
     """The given file and the one that would be saved, loaded once, run at several bindings."""
 
     def __init__(self, given: Any, term: Graph, table: SymbolTable) -> None:
+        from workbench.certifying.whole import without_kernels
         from workbench.frontends import RuntimeFailure
         from workbench.frontends.onnx.exporter import to_onnx_apart
         from workbench.frontends.onnx.file import ModelError
@@ -241,6 +242,10 @@ class _Files:
         try:
             self._second = shared_session(apart.model, apart.arrays, optimise=False)
         except (RuntimeFailure, ModelError) as error:
+            if lacking := without_kernels(term):
+                self._first = None
+                self._note = f"graphs compared; ONNX Runtime has no kernel for {', '.join(lacking)}"
+                return
             self._why = f"the result does not load: {error}"
 
     @property

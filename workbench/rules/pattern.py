@@ -152,6 +152,12 @@ def subterms(term: Term) -> Iterator[Term]:
     yield term
 
 
+def operators_of(rule: Rule) -> frozenset[str]:
+    """Return the names of the operators of both sides of a rule."""
+    terms = (t for side in (*rule.sources, *rule.targets) for t in subterms(side))
+    return frozenset(t.op for t in terms if isinstance(t, App))
+
+
 def tensor_variables(term: Term) -> list[str]:
     """Return the names of a term's tensor variables in order of appearance."""
     names: dict[str, None] = {}

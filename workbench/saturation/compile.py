@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from workbench.ops import Attr, spec_of
+from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import (
     Bound,
@@ -293,7 +294,6 @@ def _variables(rule: Rule) -> tuple[list[str], list[str]]:
     return list(shared), list(starred)
 
 
-@lru_cache(maxsize=4096)
 def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = False) -> CompiledRule | None:
     """Compile a rule; return None if its guard can never hold under this encoding.
 
@@ -306,6 +306,14 @@ def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = Fa
         encoding: The encoding of the run.
         running: See above.
     """
+    return _compiled(rule, number, encoding, running, replacements())
+
+
+@lru_cache(maxsize=4096)
+def _compiled(
+    rule: Rule, number: int, encoding: Encoding, running: bool, replaced: int
+) -> CompiledRule | None:
+    # What an operator is may change between two calls: ``replaced`` counts that.
     c = _Compiler(rule, number, encoding, SymbolicTyping(encoding), running=running and not _shrinks(rule))
     try:
         if rule.each:

@@ -37,7 +37,8 @@ class Program:
     """The input of a run; if ``weights`` is false, the weight-only part is not rewritten.
 
     ``expected`` are the numbers of rules that such runs have needed before; they are loaded at once. The
-    result of the run does not depend on them.
+    result of the run does not depend on them. ``operators`` are those that are not built in, packed
+    (:mod:`workbench.ops.shipping`).
     """
 
     graph: Graph
@@ -45,6 +46,7 @@ class Program:
     rules: tuple[CompiledRule, ...]
     weights: bool = True
     expected: frozenset[int] = frozenset()
+    operators: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

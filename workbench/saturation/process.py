@@ -56,6 +56,8 @@ class EngineProcess(Child):
             place = len(self._sent)
             self._sent.append(program.rules)
             self.request("rules", program.rules)
+        if program.operators:  # the process cannot read a graph whose operators it does not know
+            self.request("operators", program.operators)
         bare = program if place is None else replace(program, rules=())
         self.request("begin", (bare, place, memory))
 

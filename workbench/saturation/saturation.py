@@ -9,7 +9,9 @@ from typing import Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
-from workbench.rules.pattern import Rule, format_rule
+from workbench.ops import Trait, with_trait
+from workbench.ops.shipping import packed
+from workbench.rules.pattern import Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
@@ -20,18 +22,40 @@ from workbench.saturation.limits import Limits
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.support.remembered import Needed, remembered
 
+#: An iteration may take this many times as long as the one before it, as an estimate.
+AT_RISK: Final = 10
+
 
 def compile_rules(
     rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
 ) -> tuple[CompiledRule, ...]:
-    """Return the compiled rules that can apply under an encoding; those of a rule set are cached."""
+    """Return the compiled rules that can apply under an encoding; those of a rule set are cached.
+
+    Rules with an operator that is not built in are compiled anew, because its definition may change while
+    the rule stays as it is.
+    """
+    listed, own_operators = tuple(rules), with_trait(Trait.OWN)
+    own = [i for i, rule in enumerate(listed) if not own_operators.isdisjoint(operators_of(rule))]
     given = _content(rules, encoding, running)
 
-    def compiled() -> tuple[CompiledRule, ...]:
-        found = (compile_rule(rule, i + 1, encoding, running) for i, rule in enumerate(rules))
+    def compiled(chosen: Iterable[int]) -> tuple[CompiledRule, ...]:
+        found = (compile_rule(listed[i], i + 1, encoding, running) for i in chosen)
         return tuple(c for c in found if c is not None)
 
-    return remembered("compiled", given, compiled) if given else compiled()
+    rest = sorted({*range(len(listed))} - {*own})
+    known = (
+        remembered("compiled", (*given, *map(str, own)), lambda: compiled(rest)) if given else compiled(rest)
+    )
+    return tuple(sorted((*known, *compiled(own)), key=lambda c: c.number)) if own else known
+
+
+def _shipped(graph: Graph, rules: Iterable[CompiledRule]) -> bytes:
+    """Return the operators that are not built in and that a program needs, for the engine's process."""
+    own = with_trait(Trait.OWN)
+    if not own:
+        return b""
+    used = {node.op for node in graph.nodes}.union(*(operators_of(c.rule) for c in rules))
+    return packed(used & own, typed_only=True)
 
 
 def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool) -> tuple[str, ...]:
@@ -95,7 +119,7 @@ class Saturation(Stepwise):
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known
-        program = Program(graph, encoding, compiled, weights, expected)
+        program = Program(graph, encoding, compiled, weights, expected, _shipped(graph, compiled))
         # An engine that another saturation no longer needs is reused, because starting one is slow.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:
@@ -159,6 +183,8 @@ class Saturation(Stepwise):
         index = self.trace.steps[-1].index + 1
         left = self.limits.seconds - self.seconds
         plan = self._plan(index)
+        if self.trace.steps[-1].seconds * AT_RISK > left:
+            self.egraph()  # if the iteration is cut, nobody has to repeat the others to see the e-graph
         began = time.perf_counter()
         try:
             outcome = self._engine.iterate(plan, left)
@@ -254,10 +280,10 @@ class Saturation(Stepwise):
         an extraction builds, numbered as in :meth:`egraph`. Return whether anything was added; nothing is if
         a limit has ended the run.
         """
-        self.start_engine()
         over = self.stop_reason not in (StopReason.SATURATED, StopReason.ITERATION_LIMIT)
         if over or not self._multi_done:
             return False
+        self.start_engine()
         index = self.trace.steps[-1].index + 1
         plan = Plan(index, False, self.limits.e_nodes, frozenset(), self.profile, frozenset(classes))
         try:

@@ -30,6 +30,7 @@ GROWN: Final = 256 << 20
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until the parent closes the pipe or the process has grown too large."""
+    from workbench.ops.shipping import install
     from workbench.saturation.base import bindings
     from workbench.saturation.engine import Engine
 
@@ -46,6 +47,9 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         except EOFError:
             return
         try:
+            if name == "operators":  # before the program that has them; needs no answer
+                install(argument)
+                continue
             if name == "rules":  # for later programs; needs no answer
                 sets.append(argument)
                 continue

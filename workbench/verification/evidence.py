@@ -18,6 +18,7 @@ from workbench.verification.instances.linear import Inconsistent, NotLinear
 from workbench.verification.proving.chain import find_chain
 from workbench.verification.proving.needed import axioms_needed
 from workbench.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
+from workbench.verification.refuting.exact_arithmetic import NEAR
 from workbench.verification.refuting.refute import Findings, search
 from workbench.verification.refuting.region import find_region
 
@@ -126,6 +127,8 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found)
     evidence: dict[str, Any] = {"draws": len(found.passed), "arithmetic": dict(found.arithmetics)}
+    if found.arithmetics["float64"]:
+        evidence["floating"] = {"instances": found.arithmetics["float64"], "tolerance": NEAR}
     if found.bound is not None:
         evidence["error_bound"] = found.bound
     if settings.apart and spreads(rule):

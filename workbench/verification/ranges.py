@@ -20,6 +20,7 @@ import numpy as np
 from workbench.graph import Graph, Node
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.leaves import RUNTIME
+from workbench.ops.registry import replacements
 from workbench.ops.types import FLOAT_DTYPES
 from workbench.rules.pattern import Rule
 from workbench.rules.status import law_of, statuses
@@ -380,7 +381,7 @@ def _evidence(fault: RangeFault) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _judged(rule: Rule, dtype: str) -> bool:
+def _judged(rule: Rule, dtype: str, replaced: int) -> bool:
     return judge_range(rule, dtype) is None
 
 
@@ -389,7 +390,7 @@ def keeps_range(rule: Rule, dtype: str) -> bool:
     known = statuses().get(rule.name, {})
     if known.get("law") == law_of(rule) and dtype in known.get("ranges", {}):
         return bool(known["ranges"][dtype] == "kept")
-    return _judged(rule, dtype)
+    return _judged(rule, dtype, replacements())
 
 
 def rules_for(graph: Graph, rules: Any) -> tuple[Any, tuple[str, ...]]:

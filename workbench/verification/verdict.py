@@ -68,6 +68,9 @@ class Verdict(Face):
         if self.verdict == "tested":
             bound = known.get("error_bound")
             shown = f", error ≤ {bound:.1e} each" if bound else ""
+            if known.get("floating"):
+                near = known["floating"]["tolerance"]
+                shown = f" in float64 within {near:.0e}, the weakest evidence"
             return f"{known['draws']} instances{shown}; not proved: {known['reason']}" + _apart(known)
         return str(known.get("reason", ""))
 

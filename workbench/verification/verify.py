@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.rules.pattern import Rule
+from workbench.ops import Trait, with_trait
+from workbench.ops.shipping import install, packed
+from workbench.rules.pattern import Rule, operators_of
 from workbench.rules.symmetry import canonical
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
@@ -213,7 +215,9 @@ class Verification(Stepwise):
         if self._pool is None:
             # Processes are spawned, because a forked one would inherit the engine's pipes.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, context, _ignore_interrupts)
+            used = frozenset[str]().union(*map(operators_of, (*self.rules, *self.settings.axioms)))
+            own = packed(used & with_trait(Trait.OWN))
+            self._pool = ProcessPoolExecutor(self.jobs, context, _begin, (own,))
         try:
             return list(self._pool.map(work, items))
         except BrokenProcessPool:
@@ -388,5 +392,6 @@ class Verification(Stepwise):
         return "\n".join(lines)
 
 
-def _ignore_interrupts() -> None:
+def _begin(operators: bytes) -> None:
+    install(operators)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from workbench.graph import Graph
 from workbench.graph.segments import Segment, segments
+from workbench.ops import Trait, spec_of
 from workbench.ops.leaves import NAMED
 from workbench.support.numbers import thousands
 from workbench.views.layout import AT_ONCE, Layout, TooSlow, lay_out
@@ -185,6 +186,8 @@ def _facts(graph: Graph, i: int, notes: Notes, folded: Sequence[bool]) -> Iterab
         if record.reason:
             yield "not modelled", record.reason
     else:
+        if Trait.OWN in spec_of(node.op).traits and spec_of(node.op).doc:
+            yield "meaning", spec_of(node.op).doc
         yield from ((name, str(value)) for name, value in node.named_attrs().items())
     for k, j in enumerate(node.inputs):
         yield f"operand {k}", f"{cut(_term(graph, j, folded), 200)}: {graph.nodes[j].type}"

@@ -38,6 +38,7 @@ def test_a_study_is_read(tmp_path):
         (("--cost, analytic", "--output=there"), "options must not have '--output=there'"),
         (("[1, 0]", "[1, 1]"), r"yaml: timing\.threads must be distinct numbers, .* got \[1, 1\]"),
         (("[1, 0]", "[-1]"), r"yaml: timing\.threads must be distinct numbers, each at least 0, got \[-1\]"),
+        (("seconds: 2", "seconds: 2, targets: [torhc]"), "no target is called 'torhc'; did you mean torch"),
         (("onnxslim", "onnxslin"), "no rival is called 'onnxslin'; did you mean onnxslim"),
         (("seconds: 60", "seconds: 0"), "seconds must be a positive number, got 0"),
         (("seconds: 2", "second: 2"), "did you mean seconds"),
@@ -48,10 +49,14 @@ def test_what_cannot_be_is_refused_with_the_key(tmp_path, change, message):
         read(tmp_path, STUDY.replace(*change))
 
 
-def test_all_architectures_can_be_asked_for_and_the_study_that_comes_along_asks_for_them():
+def test_all_architectures_can_be_asked_for_and_the_studies_that_come_along_ask_for_them():
     names = known_models()
-    assert set(names) == {*architectures(), *(f"light/{n}" for n in light_names())}
-    study = read_study("experiments/deployment.yaml")
-    assert set(study.models) == set(names)
+    quantised = {f"quantised/{n}" for n in architectures()}
+    assert set(names) == {*architectures(), *(f"light/{n}" for n in light_names()), *quantised}
+    study, zoo = read_study("experiments/deployment.yaml"), read_study("experiments/zoo.yaml")
+    assert {*study.models, *zoo.models} >= set(names) - quantised
+    assert len(zoo.models) >= 20
+    assert zoo.timing.by_hand
+    assert zoo.timing.threads == (1, 2)
     assert len(study.models) >= 30
     assert study.methods["default"].options == ()

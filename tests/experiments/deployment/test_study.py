@@ -14,6 +14,7 @@ from workbench.experiments.deployment import study as deployment_study
 from workbench.experiments.deployment.config import DeploymentMethod, DeploymentTiming
 from workbench.experiments.deployment.study import (
     AGAIN,
+    BY_HAND,
     ORIGINAL,
     OURS,
     cleaned,
@@ -202,3 +203,30 @@ def test_a_file_that_is_too_large_is_optimised_and_not_timed(tmp_path, monkeypat
     assert found["latency"]["rows"] == []
     assert found["notes"] == ["not timed, as its file is larger than 1e-06 MiB"]
     assert found["row"]["measured_speedup"] is None
+
+
+ZOO = """
+kind: deployment
+models: [ms_marco_tinybert_l2, quantised/lenet5]
+methods: {t4: {options: [--cost, analytic]}}
+timing: {threads: [1, 2], seconds: 0.05, rivals: [], targets: [torch], by_hand: true}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_form_by_hand_and_other_targets_are_timed_too(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "zoo.yaml").write_text(ZOO)
+    plan = make_plan(read_study(tmp_path / "zoo.yaml"), tmp_path, tmp_path / "results" / "zoo")
+    reader, quantised = sweep(plan, plan.runs)
+    assert not reader["failed"], reader["row"]["notes"]
+    assert not quantised["failed"], quantised["row"]["notes"]
+    timed = {(r["target"], r["form"]): r for r in reader["latency"]["rows"]}
+    assert set(timed) == {
+        *((f"onnxruntime-{n}", form) for n in (1, 2) for form in (ORIGINAL, AGAIN, BY_HAND, OURS)),
+        *(("torch", form) for form in (ORIGINAL, AGAIN, OURS)),
+    }
+    assert all("speedup" in row or row["target"] == "torch" for row in timed.values())
+    assert BY_HAND not in {r["form"] for r in quantised["latency"]["rows"]}
+    assert quantised["row"]["certified"] is True

@@ -105,6 +105,12 @@ _KNOWN: Final = (
         "segformer_b0", "vision_transformers", 3_752_694, "its paper (3.8 M with the head)", _image(256)
     ),
     Architecture(
+        "segformer_b0_512", "vision_transformers", 3_752_694, "its paper (3.8 M with the head)", _image(512)
+    ),
+    Architecture(
+        "segformer_b2_512", "vision_transformers", 27_461_974, "its paper (27.5 M with the head)", _image(512)
+    ),
+    Architecture(
         "bert_mini", "language", 11_170_560, "its paper (11.2 M)", _text(30_522, mask=True),
         ("hidden", "pooled"), _LONG,
     ),
@@ -128,6 +134,22 @@ _KNOWN: Final = (
         half=True,
     ),
     Architecture(
+        "ms_marco_tinybert_l2", "readers", 4_386_049, "BERT-tiny's paper (4.4 M)",
+        _text(30_522, mask=True), ("score",), _LONG,
+    ),
+    Architecture(
+        "ms_marco_minilm_l6", "readers", 22_713_601, "the sentence-transformers documentation (22.7 M)",
+        _text(30_522, mask=True), ("score",), _LONG,
+    ),
+    Architecture(
+        "tinybert_l4", "readers", 14_350_874, "its paper (14.5 M)", _text(30_522, mask=True), ("scores",),
+        _LONG,
+    ),
+    Architecture("clip_vit_b_32", "readers", 87_849_216, "its paper's model card (87.8 M)", _image()),
+    Architecture(
+        "gpt2_next_word", "readers", 124_439_808, "its paper (124 M)", _text(50_257), ("scores",), _SHORT
+    ),
+    Architecture(
         "whisper_tiny_encoder", "sequences", 8_208_384, "its paper's 39 M without the decoder",
         (Input("sound", ("batch", 80, 3000)),), ("hidden",),
     ),
@@ -147,6 +169,12 @@ _KNOWN: Final = (
     Architecture(
         "dcgan", "dense_outputs", 3_576_704, "torch's tutorial", (Input("noise", ("batch", 100, 1, 1)),)
     ),
+    Architecture(
+        "sd_vae_decoder", "upsampling", 49_490_199, "its paper's code (49.5 M)",
+        (Input("latent", ("batch", 4, 32, 32)),), ("image",),
+    ),
+    Architecture("unet_resnet34", "upsampling", 24_436_369, "smp's summary of the model", _image()),
+    Architecture("pose_resnet18", "upsampling", 15_376_721, "the layers' definition", _image(256)),
     Architecture("dlrm", "ranking", 4_635_985, "the layers' definition", _FEATURES),
     Architecture("wide_and_deep", "ranking", 10_102_703, "the layers' definition", _FEATURES),
 )  # fmt: skip

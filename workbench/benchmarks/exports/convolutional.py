@@ -24,12 +24,14 @@ class _Block(nn.Module):
         return self.act(self.body(x) + self.beside(x))
 
 
-def _resnet(counts: Sequence[int], bottleneck: bool) -> nn.Module:
-    layers: list[nn.Module] = [ConvNorm(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
+def stages(counts: Sequence[int], bottleneck: bool) -> list[nn.Sequential]:
+    """Return the four stages of a residual network; bottlenecks have four times as many outputs."""
+    found: list[nn.Sequential] = []
     channels = 64
     for stage, count in enumerate(counts):
         width = 64 << stage
         outputs = 4 * width if bottleneck else width
+        blocks: list[nn.Module] = []
         for number in range(count):
             stride = 2 if stage and not number else 1
             if bottleneck:
@@ -39,9 +41,17 @@ def _resnet(counts: Sequence[int], bottleneck: bool) -> nn.Module:
                 body = nn.Sequential(
                     ConvNorm(channels, width, 3, stride), ConvNorm(width, width, 3, act=None)
                 )
-            layers.append(_Block(body, channels, outputs, stride))
+            blocks.append(_Block(body, channels, outputs, stride))
             channels = outputs
-    return nn.Sequential(*layers, Head(channels))
+        found.append(nn.Sequential(*blocks))
+    return found
+
+
+def _resnet(counts: Sequence[int], bottleneck: bool) -> nn.Module:
+    layers: list[nn.Module] = [ConvNorm(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    for stage in stages(counts, bottleneck):
+        layers.extend(stage)
+    return nn.Sequential(*layers, Head(2048 if bottleneck else 512))
 
 
 def resnet18() -> nn.Module:

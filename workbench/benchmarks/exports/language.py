@@ -11,45 +11,60 @@ from torch.nn.functional import scaled_dot_product_attention, silu
 from workbench.benchmarks.exports.parts import Attention, FeedForward
 
 
-class _Bert(nn.Module):
+class Bert(nn.Module):
     """An encoder that normalises after every block, with a mask over the positions."""
 
-    def __init__(self, width: int, heads: int, layers: int, *, segments: bool = True) -> None:
+    def __init__(
+        self, width: int, heads: int, layers: int, *, segments: bool = True, inner: int | None = None
+    ) -> None:
         super().__init__()
         self.words, self.positions = nn.Embedding(30522, width), nn.Embedding(512, width)
         self.segments = nn.Embedding(2, width) if segments else None
         self.norm = nn.LayerNorm(width, 1e-12)
         self.attention = nn.ModuleList(Attention(width, heads) for _ in range(layers))
-        self.forwards = nn.ModuleList(FeedForward(width, 4 * width) for _ in range(layers))
+        self.forwards = nn.ModuleList(FeedForward(width, inner or 4 * width) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(width, 1e-12) for _ in range(2 * layers))
         self.pooler = nn.Linear(width, width) if segments else None
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """Return the sum of the embeddings, normalised, batch × positions × width."""
         places = torch.arange(tokens.size(1), device=tokens.device).unsqueeze(0)
         x = self.words(tokens) + self.positions(places)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens))
-        x = self.norm(x)
-        hidden = (1.0 - mask[:, None, None, :].to(x.dtype)) * -10000.0
-        for number, (attention, forward) in enumerate(zip(self.attention, self.forwards, strict=True)):
-            x = self.norms[2 * number](x + attention(x, hidden))
-            x = self.norms[2 * number + 1](x + forward(x))
+        return self.norm(x)
+
+    def block(self, number: int, x: Tensor, hidden: Tensor) -> Tensor:
+        """Return the result of a layer; ``hidden`` is added to its scores."""
+        x = self.norms[2 * number](x + self.attention[number](x, hidden))
+        return self.norms[2 * number + 1](x + self.forwards[number](x))
+
+    @staticmethod
+    def hidden(mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return what is added to scores: nothing, or a large negative number for a masked position."""
+        return (1.0 - mask[:, None, None, :].to(dtype)) * -10000.0
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        x = self.embedded(tokens)
+        hidden = self.hidden(mask, x.dtype)
+        for number in range(len(self.attention)):
+            x = self.block(number, x, hidden)
         return x if self.pooler is None else (x, torch.tanh(self.pooler(x[:, 0])))
 
 
 def bert_mini() -> nn.Module:
     """Return BERT-mini, 4 layers of width 256 (arXiv 1908.08962)."""
-    return _Bert(256, 4, 4)
+    return Bert(256, 4, 4)
 
 
 def bert_base() -> nn.Module:
     """Return BERT-base, uncased (arXiv 1810.04805)."""
-    return _Bert(768, 12, 12)
+    return Bert(768, 12, 12)
 
 
 def distilbert() -> nn.Module:
     """Return DistilBERT, uncased (arXiv 1910.01108)."""
-    return _Bert(768, 12, 6, segments=False)
+    return Bert(768, 12, 6, segments=False)
 
 
 class _NewGelu(nn.Module):
@@ -60,7 +75,7 @@ class _NewGelu(nn.Module):
         return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
-class _Gpt2(nn.Module):
+class Gpt2(nn.Module):
     """A decoder that normalises before every block and uses one matrix for input and output words."""
 
     def __init__(self, width: int, heads: int, layers: int) -> None:
@@ -72,23 +87,30 @@ class _Gpt2(nn.Module):
         self.out = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
         self.forwards = nn.ModuleList(FeedForward(width, 4 * width, _NewGelu) for _ in range(layers))
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        count = tokens.size(1)
-        x = self.words(tokens) + self.positions(torch.arange(count, device=tokens.device))
-        width = x.size(2)
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """Return the sum of the embeddings of words and positions, batch × positions × width."""
+        return self.words(tokens) + self.positions(torch.arange(tokens.size(1), device=tokens.device))
+
+    def block(self, number: int, x: Tensor) -> Tensor:
+        """Return the result of a layer."""
+        batch, count, width = x.size(0), x.size(1), x.size(2)
         causal = torch.ones(count, count, device=x.device).tril().bool()
-        for number, qkv in enumerate(self.qkv):
-            parts = qkv(self.norms[2 * number](x)).split(width, 2)
-            split = [p.view(x.size(0), count, self.heads, width // self.heads).transpose(1, 2) for p in parts]
-            mixed = scaled_dot_product_attention(split[0], split[1], split[2], attn_mask=causal[None, None])
-            x = x + self.out[number](mixed.transpose(1, 2).reshape(x.size(0), count, width))
-            x = x + self.forwards[number](self.norms[2 * number + 1](x))
+        parts = self.qkv[number](self.norms[2 * number](x)).split(width, 2)
+        split = [p.view(batch, count, self.heads, width // self.heads).transpose(1, 2) for p in parts]
+        mixed = scaled_dot_product_attention(split[0], split[1], split[2], attn_mask=causal[None, None])
+        x = x + self.out[number](mixed.transpose(1, 2).reshape(batch, count, width))
+        return x + self.forwards[number](self.norms[2 * number + 1](x))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embedded(tokens)
+        for number in range(len(self.qkv)):
+            x = self.block(number, x)
         return self.norms[-1](x) @ self.words.weight.t()
 
 
 def gpt2() -> nn.Module:
     """Return GPT-2 small (Radford et al. 2019)."""
-    return _Gpt2(768, 12, 12)
+    return Gpt2(768, 12, 12)
 
 
 class _Rms(nn.Module):

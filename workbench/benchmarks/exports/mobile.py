@@ -122,7 +122,7 @@ def shufflenet_v2() -> nn.Module:
     return nn.Sequential(*layers, ConvNorm(channels, 1024), Head(1024))
 
 
-class _Branches(nn.Module):
+class Branches(nn.Module):
     """The sum of convolutions of several sizes and of the input, each with a batch norm."""
 
     def __init__(
@@ -145,22 +145,22 @@ class _Branches(nn.Module):
 
 def repvgg_a0() -> nn.Module:
     """Return RepVGG-A0 as it is trained, with separate branches (arXiv 2101.03697)."""
-    layers: list[nn.Module] = [_Branches(3, 48, 3, 2), nn.ReLU()]
+    layers: list[nn.Module] = [Branches(3, 48, 3, 2), nn.ReLU()]
     channels = 48
     for count, outputs in ((2, 48), (4, 96), (14, 192), (1, 1280)):
         for number in range(count):
-            layers += [_Branches(channels, outputs, 3, 1 if number else 2), nn.ReLU()]
+            layers += [Branches(channels, outputs, 3, 1 if number else 2), nn.ReLU()]
             channels = outputs
     return nn.Sequential(*layers, Head(channels))
 
 
 def mobileone_s0() -> nn.Module:
     """Return MobileOne-S0 as it is trained, with four copies of every convolution (arXiv 2206.04040)."""
-    layers: list[nn.Module] = [_Branches(3, 48, 3, 2), nn.ReLU()]
+    layers: list[nn.Module] = [Branches(3, 48, 3, 2), nn.ReLU()]
     channels = 48
     for count, outputs in ((2, 48), (8, 128), (10, 256), (1, 1024)):
         for number in range(count):
-            layers += [_Branches(channels, channels, 3, 1 if number else 2, channels, 4), nn.ReLU()]
-            layers += [_Branches(channels, outputs, 1, 1, 1, 4), nn.ReLU()]
+            layers += [Branches(channels, channels, 3, 1 if number else 2, channels, 4), nn.ReLU()]
+            layers += [Branches(channels, outputs, 1, 1, 1, 4), nn.ReLU()]
             channels = outputs
     return nn.Sequential(*layers, Head(channels))

@@ -15,7 +15,7 @@ def _before(width: int, block: nn.Module, eps: float = 1e-5) -> nn.Module:
     return Residual(nn.Sequential(nn.LayerNorm(width, eps), block))
 
 
-class _ViT(nn.Module):
+class ViT(nn.Module):
     """ViT: patches, a token for the class, positions, and an encoder that normalises first."""
 
     def __init__(self, width: int, heads: int, layers: int = 12, size: int = 224, patch: int = 16) -> None:
@@ -33,20 +33,23 @@ class _ViT(nn.Module):
         self.encoder = nn.Sequential(*(part for pair in blocks for part in pair))
         self.norm, self.head = nn.LayerNorm(width, 1e-6), nn.Linear(width, 1000)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def embedded(self, x: Tensor) -> Tensor:
+        """Return the class token and the patches with their positions, batch × positions × width."""
         x = self.patches(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(x.size(0), -1, -1), x], 1) + self.positions
-        return self.head(self.norm(self.encoder(x))[:, 0])
+        return torch.cat([self.token.expand(x.size(0), -1, -1), x], 1) + self.positions
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.norm(self.encoder(self.embedded(x)))[:, 0])
 
 
 def vit_tiny() -> nn.Module:
     """Return DeiT-tiny, a ViT of width 192 (arXiv 2012.12877)."""
-    return _ViT(192, 3)
+    return ViT(192, 3)
 
 
 def vit_b_16() -> nn.Module:
     """Return ViT-B/16 (arXiv 2010.11929)."""
-    return _ViT(768, 12)
+    return ViT(768, 12)
 
 
 class _Windows(nn.Module):
@@ -274,10 +277,16 @@ class _SegBlock(nn.Module):
         return x + self.narrow(self.act(inner.flatten(2).transpose(1, 2)))
 
 
-class _SegFormer(nn.Module):
+class SegFormer(nn.Module):
     """Four stages of overlapping patches, and a head of linear layers."""
 
-    def __init__(self, widths: Sequence[int], decoder: int = 256, classes: int = 150) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        counts: Sequence[int] = (2, 2, 2, 2),
+        decoder: int = 256,
+        classes: int = 150,
+    ) -> None:
         super().__init__()
         sources = (3, *widths)
         self.patches = nn.ModuleList(
@@ -285,15 +294,17 @@ class _SegFormer(nn.Module):
             for i, w in enumerate(widths)
         )
         self.first = nn.ModuleList(nn.LayerNorm(w) for w in widths)
-        plan = zip(widths, (1, 2, 5, 8), (8, 4, 2, 1), strict=True)
+        plan = zip(widths, counts, (1, 2, 5, 8), (8, 4, 2, 1), strict=True)
         self.blocks = nn.ModuleList(
-            nn.ModuleList(_SegBlock(w, heads, reduction) for _ in range(2)) for w, heads, reduction in plan
+            nn.ModuleList(_SegBlock(width, heads, reduction) for _ in range(count))
+            for width, count, heads, reduction in plan
         )
         self.last = nn.ModuleList(nn.LayerNorm(w) for w in widths)
         self.linear = nn.ModuleList(nn.Linear(w, decoder) for w in widths)
         self.fuse, self.classify = ConvNorm(4 * decoder, decoder), nn.Conv2d(decoder, classes, 1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> list[Tensor]:
+        """Return the images of the four stages, batch × channels × height × width, the largest first."""
         found: list[Tensor] = []
         for number, patches in enumerate(self.patches):
             x = patches(x)
@@ -302,8 +313,14 @@ class _SegFormer(nn.Module):
             for block in self.blocks[number]:
                 x = block(x, height, width)
             x = self.last[number](x).transpose(1, 2).reshape(x.size(0), -1, height, width)
-            y = self.linear[number](x.flatten(2).transpose(1, 2)).transpose(1, 2)
-            found.append(y.reshape(x.size(0), -1, height, width))
+            found.append(x)
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = []
+        for image, linear in zip(self.features(x), self.linear, strict=True):
+            y = linear(image.flatten(2).transpose(1, 2)).transpose(1, 2)
+            found.append(y.reshape(x.size(0), -1, image.size(2), image.size(3)))
         size = found[0].shape[2:]
         same = [interpolate(y, size=size, mode="bilinear", align_corners=False) for y in found]
         return self.classify(self.fuse(torch.cat(same[::-1], 1)))
@@ -311,4 +328,14 @@ class _SegFormer(nn.Module):
 
 def segformer_b0() -> nn.Module:
     """Return SegFormer-B0 for the 150 classes of ADE20K (arXiv 2105.15203)."""
-    return _SegFormer((32, 64, 160, 256))
+    return SegFormer((32, 64, 160, 256))
+
+
+def segformer_b0_512() -> nn.Module:
+    """Return SegFormer-B0 for images of 512 × 512, the size that it was trained for (arXiv 2105.15203)."""
+    return segformer_b0()
+
+
+def segformer_b2_512() -> nn.Module:
+    """Return SegFormer-B2 for images of 512 × 512 (arXiv 2105.15203)."""
+    return SegFormer((64, 128, 320, 512), (3, 4, 6, 3), 768)

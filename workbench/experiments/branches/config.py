@@ -101,7 +101,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class BranchesStudy:
-    """A study that optimises families of :mod:`workbench.benchmarks.branches` by every method.
+    """A study that optimises families of :mod:`workbench.benchmarks.all_families` by every method.
 
     The original, the results of rivals, the form merged by hand and the workbench's result are then timed
     against each other. ``families`` maps names to parameters. Files, ``grace``, ``memory``, ``repeats``
@@ -118,12 +118,12 @@ class BranchesStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from workbench.benchmarks.branches import families
+        from workbench.benchmarks.all_families import ALL_FAMILIES
 
         for key, given in {"families": self.families, "methods": self.methods}.items():
             if not given:
                 raise StudyError(f"{key} must name at least one, got none")
-        check_names("families", "family", self.families, families())
+        check_names("families", "family", self.families, ALL_FAMILIES)
         for family, parameters in self.families.items():
             _check_parameters(family, parameters)
         check_keys("methods", self.methods)
@@ -140,9 +140,9 @@ class BranchesStudy:
 
 def _check_parameters(family: str, given: Parameters, where: str = "families") -> None:
     """Raise :class:`StudyError` for an invalid parameter, or if a network of one block cannot be built."""
-    from workbench.benchmarks.branches import branched, parameters
+    from workbench.benchmarks.all_families import ALL_FAMILIES
 
-    known = parameters(family)
+    known = ALL_FAMILIES.parameters(family)
     check_names(f"{where}.{family}", "parameter", given, known)
     for name, value in given.items():
         key, usual = f"{where}.{family}.{name}", known[name]
@@ -152,6 +152,7 @@ def _check_parameters(family: str, given: Parameters, where: str = "families") -
         if isinstance(value, int) and not isinstance(value, bool) and value < (name != "seed"):
             raise StudyError(f"{key} must be at least {int(name != 'seed')}, got {value}")
     try:
-        branched(family, **{**given, "blocks": 1})
+        small = {**given, "blocks": 1} if "blocks" in known else given
+        ALL_FAMILIES.build(family, small, by_hand=False)
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise StudyError(f"{where}.{family}: {error.args[0] if error.args else error}") from None

@@ -139,13 +139,13 @@ class BranchesWork:
 # -- in the process of a run ---------------------------------------------------------------------------
 def merge_one(order: Order) -> Record:
     """Optimise a network once, time all its forms against each other, and return the figures."""
-    from workbench.benchmarks.branches import branched
+    from workbench.benchmarks.all_families import ALL_FAMILIES
     from workbench.devices.targets import OnnxRuntime
     from workbench.frontends import to_onnx
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.summary import running_operators
 
-    graph, method = branched(order.family, **order.parameters), order.method
+    graph, method = ALL_FAMILIES.build(order.family, order.parameters, by_hand=False), order.method
     model = _cost_model(order)
     done = optimize(
         graph,
@@ -217,10 +217,10 @@ def _cost(graph: Graph, model: CostModel) -> float:
 
 
 def _by_hand(order: Order) -> tuple[Graph | None, str]:
-    from workbench.benchmarks.branches import hand_merged
+    from workbench.benchmarks.all_families import ALL_FAMILIES
 
     try:
-        return hand_merged(order.family, **order.parameters), ""
+        return ALL_FAMILIES.build(order.family, order.parameters, by_hand=True), ""
     except ValueError as error:
         return None, str(error)
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def timed_records(records: Sequence[Record]) -> list[Record]:
     """Return the runs that have a result and were timed, without those of the scaling."""
-    from workbench.benchmarks.branches import families
+    from workbench.benchmarks.all_families import ALL_FAMILIES
 
-    place = {family: i for i, family in enumerate(families())}
+    place = {family: i for i, family in enumerate(ALL_FAMILIES)}
     kept = [r for r in records if r["config"]["latency"] is not None and not r["failed"]]
     return sorted(
         kept,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from workbench.experiments.reading import StudyError, check_keys, check_names, check_numbers
 
 #: The prefix of the names of architectures that come with onnx.
 LIGHT: Final = "light/"
+
+#: The prefix of the names of architectures whose exported file is quantised to 8 bits.
+QUANTISED: Final = "quantised/"
 
 #: Options that a method must not have, because the study itself sets them.
 _OWN: Final = ("-o", "--output", "--json", "--report", "--quiet", "-q", "--dim")
@@ -37,32 +40,44 @@ class DeploymentTiming:
     """Settings of the timing: numbers of threads, seconds for each of them, and rivals.
 
     ``0`` threads stands for ONNX Runtime's own default. Files of more than ``up_to`` MiB are optimised but
-    not timed, because all forms of a model are in memory at once, some with repacked weights.
+    not timed, because all forms of a model are in memory at once, some with repacked weights. The original
+    and the result also run on the ``targets``, if any, as far as these have all operators. With
+    ``by_hand``, an architecture that people rewrite by hand is timed in that form too.
     """
 
     threads: tuple[int, ...] = (1,)
     seconds: float = 6.0
     rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
     up_to: float = 1024.0
+    targets: tuple[str, ...] = ()
+    by_hand: bool = False
 
     def __post_init__(self) -> None:
+        from workbench.devices.targets import NAMES
         from workbench.experiments.rivals import RIVALS
+
+        check_names("targets", "target", self.targets, [n for n in NAMES if n != "onnxruntime"])
 
         check_names("rivals", "rival", self.rivals, RIVALS)
         check_numbers({"seconds": self.seconds, "up_to": self.up_to})
         if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
             raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
 
+    def config(self) -> dict[str, Any]:
+        """Return the settings as plain data; what only some studies ask for is left out by the others."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {k: v for k, v in plain.items() if v or k not in ("targets", "by_hand")}
+
 
 @dataclass(frozen=True, slots=True)
 class DeploymentStudy:
     """A study that optimises every model by every method as a user would: a file in, a file out.
 
-    ``models`` are those of :mod:`workbench.benchmarks.exports`, and, with the prefix ``light/``, those of
-    :mod:`workbench.benchmarks.light`. ``workbench optimize`` optimises the file in its own process,
-    whose seconds and memory are recorded. Then the cleaned original, the files of rivals and the result run
-    in alternation. ``grace``, ``memory``, ``repeats`` and ``seed`` are as in an
-    :class:`~workbench.experiments.config.OptimisationStudy`.
+    ``models`` are those of :mod:`workbench.benchmarks.exports`, with the prefix ``quantised/`` the same in 8
+    bits, and with the prefix ``light/`` those of :mod:`workbench.benchmarks.light`. ``workbench optimize``
+    optimises the file in its own process, whose seconds and memory are recorded. Then the cleaned original,
+    the files of rivals and the result run in alternation. ``grace``, ``memory``, ``repeats`` and ``seed`` are
+    as in an :class:`~workbench.experiments.config.OptimisationStudy`.
     """
 
     models: tuple[str, ...]
@@ -83,7 +98,8 @@ class DeploymentStudy:
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's call and the timing allow for a run."""
-        return self.methods[method].seconds + 4 * self.timing.seconds * len(self.timing.threads)
+        timed = len(self.timing.threads) + len(self.timing.targets)
+        return self.methods[method].seconds + 4 * self.timing.seconds * timed
 
 
 def known_models() -> list[str]:
@@ -91,4 +107,5 @@ def known_models() -> list[str]:
     from workbench.benchmarks.exports import architectures
     from workbench.benchmarks.light import light_names
 
-    return [*(LIGHT + name for name in light_names()), *architectures()]
+    found = architectures()
+    return [*(LIGHT + name for name in light_names()), *found, *(QUANTISED + name for name in found)]

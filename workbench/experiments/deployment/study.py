@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.deployment.config import LIGHT, DeploymentMethod, DeploymentStudy, DeploymentTiming
+from workbench.experiments.deployment.config import (
+    LIGHT,
+    QUANTISED,
+    DeploymentMethod,
+    DeploymentStudy,
+    DeploymentTiming,
+)
 from workbench.experiments.optimisation.study import outcome as outcome
 from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
 from workbench.experiments.process import Outcome
@@ -24,7 +30,10 @@ if TYPE_CHECKING:
 
 #: The names of the files; the files of rivals have the rivals' names. AGAIN is a second copy of the
 #: original, which shows the noise.
-ORIGINAL, AGAIN, OURS = "original", "original again", "ours"
+ORIGINAL, AGAIN, BY_HAND, OURS = "original", "original again", "by hand", "ours"
+
+#: The name of the file of a form rewritten by hand, next to the model.
+HAND_FILE: Final = "by-hand.onnx"
 
 #: A result whose interval of ratios lies below this is slower than the original.
 WORTH: Final = 0.98
@@ -54,9 +63,7 @@ def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
                     "study": "deployment",
                     "network": model,
                     "method": {**asdict(method), "options": list(method.options)},
-                    "timing": {
-                        k: list(v) if isinstance(v, tuple) else v for k, v in asdict(study.timing).items()
-                    },
+                    "timing": study.timing.config(),
                     "seed": seed,
                 }
                 run = Run(model, name, config, study.limit(name), seed, repeat)
@@ -125,7 +132,14 @@ def deploy_one(order: Order) -> Record:
         notes: list[str] = []
         if size_of(original) <= order.timing.up_to:
             about, notes = _rivals(order, original, place, forms)
+            rewritten = place / HAND_FILE
+            if order.timing.by_hand and rewritten.exists():
+                forms[BY_HAND] = rewritten
             timed = time_files(forms, order.timing, order.seed)
+            for target in order.timing.targets:
+                title, rows = time_graphs(original, made, target, order)
+                timed["titles"][target] = title
+                timed["rows"] += rows
             apart, why = _difference(original, made, order.seed)
             notes += [why] if why else []
         else:
@@ -136,7 +150,10 @@ def deploy_one(order: Order) -> Record:
 
 
 def model_file(name: str, path: Path, seed: int = 0) -> Path:
-    """Write a model of the study to a file and return the path; torch exports in its own process."""
+    """Write a model of the study to a file and return the path; torch exports in its own process.
+
+    The form rewritten by hand, if there is one, is written to :data:`HAND_FILE` next to it.
+    """
     if name.startswith(LIGHT):
         import onnx
 
@@ -146,19 +163,31 @@ def model_file(name: str, path: Path, seed: int = 0) -> Path:
         return path
     from workbench.experiments.process import Job, run_jobs
 
-    ((_, outcome),) = run_jobs([Job(name, exported, (name, str(path), seed), 900.0)])
+    plain = name.removeprefix(QUANTISED)
+    ((_, outcome),) = run_jobs([Job(name, exported, (plain, str(path), seed), 900.0)])
     if outcome.status != "done":
-        raise RuntimeError(f"the export of {name} {outcome.status}: {outcome.note}")
+        raise RuntimeError(f"the export of {plain} {outcome.status}: {outcome.note}")
+    if name != plain:
+        from workbench.benchmarks.quantised import quantise
+
+        quantise(path, path, seed)
+        path.with_name(HAND_FILE).unlink(missing_ok=True)
     return path
 
 
 def exported(order: tuple[str, str, int]) -> None:
     """Export an architecture to a file; the argument is its name, the path and the seed."""
     from workbench.benchmarks.exports import architecture
+    from workbench.benchmarks.exports.by_hand import by_hand
     from workbench.benchmarks.exports.export import export
 
     name, path, seed = order
-    export(architecture(name), path, seed=seed)
+    wanted = architecture(name)
+    module = wanted.module(seed)
+    export(wanted, path, seed=seed, module=module)
+    rewritten = by_hand(module)
+    if rewritten is not None:
+        export(wanted, Path(path).with_name(HAND_FILE), seed=seed, module=rewritten)
 
 
 def cleaned(path: Path, target: Path) -> Path:
@@ -262,6 +291,30 @@ def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -
         for row, samples in zip(timed, taken, strict=True):
             row |= latency_figures([t * 1e6 for t in samples], reference and [t * 1e6 for t in reference])
     return {"threads": timing.threads[0], "titles": titles, "rows": rows}
+
+
+def time_graphs(original: Path, made: Path, name: str, order: Order) -> tuple[str, list[Record]]:
+    """Time the graphs of both files in alternation on a target; return its title and one row per form."""
+    from workbench.devices.device import DeviceMissing
+    from workbench.devices.latency import latency_figures
+    from workbench.devices.targets import target
+    from workbench.devices.timing import rounds
+    from workbench.frontends import load_model
+
+    rows: list[Record] = [{"target": name, "form": form} for form in (ORIGINAL, AGAIN, OURS)]
+    try:
+        chosen = target(name, threads=order.timing.threads[0] or None)
+        graphs = [load_model(path) for path in (original, original, made)]
+        for graph in graphs:
+            chosen.check(graph)
+        with chosen.timers(graphs, order.seed) as timers:
+            taken = rounds(timers, seconds=order.timing.seconds, least=5, most=400)
+    except (DeviceMissing, LookupError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        return name, [row | {"skipped": reason} for row in rows]
+    for row, samples in zip(rows, taken, strict=True):
+        row |= latency_figures(samples, taken[0])
+    return chosen.title, rows
 
 
 def _timed(loaded: Any, feeds: Mapping[str, np.ndarray], *, own: bool) -> float:

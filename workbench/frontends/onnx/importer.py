@@ -255,7 +255,7 @@ class _Import:
         results = [o for o in node.output if o]
         if not all(o in self.values.known for o in results):
             return False
-        if importer_of(node.op_type) is None:
+        if importer_of(node.op_type, node.domain) is None:
             return True
         if node.op_type == "ConstantOfShape":
             return False  # its importer creates a weight that stores its repeated element only once
@@ -266,7 +266,7 @@ class _Import:
 
     def _model(self, node: NodeProto, wanted: frozenset[str]) -> str:
         """Read a node with its operator's importer; return the reason if that fails, otherwise nothing."""
-        importer = importer_of(node.op_type) if node.domain == "" else None
+        importer = importer_of(node.op_type, node.domain)
         if importer is None:
             return "not modelled"
         view = NodeView(node, self.values, self.builder, self._value, wanted)

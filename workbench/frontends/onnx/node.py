@@ -41,6 +41,11 @@ class NodeView:
         return str(self._node.op_type)
 
     @property
+    def domain(self) -> str:
+        """Return the domain of the operator; the default one is empty."""
+        return str(self._node.domain)
+
+    @property
     def opset(self) -> int:
         """Return the version of the operator set that the node's domain has in the model."""
         return self._values.opsets[self._node.domain]

@@ -20,7 +20,9 @@ from onnx.shape_inference import InferenceError, infer_function_output_types, in
 
 from workbench.frontends.onnx.file import ModelError, check_elements, label, tensor_array
 from workbench.frontends.onnx.names import captured, read_by
-from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
+from workbench.ops.registry import own_form
+from workbench.ops.spec import OpSpec
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType, TypeMismatch
 
 #: Larger constants are weights and not used in shape arithmetic.
 KNOWN_ELEMENTS: Final = 1 << 16
@@ -226,7 +228,20 @@ class Values:
             shown = ", ".join(f"{i}: {show_type(self.types.get(i))}" for i in node.input if i)
             text = str(error).replace("[ShapeInferenceError]", "").strip()
             raise ModelError(f"{label(node)} with operands ({shown}): {text}") from None
-        return self._ask_runtime(node)
+        spec = own_form(node.domain, node.op_type)
+        return self._ask_runtime(node) if spec is None else self._typed(node, spec)
+
+    def _typed(self, node: NodeProto, spec: OpSpec) -> Mapping[str, TypeProto]:
+        """Return the types that the type rule of a user's operator gives; none without those of operands."""
+        kinds = [self.tensor(i) for i in node.input if i]
+        known = [kind for kind in kinds if kind is not None]
+        if len(known) < len(kinds) or len(node.output) != 1:
+            return {}
+        given = {a.name: python_value(a) for a in node.attribute if a.name in spec.attr_names}
+        try:
+            return {node.output[0]: type_proto(spec.result_type(known, spec.pack(given)))}
+        except TypeMismatch as error:
+            raise ModelError(f"{label(node)}: {error}") from None
 
     def _ask_runtime(self, node: NodeProto) -> Mapping[str, TypeProto]:
         """Return ONNX Runtime's types for one of its own operators; nothing is run."""

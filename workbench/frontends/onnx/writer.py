@@ -81,14 +81,19 @@ class Writer:
         return self.imports[""]
 
     def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
-        """Write a node with one output and return its name; attributes that are ``None`` are omitted."""
+        """Write a node with one output and return its name; attributes that are ``None`` are omitted.
+
+        ``op_type`` is the name of an operator of the default domain, or ``domain::name``.
+        """
         return self._node(op_type, inputs, [self.fresh("v")], attrs)[0]
 
     def _node(
         self, op_type: str, inputs: Sequence[str], outputs: list[str], attrs: Mapping[str, Any]
     ) -> list[str]:
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items() if v is not None}
-        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), outputs, **given))
+        domain, _, name = op_type.rpartition("::")
+        self.imports.setdefault(domain, 1)
+        self.nodes.append(onnx.helper.make_node(name, list(inputs), outputs, domain=domain, **given))
         return outputs
 
     def constant(self, array: np.ndarray) -> str:

@@ -3,7 +3,9 @@
 The operators' own reference semantics, or their exact forms, run on arrays of other numbers. Sums and
 products are computed modulo a prime, relu and maxima on whole numbers that stay below 2^53,
 and divisions on fractions. Exponentials and similar functions have no exact arithmetic: they are computed
-to 60 decimal digits. This is weaker evidence, and every verdict that rests on it states so.
+to 60 decimal digits. This is weaker evidence, and every verdict that rests on it states so. A user's
+operator of which only the semantics in floating point are known is computed in float64 and compared within a
+tolerance, which is the weakest evidence.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Node
-from workbench.ops import spec_of
+from workbench.ops import Trait, spec_of
 from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
 
 #: The largest prime below 2^20: a product of two residues, summed 2^23 times, fits 64 bits.
@@ -28,6 +30,8 @@ WHOLE: Final = 1 << 53
 #: Decimal digits of the arithmetic for exponentials, and the relative difference that counts as equal.
 DIGITS: Final = 60
 CLOSE: Final = Fraction(1, 10**45)
+#: The relative difference, of the largest element of either side, that counts as equal in float64.
+NEAR: Final = 1e-9
 
 #: The arithmetics by name, in the order of :class:`~workbench.ops.exact.Arithmetic`.
 ARITHMETICS: Final = {
@@ -35,6 +39,7 @@ ARITHMETICS: Final = {
     "ordered": "whole numbers",
     "rational": "fractions",
     "digits": f"{DIGITS} decimal digits (not exact)",
+    "float64": f"float64 within {NEAR:.0e} (the weakest evidence)",
 }
 _NAMES: Final = dict(zip(Arithmetic, ARITHMETICS, strict=True))
 
@@ -53,7 +58,19 @@ def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
 
 def arithmetic_for(nodes: Iterable[Node]) -> str:
     """Return the most exact arithmetic that supports the operators of two sides."""
-    return _NAMES[max((_needed(node) for node in nodes), default=Arithmetic.POLYNOMIAL)]
+    both = list(nodes)
+    needed = max((_needed(node) for node in both), default=Arithmetic.POLYNOMIAL)
+    return whole_numbers(both) if needed is Arithmetic.ORDERED else _NAMES[needed]
+
+
+def whole_numbers(nodes: Iterable[Node]) -> str:
+    """Return an arithmetic with whole numbers that supports the operators of two sides, all polynomials.
+
+    It is that of fractions if nothing bounds the results.
+    """
+    forms = (spec_of(node.op).exact for node in nodes)
+    unbounded = any(form is not None and form.bound is None for form in forms)
+    return _NAMES[Arithmetic.RATIONAL if unbounded else Arithmetic.ORDERED]
 
 
 def _needed(node: Node) -> Arithmetic:
@@ -94,6 +111,8 @@ def draw_values(
         if i in variances:
             roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
             drawn: list[Any] = [r * r - variances[i] for r in roots]
+        elif kind == "float64":
+            drawn = [rng.uniform(-reach, reach) for _ in range(size)]
         elif kind == "modular":
             drawn = [rng.randrange(PRIME) for _ in range(size)]
         else:
@@ -116,7 +135,7 @@ def filled(kind: str, elements: Sequence[Any], shape: tuple[int, ...]) -> np.nda
     """Return an array of the numbers of an arithmetic."""
     if kind == "modular":
         return np.array([int(e) % PRIME for e in elements], dtype=np.int64).reshape(shape)
-    if kind == "ordered":
+    if kind in ("ordered", "float64"):
         return np.array([float(e) for e in elements], dtype=np.float64).reshape(shape)
     array = np.empty(len(elements), dtype=object)
     convert = numbers_of(kind).number
@@ -222,8 +241,10 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     attrs, spec = node.named_attrs(), spec_of(node.op)
     assert spec.evaluate is not None, node.op
     if kind == "modular":
-        return np.asarray(spec.evaluate(operands, attrs)).astype(np.int64) % PRIME
-    if kind == "ordered":
+        if Trait.OWN in spec.traits:  # of any degree: 64 bits may not hold the powers of a residue
+            operands = [np.asarray(x, dtype=object) for x in operands]
+        return np.asarray(np.asarray(spec.evaluate(operands, attrs)) % PRIME, dtype=np.int64)
+    if kind in ("ordered", "float64"):
         return np.asarray(spec.evaluate(operands, attrs), dtype=np.float64)
     numbers = numbers_of(kind)
     if spec.exact is not None and spec.exact.compute is not None:
@@ -247,7 +268,8 @@ def _check_bound(nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int
         else:
             exact, below = spec_of(node.op).exact, [bound[j] for j in node.inputs]
             shapes = [nodes[j].tensor.shape for j in node.inputs]
-            bound[i] = (largest_bound if exact is None else exact.bound)(below, shapes, node.named_attrs())
+            rule = None if exact is None else exact.bound
+            bound[i] = (rule or largest_bound)(below, shapes, node.named_attrs())
         if bound[i] >= WHOLE:
             raise Inexact(f"{node.op} may leave the whole numbers below 2^53")
 
@@ -259,6 +281,8 @@ def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] |
     if kind in ("modular", "ordered"):
         wrong = np.argwhere(left != right)
         return tuple(int(v) for v in wrong[0]) if len(wrong) else None
+    if kind == "float64":
+        return _far(left, right)
     for index in np.ndindex(left.shape):
         a, b = left[index], right[index]
         if kind == "rational":
@@ -275,3 +299,14 @@ def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] |
         if not (abs(a) < math.inf and abs(b) < math.inf) or abs(a - b) > close:
             return index
     return None
+
+
+def _far(left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
+    """Return the index at which two results in float64 differ beyond the tolerance, or None."""
+    finite = np.isfinite(left) & np.isfinite(right)
+    largest = max((float(np.abs(side[finite]).max(initial=0.0)) for side in (left, right)), default=0.0)
+    with np.errstate(all="ignore"):
+        same = (np.abs(left - right) <= NEAR * max(1.0, largest)) & finite
+    same |= (left == right) | (np.isnan(left) & np.isnan(right))
+    wrong = np.argwhere(~same)
+    return tuple(int(v) for v in wrong[0]) if len(wrong) else None

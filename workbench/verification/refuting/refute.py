@@ -31,6 +31,7 @@ from workbench.verification.refuting.exact_arithmetic import (
     filled,
     live_nodes,
     run,
+    whole_numbers,
 )
 
 #: The menu of the first draws, so that a counterexample found among them is already small.
@@ -278,7 +279,7 @@ def _drawn(rule: Rule, rng: random.Random) -> Instance | None:
 # -- making a counterexample small ------------------------------------------------------------------
 def _whole(case: _Case) -> str:
     """Return an arithmetic in which small whole numbers are exact."""
-    return "ordered" if case.kind == "modular" else case.kind
+    return whole_numbers(case.nodes[i] for i in case.live) if case.kind == "modular" else case.kind
 
 
 def _witness(

@@ -10,6 +10,8 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     linear,
     normalisation,
     pooling,
+    resampling,
+    transposed,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec

@@ -196,7 +196,7 @@ def _bound(expr: AttrExpr | RowAttr | None, attr: Attr, algebra: Binder[Any], pl
             algebra.attrs[expr.name] = algebra.fresh(attr, expr.name, place)
         return algebra.attrs[expr.name]
     if isinstance(expr, Vector):
-        one = Attr(attr.name, "int")
+        one = Attr(attr.name, "extent" if attr.kind == "shape" else "int")
         return tuple(_bound(item, one, algebra, i) for i, item in enumerate(expr.items))
     if expr is None or isinstance(expr, Literal):
         return algebra.literal(None if expr is None else expr.value, attr)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
-from workbench.ops import ACTIVATIONS, Attr, OpSpec, spec_of
+from workbench.ops import Attr, OpSpec, spec_of
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
@@ -200,11 +200,11 @@ class _Parser:
         return name, self.value(attr)
 
     def value(self, attr: Attr) -> AttrExpr:
-        if attr.kind in ("act", "dtype"):
+        if attr.names or attr.kind == "dtype":
             word = self.name(f"a value of {attr.name}")
             if attr.kind == "dtype" and word == "dtype" and self.accept("("):
                 return DtypeOf(self.variable_in_parentheses())
-            known = ACTIVATIONS if attr.kind == "act" else tuple(DTYPE_CODES)
+            known = attr.names or tuple(DTYPE_CODES)
             return Literal(word) if word in known else AttrVar(word)
         if self.token.text == "(" and attr.kind in ("ints", "axes", "perm", "shape"):
             self.accept("(")

@@ -25,6 +25,7 @@ SETS: Final[dict[str, tuple[str, ...]]] = {
         "recognition",
         "merge",
         "branches",
+        "movement",
     ),
     "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
     "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
@@ -41,6 +42,7 @@ SETS: Final[dict[str, tuple[str, ...]]] = {
         "ac",
         "grouping",
         "branches",
+        "movement",
     ),
 }
 

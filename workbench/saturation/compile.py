@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from workbench.ops import ACTIVATIONS, Attr, Trait, spec_of
+from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import (
@@ -236,7 +236,7 @@ class _Compiler(Bound):
             name = f"{variable.row}_{variable.name}"
         if attr.kind == "ints":
             return tuple(Sym(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
-        return Sym(f"a_{name}_")
+        return Sym(f"a_{name}_", positive=attr.kind == "extent")
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that type rules expect."""
@@ -244,8 +244,8 @@ class _Compiler(Bound):
             return value
         if value is None:
             raise RuleCompileError(f"rule {self.rule.name}: {attr.name} has no default and must be given")
-        if attr.kind == "act":
-            return ACTIVATIONS.index(value)
+        if attr.names:
+            return attr.names.index(value)
         if attr.kind == "float":
             return Sym(literal(float(value)))
         if attr.kind == "str":
@@ -259,15 +259,26 @@ class _Compiler(Bound):
         if attr.kind == "dtype" and isinstance(value, str):
             return [str(DTYPE_CODES[value])]
         if attr.kind in ("perm", "axes", "shape") and isinstance(value, tuple):
-            text = vector(self.encoding.vector_of(attr, value)) if attr.kind != "shape" else None
-            if text is None:
-                raise RuleCompileError(f"rule {self.rule.name}: a shape must be bound to a variable")
+            if attr.kind == "shape":
+                return [self.shape(value)]
+            text = vector(self.encoding.vector_of(attr, value))
             if not self.typing.assuming:
                 return [text]
             name = f"l{len(self.query)}_"
             self.query.append(f"(= {name} {text})")
             return [name]
         return [str(value)]
+
+    def shape(self, extents: Sequence[Any]) -> str:
+        """Return the column of a shape on a left-hand side, whose extents are read from it."""
+        rank = len(extents)
+        if rank > self.encoding.rank:
+            raise NeverApplies("a rank beyond the largest of the graph")
+        name = f"l{len(self.query)}_"
+        self.query.append(f"(= {rank} (vec-get {name} 1))")
+        for i, extent in enumerate(extents):
+            self.query.append(f"(= {extent} (vec-get {name} {self.encoding.slot(i - rank)}))")
+        return name
 
     # -- expressions --------------------------------------------------------------------------
     def dim(self, var: str, axis: int) -> Int:

@@ -32,6 +32,7 @@ FEW: Final = 4
 #: Attributes that are unknowns of the system: their name and the kind of unknown.
 _UNKNOWN: Final = {
     "pads": "pad",
+    "extra": "pad",
     "kernel": "kernel",
     "start": "position",
     "stop": "extent",
@@ -109,12 +110,16 @@ class Space(Bound):
         if attr.name in ("strides", "dilations"):
             options = getattr(menu, attr.name)
             return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
-        if attr.name in ("groups", "count"):
+        if attr.name in ("groups", "count", "block"):
             number = pick(menu.groups)
             self.quotients.append(number)
             return number
+        if attr.kind == "extent":
+            return self.system.fresh(name, "extent")
         if attr.kind == "act":
             return pick(menu.acts)
+        if attr.names:
+            return pick(attr.names)
         if attr.kind == "dtype":
             return DTYPE
         if attr.name == "axis":

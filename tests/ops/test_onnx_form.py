@@ -97,6 +97,7 @@ INSTANCES = [
     ("transpose", {"perm": (2, 0, 1)}, [(2, 3, 4)]),
     ("pad", {"pads": (1, 2, 0, 3), "value": 0.5}, [(2, 3, 4)]),
     ("expand", {"shape": (2, 3, 4)}, [(3, 1)]),
+    ("repeat", {"axis": -2, "times": 3}, [(2, 5, 3)]),
     ("gather", {"axis": -2}, [(2, 5, 3), "indices"]),
     ("cast", {"to": "float64"}, [(2, 3)]),
     ("cast", {"to": "int64"}, [(2, 3)]),

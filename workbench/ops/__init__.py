@@ -10,6 +10,7 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     linear,
     normalisation,
     pooling,
+    repeat,
     resampling,
     transposed,
 )

@@ -281,7 +281,7 @@ class _Compiler(Bound):
         return name
 
     # -- expressions --------------------------------------------------------------------------
-    def dim(self, var: str, axis: int) -> Int:
+    def dim(self, var: str, axis: Int) -> Int:
         """Return the extent of a tensor variable's axis."""
         return self.typing.dim(self.type(var), axis)
 
@@ -307,6 +307,13 @@ class _Compiler(Bound):
         ]
         moved = [f"(vec-get {texts[0]} (vec-get {texts[1]} {i}))" for i in range(2, size)]
         return Sym(vector(["0", f"(vec-get {texts[0]} 1)", *moved]))
+
+    def axis(self, perm: Any, axis: Any) -> Int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        # A permutation's vector holds the source slot of every slot; those of missing axes stay in place.
+        end = self.encoding.rank + 2
+        text = vector(self.encoding.perm_vector(perm)) if isinstance(perm, tuple) else str(perm)
+        return arith("-", Sym(f"(vec-get {text} {arith('+', end, axis)})"), end)
 
     # -- facts --------------------------------------------------------------------------------
     def conditions(self) -> None:

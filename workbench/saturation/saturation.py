@@ -67,8 +67,9 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
 
 
 #: The file of the laws of movement. They run before operators are merged: a merge makes a slice for every
-#: member, which would move apart again what was merged. If they matched, operators are merged only among those
-#: that an extraction chose, because every operator is there with all its rows, with some, and in other forms.
+#: member, which would move apart again what was merged. If they matched, operators are merged only among
+#: those that an extraction chose, because every operator is there with all its rows, with some, and in other
+#: forms.
 MOVEMENT: Final = "movement.rules"
 
 #: A snapshot of every step is kept while there are at most this many e-nodes.

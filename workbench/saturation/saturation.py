@@ -77,7 +77,7 @@ KEPT: Final = 1000
 
 
 def lifts(rule: Rule) -> bool:
-    """Return whether a rule moves a view up, past the operator that reads it: ``f(view(x)) => view(f(x))``."""
+    """Return whether a rule moves a view up, past its reader: ``f(view(x)) => view(f(x))``."""
     if rule.multi:
         return False
     (source,), (target,) = rule.sources, rule.targets

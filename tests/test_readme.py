@@ -47,7 +47,10 @@ def test_the_example_is_short_and_runs_as_shown(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_to_files(page):
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("generated/"):
+            continue  # made when the site is built
         assert "://" in target or (page.parent / target).exists(), target
 
 

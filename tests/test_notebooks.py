@@ -1,5 +1,6 @@
 """Notebooks are committed with their outputs, small and without traces of a machine; they run anywhere."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -85,6 +86,19 @@ def test_a_notebook_is_executed_small_and_free_of_traces(path):
 def test_the_limit_is_that_of_the_program_that_executes_them():
     source = (ROOT / "docs" / "execute_notebooks.py").read_text()
     assert f"LARGEST = {LARGEST:_}" in source
+
+
+def test_the_pictures_of_the_readme_are_those_of_the_notebooks():
+    spec = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    readme = (ROOT / "README.md").read_text()
+    for number, place in made.CHOSEN.items():
+        (notebook,) = (ROOT / "notebooks").glob(f"{number}-*.ipynb")
+        ending, content = list(made.pictures(notebook))[place]
+        picture = ROOT / "docs" / "pictures" / f"{notebook.stem}.{ending}"
+        assert picture.read_bytes() == content
+        assert f"docs/pictures/{picture.name}" in readme
 
 
 def test_what_notebooks_write_is_ignored_by_git():

@@ -3,7 +3,7 @@
 import pytest
 
 import workbench
-from tests.benchmarks.movement.test_segmentation import differ
+from tests.benchmarks.movement.test_segmentation import differ, running
 from workbench.benchmarks.movement.decoders import (
     autoencoder_decoder,
     pose_head,
@@ -48,14 +48,29 @@ def test_a_family_goes_through_onnx(family):
         ("upsampling", {"channels": 64, "out": 96, "size": 17, "batch": 2}),
         ("autoencoder_decoder", {"size": 8}),
         ("unet_decoder", {}),
-        ("pose_head", {}),
-        ("pose_head_biased", {"bias": True, "batch": 2, "size": 5}),
     ],
 )
 def test_the_rules_convolve_before_doubling(family, given):
     make = FAMILIES[family][0]
     result = workbench.optimize(make(**given), cost="analytic", time=False)
     assert result.certificate.passed
-    by_hand = make(**given, by_hand=True).operators()
-    assert not {"resize", "conv_transpose", "batchnorm"} & set(result.graph.operators())
-    assert result.graph.operators()["depth_to_space"] == by_hand["depth_to_space"]
+    found, by_hand = running(result.graph), running(make(**given, by_hand=True))
+    for op in ("conv2d", "concat", "depth_to_space", "resize"):
+        assert found[op] == by_hand[op]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_normalisation_moves_into_a_transposed_convolution(bias):
+    result = workbench.optimize(pose_head(size=5, batch=2, bias=bias), cost="analytic", time=False)
+    assert result.certificate.passed
+    found = running(result.graph)
+    assert found["batchnorm"] == found["mul"] == found["add"] == 0
+    assert found["relu"] == 3
+
+
+def test_a_transposed_convolution_may_be_four():
+    # Whether it is cheaper, this machine decides: a roofline sees the same arithmetic in both forms.
+    graph = pose_head(channels=8, widths=(6,), joints=3, size=3)
+    saturated = workbench.Saturation(graph, workbench.rule_set("default"))
+    saturated.run()
+    assert "depth_to_space" in set(saturated.egraph.ops)

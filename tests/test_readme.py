@@ -15,7 +15,7 @@ from workbench.devices.measure import command_line
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text()
 
 
@@ -47,7 +47,8 @@ def test_the_example_is_short_and_runs_as_shown(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_to_files(page):
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+    prose = re.sub(r"^```.*?^```|`[^`\n]+`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", prose):
         assert "://" in target or (page.parent / target.partition("#")[0]).exists(), target
 
 

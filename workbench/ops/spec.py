@@ -28,13 +28,15 @@ class Attr:
 
     Kinds: ``int``; ``ints`` (exactly ``length`` of them); ``axes`` (any number of integers);
     ``float``; ``str``; ``act`` (an activation's name); ``dtype``; ``perm`` (a permutation);
-    ``shape`` (the extents of the result).
+    ``shape`` (the extents of the result). ``tried`` are the values that rules are tested with, if they are
+    not those of the kind.
     """
 
     name: str
     kind: str
     default: AttrValue | None = None
     length: int = 1
+    tried: tuple[AttrValue, ...] = ()
 
     def check(self, value: Any, op: str) -> AttrValue:
         """Return ``value`` normalised; raise :class:`TypeMismatch` if it is of another kind."""

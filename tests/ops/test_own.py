@@ -254,6 +254,16 @@ def test_a_standard_form_runs_in_the_runtime():
         assert result.certificate.lacking == ()
 
 
+@pytest.mark.parametrize(
+    "how", [{"measure": 1, "measure_seconds": 0.05}, {"time": True, "time_seconds": 0.05}]
+)
+def test_a_timing_without_a_kernel_keeps_the_original_and_says_why(how):
+    with registered(cube, exact=3, onnx="com.example::Cube"):
+        result = optimised(network(), CUBED, **how)
+        assert "com.example:Cube" in str(result.measured)
+        assert "does not run here" in str(result.measured)
+
+
 def test_a_wrong_rule_never_gets_into_a_result():
     with registered(silu):
         result = optimised(network(), "wrong: mul(x, mul(x, x)) => silu(x)")

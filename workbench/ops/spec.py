@@ -28,7 +28,8 @@ class Attr:
 
     Kinds: ``int``; ``ints`` (exactly ``length`` of them); ``axes`` (any number of integers);
     ``float``; ``str``; ``act`` (an activation's name); ``word`` (one of ``words``); ``dtype``; ``perm`` (a
-    permutation); ``shape`` (the extents of the result).
+    permutation); ``shape`` (the extents of the result). ``tried`` are the values that rules are tested with,
+    if they are not those of the kind.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Attr:
     default: AttrValue | None = None
     length: int = 1
     words: tuple[str, ...] = ()
+    tried: tuple[AttrValue, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def compile_rules(
     the rule stays as it is.
     """
     listed, own_operators = tuple(rules), with_trait(Trait.OWN)
-    own = [i for i, rule in enumerate(listed) if not own_operators.isdisjoint(operators_of(rule))]
+    own = [i for i, r in enumerate(listed) if own_operators and not own_operators.isdisjoint(operators_of(r))]
     given = _content(rules, encoding, running)
 
     def compiled(chosen: Iterable[int]) -> tuple[CompiledRule, ...]:

@@ -128,6 +128,8 @@ class Space(Bound):
             return pick(menu.steps)
         if attr.name == "eps":
             return pick(menu.eps)
+        if attr.tried:
+            return pick(attr.tried)
         if attr.kind == "float":
             return pick(menu.numbers)
         if attr.kind == "int":

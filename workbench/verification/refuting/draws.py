@@ -249,6 +249,8 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
         return rng.randint(0, 1)
     if attr.kind == "axes":
         return tuple(sorted(rng.sample(range(-first.rank, 0), rng.randint(1, first.rank))))
+    if attr.tried:
+        return rng.choice(attr.tried)
     if attr.kind == "float":
         return rng.choice((0.0, 0.5, -0.25))
     return rng.randint(1, 4)

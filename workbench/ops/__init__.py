@@ -11,6 +11,7 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     linear,
     normalisation,
     pooling,
+    quantised,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from workbench.benchmarks import benchmark
     from workbench.certifying import certify
     from workbench.costs.choose import cost_model
+    from workbench.devices.targets import target
+    from workbench.extraction.choose import extractor
     from workbench.extraction.extract import Extraction, extract
     from workbench.frontends import (
         import_onnx,
@@ -43,7 +45,8 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
     "operator", "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules",
-    "optimize", "Optimized", "Saturation", "Limits", "cost_model", "extract", "Extraction",
+    "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction",
+    "cost_model", "extractor", "target",
     "certify", "Trace", "StopReason",
     "rule_table", "contributions", "ablation", "Ablation",
     "search_optimize", "Searched", "BacktrackingSearch", "to_onnx", "save_onnx", "save_model",
@@ -69,6 +72,7 @@ _HOMES = {
     "contributions": "workbench.analysis.rule_activity",
     "cost_model": "workbench.costs.choose",
     "evaluate": "workbench.graph",
+    "extractor": "workbench.extraction.choose",
     "extract": "workbench.extraction.extract",
     "import_onnx": "workbench.frontends",
     "load_model": "workbench.frontends",
@@ -84,6 +88,7 @@ _HOMES = {
     "save_onnx": "workbench.frontends",
     "search_optimize": "workbench.search.optimize",
     "sound_rules": "workbench.verification",
+    "target": "workbench.devices.targets",
     "to_onnx": "workbench.frontends",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,28 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, to_json, writing
+from workbench.cli.options import QuietOption, check_input, known_extractor, to_json, writing
 from workbench.support.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from workbench.egraph import EGraph
     from workbench.extraction import Extraction, Solution
-
-
-class Method(enum.StrEnum):
-    """The extraction methods; :data:`workbench.extraction.METHODS` describes them."""
-
-    tree = "tree"
-    dag = "dag"
-    local = "local"
-    exact = "exact"
-    auto = "auto"
-    highs = "highs"
-    cp_sat = "cp-sat"
-    filtered = "filtered"
-    tensat = "tensat"
-    tensat_integer = "tensat-integer"
-    tensat_filtered = "tensat-filtered"
 
 
 @reporting_errors
@@ -40,13 +23,13 @@ def extract(
         Path, typer.Argument(metavar="EGRAPH", help="E-graph as egraph-serialize JSON.", show_default=False)
     ],
     method: Annotated[
-        Method,
+        str,
         typer.Option(
             metavar="tree|dag|exact|auto",
-            help="How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer and "
-            "tensat-filtered.",
+            help="How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer, "
+            "tensat-filtered, and those of packages.",
         ),
-    ] = Method.auto,
+    ] = "auto",
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 60.0,
     memory: Annotated[
         float,
@@ -68,7 +51,7 @@ def extract(
     began = time.perf_counter()
     egraph, costs = load_json(file)
     left = max(0.05 * seconds, seconds - (time.perf_counter() - began))
-    run = Extraction(egraph, costs, method.value, seconds=left, memory=int(memory * 2**30))
+    run = Extraction(egraph, costs, known_extractor(method), seconds=left, memory=int(memory * 2**30))
     with Progress(file.name, quiet=quiet) as progress:
         solution = run.run(
             lambda step: progress(

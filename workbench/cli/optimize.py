@@ -10,13 +10,13 @@ import typer
 from workbench.cli.console import FAILED, INTERRUPTED, Progress, complain, reporting_errors, show_table, stop
 from workbench.cli.options import (
     DimOption,
-    Extractor,
     ModelArgument,
     OwnCostOption,
     QuietOption,
     SizeOption,
     check_input,
     dimensions,
+    known_extractor,
     to_json,
     with_settings,
     writing,
@@ -67,8 +67,8 @@ def optimize(
         bool, typer.Option("--as-published", help="Use all rules of another system, including unsound ones.")
     ] = False,
     extractor: Annotated[
-        Extractor, typer.Option(metavar="tree|dag|exact", help="How to extract.")
-    ] = Extractor.exact,
+        str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
+    ] = "exact",
     cost: OwnCostOption = "cpu",
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
     keep_overridable: Annotated[
@@ -97,7 +97,7 @@ def optimize(
     chosen = {
         **settings,
         "rules": chosen_rules(rules, published=as_published),
-        "extractor": extractor.value,
+        "extractor": known_extractor(extractor),
         "cost": cost,
         "dims": dimensions(dim),
         "keep_inputs": keep_overridable,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +16,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: The least seconds that an option takes.
 _LEAST: Final = 0.001
-
-
-class Extractor(enum.StrEnum):
-    """The extraction methods of ``workbench optimize``."""
-
-    tree = "tree"
-    dag = "dag"
-    exact = "exact"
 
 
 ModelArgument = Annotated[
@@ -87,6 +78,14 @@ def check_input(model: Path) -> None:
         raise FileNotFoundError(f"there is no file {model}")
     if model.is_dir():
         raise IsADirectoryError(f"{model} is a folder; name the model file in it")
+
+
+def known_extractor(name: str) -> str:
+    """Return the name of an extractor; raise UnknownExtractor, with the nearest one, for any other name."""
+    from workbench.extraction.choose import extractor
+
+    extractor(name)
+    return name
 
 
 def dimensions(texts: list[str], option: str = "--dim") -> dict[str, int] | None:

@@ -7,11 +7,12 @@ import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable
 from workbench.devices.latency import compiled, draw_inputs
+from workbench.devices.own import NAMES, OWN, own_target
 from workbench.graph import Graph
 
 if TYPE_CHECKING:
@@ -21,14 +22,8 @@ if TYPE_CHECKING:
     from workbench.devices.loaded import Loaded
     from workbench.frontends.onnx.mapped import Apart
 
-NAMES = (
-    "onnxruntime",
-    "torch",
-    "torch+compile",
-    "torch:cuda",
-    "torch:cuda+graph",
-    "torch:cuda+compile",
-)
+
+G = TypeVar("G", bound=Callable[..., Any])
 
 
 class UnknownTarget(LookupError):
@@ -160,19 +155,48 @@ class Torch:
         return max(1, min(100, math.ceil(2000 / max(1.0, self.device.time(run, 3)))))
 
 
-def target(name: str, *, threads: int | None = None) -> Target:
-    """Return a target by name: ``onnxruntime``, or ``torch`` with a device and a mode (``torch:cuda+graph``).
+class _Targets:
+    """The lookup of targets, and the registration of the user's own."""
 
-    ``threads`` limits the threads of an operator on the CPU. Raise :class:`UnknownTarget`, with the nearest
-    name, for an unknown name, and :class:`~workbench.devices.device.DeviceMissing` if torch or the device is
-    not available.
-    """
-    if name == "onnxruntime":
-        return OnnxRuntime(threads)
-    where, _, way = name.partition("+")
-    kind, _, device = where.partition(":")
-    if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
-        return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
-    near = difflib.get_close_matches(name, NAMES, 1) or [n for n in NAMES if name and name in n][:1]
-    hint = f"; did you mean {near[0]}?" if near else "."
-    raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(NAMES)}")
+    def __call__(self, name: str, *, threads: int | None = None) -> Target:
+        """Return a target by name: ``onnxruntime``, ``torch`` with a device and a mode, or a registered one.
+
+        ``torch:cuda+graph`` is torch on a CUDA device, as CUDA graphs. ``threads`` limits the threads of an
+        operator on the CPU. Raise :class:`UnknownTarget`, with the nearest name, for an unknown name, and
+        :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
+        """
+        if name == "onnxruntime":
+            return OnnxRuntime(threads)
+        where, _, way = name.partition("+")
+        kind, _, device = where.partition(":")
+        if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
+            return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
+        own: Target | None = own_target(name)
+        if own is not None:
+            return own
+        known = self.names()
+        near = difflib.get_close_matches(name, known, 1) or [n for n in known if name and name in n][:1]
+        hint = f"; did you mean {near[0]}?" if near else "."
+        raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(known)}")
+
+    def register(self, name: str) -> Callable[[G], G]:
+        """Return a decorator that gives a target a name for ``measure_on=`` and ``--measure-on``.
+
+        It decorates a function ``(model, inputs)`` that loads an ``onnx.ModelProto`` and returns a function
+        without arguments that runs it once on these inputs, or a class of :class:`Target`. Raise ValueError
+        if the name is built in.
+        """
+
+        def add(given: G) -> G:
+            OWN.register(name, given)
+            return given
+
+        return add
+
+    def names(self) -> list[str]:
+        """Return the names of all targets."""
+        return [*NAMES, *OWN.names()]
+
+
+#: Return a target by name: ``target("onnxruntime")``.
+target = _Targets()

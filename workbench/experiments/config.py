@@ -99,9 +99,9 @@ class ExtractionStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from workbench.extraction import METHODS
+        from workbench.extraction.own import methods
 
-        check_names("methods", "extraction method", self.methods, METHODS)
+        check_names("methods", "extraction method", self.methods, methods())
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
         if not self.methods:
             raise StudyError("methods must name at least one, got none")
@@ -118,7 +118,7 @@ class SaturationMethod:
     """Settings of a method that saturates; names and limits are those of :func:`workbench.optimize`.
 
     ``rules`` is a rule set of the library or a file; from other systems' files only sound rules are used.
-    ``extractor`` is a method of :data:`workbench.extraction.METHODS`: some break cycles first
+    ``extractor`` is a name of ``workbench.extractor.names()``: some break cycles first
     (``filtered``, ``tensat-filtered``), some exclude cycles by constraints of the integer program
     (``tensat``, ``tensat-integer``).
     """
@@ -135,10 +135,10 @@ class SaturationMethod:
     extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
 
     def __post_init__(self) -> None:
-        from workbench.extraction import METHODS
+        from workbench.extraction.own import methods
 
         check(self)
-        check_names("extractor", "extraction method", [self.extractor], METHODS)
+        check_names("extractor", "extraction method", [self.extractor], methods())
         check_rules(self.rules)
 
     @property

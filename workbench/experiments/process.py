@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+from workbench.experiments.registered import register, registered
 from workbench.support.child import Child
 from workbench.support.processes import limit_memory, receive, send
 
@@ -74,6 +75,7 @@ class _Run:
         seeded = {"PYTHONHASHSEED": str(job.seed)}
         child = Child("workbench.experiments.process", variables=seeded, errors=said)
         with contextlib.suppress(BrokenPipeError):
+            child.send(registered())
             child.send((job.function, job.argument, job.memory))
         return cls(job, child, said)
 
@@ -150,7 +152,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    function, argument, memory = receive(os.fdopen(os.dup(0), "rb", buffering=0))
+    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    register(receive(requests))
+    function, argument, memory = receive(requests)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     limit_memory(memory)
     try:

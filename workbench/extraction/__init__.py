@@ -1,7 +1,8 @@
 """Extraction: choose one e-node per e-class, acyclic and cheap."""
 
-from workbench.extraction.extract import METHODS, Extraction, extract
+from workbench.extraction.extract import Extraction, extract
 from workbench.extraction.limits import Ending, Limit
+from workbench.extraction.own import METHODS
 from workbench.extraction.problem import NoExtraction
 from workbench.extraction.solution import Solution, Status
 

@@ -19,6 +19,7 @@ from workbench.extraction.exact.tensat import ORDERS
 from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.greedy.local_search import PATIENCE, improve
 from workbench.extraction.limits import Ending, Limit
+from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
     NoExtraction,
     Problem,
@@ -41,20 +42,6 @@ from workbench.support.processes import SOLVER_MEMORY
 if TYPE_CHECKING:
     import pulp
 
-#: One line on each method.
-METHODS: Final = {
-    "exact": "greedy, local search, then HiGHS and CP-SAT at once until an optimum is proved",
-    "auto": "as exact, but the solvers stop when they make no progress worth waiting for",
-    "dag": "the least cost of each term with shared parts counted once, greedily",
-    "local": "greedy, then local search: switches, and shared parts that pay only together",
-    "tree": "the least cost of each term with shared parts counted every time",
-    "highs": "as exact, with HiGHS alone",
-    "cp-sat": "as exact, with CP-SAT alone",
-    "filtered": "as exact, on the cycle-free part left after breaking cycles, as Tensat does",
-    "tensat": "Tensat's program by itself, with real order variables, in HiGHS",
-    "tensat-integer": "Tensat's program by itself, with integer order variables",
-    "tensat-filtered": "Tensat's program by itself, without order variables, cycles broken first",
-}
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
 #: Largest shares of the remaining time for greedy search, local search and presolve.
@@ -87,7 +74,7 @@ class Extraction(Stepwise):
     Args:
         egraph: The e-graph, with at least one root.
         costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
-        method: A name of :data:`METHODS`.
+        method: A name of :data:`METHODS`, or of a registered extractor.
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
 
@@ -105,8 +92,9 @@ class Extraction(Stepwise):
         seconds: float = 60.0,
         memory: int = SOLVER_MEMORY,
     ) -> None:
-        if method not in METHODS:
-            raise ValueError(f"the extraction method must be one of {', '.join(METHODS)}, got {method!r}")
+        self._own = None if method in METHODS else OWN.find(method)
+        if method not in METHODS and self._own is None:
+            raise ValueError(f"the extraction method must be one of {', '.join(methods())}, got {method!r}")
         if not seconds > 0:
             raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=60)")
         if not memory > 0:
@@ -152,6 +140,10 @@ class Extraction(Stepwise):
         problem = make_problem(self.egraph, self.costs, best, choice)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
         tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
+        if self._own is not None:
+            yield self._by_user(problem, self._own)
+            yield self._prove(self._bound, proved=False)
+            return
         if self.method in ORDERS:
             yield from self._alone(problem, tree, choice)
             return
@@ -243,6 +235,14 @@ class Extraction(Stepwise):
             endings = (*endings, Ending(Limit.NOTHING))
         proved = race.proved and race.best is not None
         yield self._prove(race.cost if proved else race.bound, proved=proved, endings=endings)
+
+    def _by_user(self, problem: Problem, extractor: Extractor) -> StepKind:
+        """Run a user's extractor and check what it chose; raise BadExtraction if that makes no term."""
+        self._bound = chain_bound(problem)
+        left = max(0.01, self._until - time.perf_counter())
+        given = extractor(self.egraph, self.costs, seconds=left)
+        choice = checked_choice(self.method, self.egraph, self.costs, given)
+        return self._offer(choice, StepKind.OWN, self.method)
 
     def _exact(self, problem: Problem) -> Iterator[StepKind]:
         assert self.solution is not None

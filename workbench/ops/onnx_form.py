@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from workbench.ops.registry import own_form, spec_of
+from workbench.ops.registry import RUNTIME_DOMAINS, own_form, spec_of
 from workbench.ops.spec import OnnxExport
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
@@ -140,14 +140,10 @@ def importable() -> Iterator[str]:
     yield from sorted(_IMPORTERS)
 
 
-#: The domains of operators for which ONNX Runtime has kernels.
-_DOMAINS: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})
-
-
 def without_kernel(name: str) -> bool:
     """Return whether an operator is written in a custom domain, for which ONNX Runtime has no kernel."""
     form = spec_of(name).onnx_form
-    return form is not None and form[0] not in _DOMAINS
+    return form is not None and form[0] not in RUNTIME_DOMAINS
 
 
 def export_as(op_type: str, **renamed: str) -> OnnxExport:

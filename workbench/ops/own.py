@@ -134,10 +134,10 @@ def operator(
 
 
 def _definition(name: str) -> str:
+    if registry.known(name) is None:
+        return ""
     try:
         return definition_of(name)
-    except LookupError:
-        return ""
     except CannotTravel:  # it cannot be compared, so it counts as another one
         return f"object {id(registry.spec_of(name))}"
 

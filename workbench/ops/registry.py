@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from typing import Final
 
 from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
+from workbench.support.named import Named
 from workbench.support.names import unknown
 
 _TABLE: dict[str, OpSpec] = {}
@@ -13,6 +15,13 @@ _WITH: dict[Trait, set[str]] = {trait: set() for trait in Trait}
 #: The operators that are not built in, by the domain and type of the ONNX operator that stands for each.
 _FORMS: dict[tuple[str, str], OpSpec] = {}
 _replaced = 0
+_searched = False
+#: The domains of operators for which ONNX Runtime has kernels.
+RUNTIME_DOMAINS: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+#: The operators that packages offer: functions that loading registers.
+PLUGINS: Final = Named[object](
+    "operator", "workbench.operators", "workbench.ops.registry:PLUGINS", lambda: _TABLE
+)
 
 
 def register(*specs: OpSpec) -> None:
@@ -52,7 +61,13 @@ def replace(spec: OpSpec) -> None:
 
 def own_form(domain: str, op_type: str) -> OpSpec | None:
     """Return the operator, not a built-in one, that an ONNX operator stands for, or None."""
-    return _FORMS.get((domain, op_type))
+    global _searched
+    found = _FORMS.get((domain, op_type))
+    if found is None and domain not in RUNTIME_DOMAINS and not _searched:
+        _searched = True
+        PLUGINS.load_all()
+        found = _FORMS.get((domain, op_type))
+    return found
 
 
 def replacements() -> int:
@@ -62,10 +77,17 @@ def replacements() -> int:
 
 def spec_of(name: str) -> OpSpec:
     """Return the operator called ``name``; the LookupError for an unknown name suggests the nearest one."""
-    try:
-        return _TABLE[name]
-    except KeyError:
-        raise LookupError(unknown("operator", name, _TABLE, listed=False)) from None
+    spec = _TABLE.get(name)
+    if spec is None and PLUGINS.find(name) is not None:  # loading it registers it
+        spec = _TABLE.get(name)
+    if spec is None:
+        raise LookupError(unknown("operator", name, _TABLE, listed=False))
+    return spec
+
+
+def known(name: str) -> OpSpec | None:
+    """Return a registered operator, or None."""
+    return _TABLE.get(name)
 
 
 def operators() -> Iterator[OpSpec]:

@@ -237,9 +237,9 @@ def saturated(job: Job, settings: Settings) -> Saturated:
 
 def cheapest_of(job: Job, settings: Settings) -> Callable[..., Solution]:
     """Return the extraction that the settings ask for."""
-    from workbench.extraction.extract import extract
+    from workbench.extraction.choose import extractor
 
-    chosen = partial(extract, method=settings.extractor, memory=settings.extraction_memory)
+    chosen = partial(extractor(settings.extractor), memory=settings.extraction_memory)
     if settings.extraction_seconds is None and isinstance(job.cost_model, Economical):
         return hurried(chosen)
     return chosen

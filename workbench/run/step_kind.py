@@ -23,6 +23,7 @@ class StepKind(enum.Enum):
     LOCAL_SEARCH = "local search"  #: extraction: local search from the best selection
     PRESOLVE = "presolve"  #: extraction: reductions; counts the candidates ``before`` and ``after``
     INCUMBENT = "incumbent"  #: extraction: a solver improved the selection or the bound
+    OWN = "own"  #: extraction: the selection of an extractor that a user registered
     SETTLED = "settled"  #: extraction: bound and status are final
 
     EXPANSION = "expansion"  #: search: every rule was tried on a graph from the queue

@@ -58,7 +58,7 @@ class Latency:
     """Settings of the timing: targets, rivals, number of threads, and seconds.
 
     All forms of a network on all targets run in alternation for ``seconds`` in total. ``targets`` are those
-    of :data:`workbench.devices.targets.NAMES`; without targets nothing is timed. ``rivals`` are timed in
+    of ``workbench.target.names()``; without targets nothing is timed. ``rivals`` are timed in
     ONNX Runtime only.
     """
 
@@ -68,10 +68,10 @@ class Latency:
     seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        from workbench.devices.targets import NAMES
+        from workbench.devices.targets import target
         from workbench.experiments.rivals import RIVALS
 
-        check_names("targets", "target", self.targets, NAMES)
+        check_names("targets", "target", self.targets, target.names())
         check_names("rivals", "rival", self.rivals, RIVALS)
         check_numbers({"threads": self.threads, "seconds": self.seconds})
 

@@ -53,10 +53,10 @@ class DeploymentTiming:
     by_hand: bool = False
 
     def __post_init__(self) -> None:
-        from workbench.devices.targets import NAMES
+        from workbench.devices.targets import target
         from workbench.experiments.rivals import RIVALS
 
-        check_names("targets", "target", self.targets, [n for n in NAMES if n != "onnxruntime"])
+        check_names("targets", "target", self.targets, [n for n in target.names() if n != "onnxruntime"])
 
         check_names("rivals", "rival", self.rivals, RIVALS)
         check_numbers({"seconds": self.seconds, "up_to": self.up_to})

@@ -1,0 +1,79 @@
+"""Targets of the user's own: a class of targets, or a function that loads a model."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.graph import Graph
+from workbench.support.named import Named
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: The targets that are built in.
+NAMES: Final = (
+    "onnxruntime",
+    "torch",
+    "torch+compile",
+    "torch:cuda",
+    "torch:cuda+graph",
+    "torch:cuda+compile",
+)
+
+#: ``(the model as a ModelProto, its inputs by name) -> a function without arguments that runs it once``.
+Load = Callable[["ModelProto", dict[str, np.ndarray]], Callable[[], object]]
+
+OWN: Final = Named[Any]("target", "workbench.targets", "workbench.devices.own:OWN", lambda: NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A target that is a function: it loads a model and returns what runs it once."""
+
+    title: str
+    load: Load
+
+    def check(self, graph: Graph) -> None:
+        """Accept every graph: the function reports unsupported ones when it loads them."""
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Any], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load models; a timer runs its model once, after one run to warm up, and returns µs."""
+        from workbench.certifying.inputs import random_inputs
+        from workbench.frontends import load_onnx, to_onnx
+
+        inputs = random_inputs(models[0] if isinstance(models[0], Graph) else load_onnx(models[0]), seed, 0)
+        runs = [self.load(to_onnx(m) if isinstance(m, Graph) else m, inputs) for m in models]
+        for run in runs:
+            run()
+        yield [_timer(run) for run in runs]
+
+
+def _timer(run: Callable[[], object]) -> Callable[[], float]:
+    def timed() -> float:
+        began = time.perf_counter_ns()
+        run()
+        return (time.perf_counter_ns() - began) / 1000
+
+    return timed
+
+
+def own_target(name: str) -> Any:
+    """Return the user's target of this name, or None; raise TypeError if it is something else.
+
+    A class is called without arguments. An object with a method ``timers`` is a target
+    (:class:`workbench.devices.targets.Target`), any other function loads models (:data:`Load`).
+    """
+    found = OWN.find(name)
+    made = found() if isinstance(found, type) else found
+    if made is None or hasattr(made, "timers"):
+        return made
+    if callable(made):
+        return Loading(name, made)
+    raise TypeError(f"the target {name!r} must be a function or have a method timers, got {made!r}")

@@ -1,0 +1,35 @@
+"""What a notebook registered, for the processes of its studies."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from workbench.ops import Trait, with_trait
+from workbench.ops.shipping import CannotTravel, install, packed
+from workbench.support.named import unpack
+
+#: The modules with a table ``OWN`` of things by name.
+_TABLES: Final = ("workbench.costs.own", "workbench.extraction.own", "workbench.devices.own")
+#: Packed operators, and things by name.
+Registered = tuple[list[bytes], list[tuple[str, str, bytes]]]
+
+
+def registered() -> Registered:
+    """Return what this process registered; what cannot be pickled stays behind, and is then unknown there."""
+    operators = []
+    for name in sorted(with_trait(Trait.OWN)):
+        try:
+            operators.append(packed([name]))
+        except CannotTravel:
+            continue
+    named = [thing for module in _TABLES for thing in import_module(module).OWN.packed()]
+    return operators, named
+
+
+def register(things: Registered) -> None:
+    """Register what the parent's process registered."""
+    operators, named = things
+    for shipment in operators:
+        install(shipment)
+    unpack(named)

@@ -1,0 +1,108 @@
+"""Things by name: those that a notebook registers, and those that packages offer as entry points."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+
+
+class BrokenPlugin(ImportError):
+    """Raised when an entry point of an installed package cannot be loaded; the message names both."""
+
+
+class Named(Generic[T]):
+    """A table of things that are not built in, by name.
+
+    Args:
+        noun: The kind of thing, for messages.
+        group: The group of entry points in which packages offer such things.
+        home: The module and the name that this table has, so that another process finds it.
+        built_in: Return the names that are built in, which nothing else may have.
+    """
+
+    def __init__(self, noun: str, group: str, home: str, built_in: Callable[[], Iterable[str]]) -> None:
+        self.noun, self.group, self.home = noun, group, home
+        self._built_in = built_in
+        self._own: dict[str, T] = {}
+
+    def register(self, name: str, thing: T) -> None:
+        """Add a thing; one that was registered by this name before is replaced.
+
+        Raise ValueError if the name is not a name, or is built in.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"the name of a {self.noun} must be letters, digits, ., _ and -, got {name!r}")
+        if name in self._built_in():
+            raise ValueError(f"the name of a {self.noun} must not be a built-in one, got {name!r}")
+        self._own[name] = thing
+
+    def forget(self, name: str) -> None:
+        """Remove a thing that was registered; raise KeyError if none has the name."""
+        del self._own[name]
+
+    def find(self, name: str) -> T | None:
+        """Return what was registered or is offered by this name, or None.
+
+        Raise :class:`BrokenPlugin` if a package offers it and cannot be loaded.
+        """
+        if name not in self._own:
+            for entry in self._entries():
+                if entry.name == name:
+                    found: T = _loaded(entry, self.noun)
+                    return found
+        return self._own.get(name)
+
+    def load_all(self) -> None:
+        """Load everything that packages offer; warn of what cannot be loaded."""
+        for entry in self._entries():
+            try:
+                _loaded(entry, self.noun)
+            except BrokenPlugin as error:
+                warnings.warn(str(error), stacklevel=2)
+
+    def names(self) -> list[str]:
+        """Return the names that are not built in, in alphabetical order."""
+        return sorted({*self._own, *(entry.name for entry in self._entries())})
+
+    def _entries(self) -> list[EntryPoint]:
+        return [entry for entry in entry_points(group=self.group) if entry.name not in self._built_in()]
+
+    def packed(self) -> list[tuple[str, str, bytes]]:
+        """Return what was registered for another process; what cannot be pickled stays behind."""
+        import cloudpickle
+
+        found = []
+        for name, thing in self._own.items():
+            try:
+                found.append((self.home, name, bytes(cloudpickle.dumps(thing))))
+            except Exception:  # pickling runs the code of any object
+                continue
+        return found
+
+
+def unpack(things: Iterable[tuple[str, str, bytes]]) -> None:
+    """Register things that another process packed."""
+    for home, name, content in things:
+        module, _, table = home.partition(":")
+        getattr(import_module(module), table).register(name, pickle.loads(content))
+
+
+def _loaded(entry: EntryPoint, noun: str) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # it runs the code of a package
+        package = "" if entry.dist is None else f" of the package {entry.dist.name}"
+        raise BrokenPlugin(
+            f"the {noun} {entry.name!r}{package} ({entry.value}) must be loadable, got "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -11,6 +11,7 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     linear,
     normalisation,
     pooling,
+    quantised,
     repeat,
     resampling,
     transposed,

@@ -199,7 +199,7 @@ def test_a_rule_that_no_axiom_reaches_is_tested_at_length(tmp_path, monkeypatch)
 def test_a_judgement_that_was_cut_short_is_not_written(monkeypatch):
     verification = Verification(list(load_rules(library() / "elementwise.rules"))[:2])
     verification.stop_reason = StopReason.TIME_LIMIT
-    monkeypatch.setattr(judging, "judge_library", lambda: verification)
+    monkeypatch.setattr(judging, "judge_library", lambda **chosen: verification)
     monkeypatch.setattr(judging, "write_status", None)
     monkeypatch.setattr(sys, "argv", ["library", "--new"])
     with pytest.raises(SystemExit, match="Nothing is written"):

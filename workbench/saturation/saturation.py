@@ -66,10 +66,9 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
     return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)
 
 
-#: The file of the laws of movement. They run before operators are merged: a merge makes a slice for every
-#: member, which would move apart again what was merged. If they matched, operators are merged only among
-#: those that an extraction chose, because every operator is there with all its rows, with some, and in other
-#: forms.
+#: The file of the laws of movement. They run before operators are merged, because a merge makes a slice for
+#: every member, which would move apart again what was merged. If they matched, operators are merged only
+#: among those that an extraction chose: every operator is there with all its rows, with some, in other forms.
 MOVEMENT: Final = "movement.rules"
 
 #: A snapshot of every step is kept while there are at most this many e-nodes.
@@ -77,7 +76,7 @@ KEPT: Final = 1000
 
 
 def lifts(rule: Rule) -> bool:
-    """Return whether a rule moves a view up, past its reader: ``f(view(x)) => view(f(x))``."""
+    """Return whether a rule moves a view past the operator that reads it: ``f(view(x)) => view(f(x))``."""
     if rule.multi:
         return False
     (source,), (target,) = rule.sources, rule.targets

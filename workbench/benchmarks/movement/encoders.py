@@ -138,3 +138,57 @@ def first_token(
     first = b.op("reshape", x if by_hand else net.row(x, 0), shape=(batch, width))
     y = b.op("tanh", net.linear(first, width, width))
     return b.graph({"y": net.linear(y, width, labels) if labels else y})
+
+
+def pre_normed(
+    *,
+    read: str = "first",
+    layers: int = 4,
+    width: int = 192,
+    heads: int = 3,
+    positions: int = 197,
+    labels: int = 1000,
+    batch: int = 1,
+    seed: int = 0,
+    by_hand: bool = False,
+) -> Graph:
+    """Return a transformer that normalises before every block, and of which one row goes into the head.
+
+    Read at the first row it is a vision transformer (arXiv 2010.11929), or CLIP's image encoder; read at the
+    last one it is a decoder of which only the next word is wanted, with a causal mask.
+
+    Args:
+        read: ``first`` or ``last``.
+        layers: Number of layers.
+        width: Width of the hidden states.
+        heads: Number of attention heads.
+        positions: Number of tokens; of an image, its patches and the class token.
+        labels: Number of classes or words.
+        batch: Number of images or sequences.
+        seed: Seed of the weights.
+        by_hand: Whether to return the form rewritten by hand.
+    """
+    if read not in ("first", "last"):
+        raise ValueError(f"read must be first or last, got {read!r}")
+    weights, b = Weights(seed), GraphBuilder("pre_normed", share=False)
+    net = _Network(b, weights, heads, positions)
+    at, hidden = (0, None) if read == "first" else (positions - 1, net.constant(_causal(positions)))
+    x = b.input("x", (batch, positions - (read == "first"), width))
+    if read == "first":
+        token = net.constant(weights.normal(1, 1, width))
+        token = b.op("expand", token, shape=(batch, 1, width)) if batch > 1 else token
+        x = b.op("concat", token, net.linear(x, width, width), axis=-2)
+    x = b.op("add", x, net.constant(weights.normal(1, positions, width)))
+    for layer in range(layers):
+        only = at if by_hand and layer == layers - 1 else None
+        mixed = net.attention(net.norm(x, width, 1e-6), hidden if only is None else None, only)
+        x = b.op("add", x if only is None else net.row(x, at), mixed)
+        wide = b.op("gelu", net.linear(net.norm(x, width, 1e-6), width, 4 * width))
+        x = b.op("add", x, net.linear(wide, 4 * width, width))
+    x = net.norm(x, width, 1e-6)
+    x = b.op("reshape", x if by_hand else net.row(x, at), shape=(batch, width))
+    return b.graph({"y": net.linear(x, width, labels)})
+
+
+def _causal(positions: int) -> np.ndarray:
+    return np.triu(np.full((positions, positions), -10000.0, np.float32), 1)

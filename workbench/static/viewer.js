@@ -256,7 +256,7 @@ class Viewer {
     const controls = element("div", { class: "wb-controls" }, this.search, this.count,
       button("+", "closer", () => this.each((p) => p.zoom(1.25))), button("−", "farther", () => this.each((p) => p.zoom(0.8))),
       button("fit", "fit into the pane", () => this.each((p) => p.fit())),
-      button("⛶", "full screen, or back", () => this.full()),
+      button("full", "full screen, or back", () => this.full()),
       ...(folds ? [button("fold", "fold or unfold repeated layers", () => this.fold())] : []),
       button("?", HELP, () => { this.told.textContent = HELP; }));
     const legend = element("div", { class: "wb-legend" }, ...this.data.legend.map(([mark, text]) => {

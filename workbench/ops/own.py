@@ -199,7 +199,7 @@ def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
     default = None if parameter.default is parameter.empty else parameter.default
     if isinstance(default, tuple | list):
         whole = tuple(int(v) for v in default)
-        return Attr(parameter.name, "ints", whole, len(default), (whole,))
+        return Attr(parameter.name, "ints", whole, len(default), tried=(whole,))
     if default is not None and type(default) in _KINDS:
         value: AttrValue = int(default) if isinstance(default, bool) else default
         others = (0, 1) if isinstance(default, bool) else _TRIED[_KINDS[type(default)]]

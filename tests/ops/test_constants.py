@@ -15,6 +15,8 @@ CONSTANTS = [
     ("ones", {"shape": ()}),
     ("identity_kernel", {"channels": 6, "groups": 2, "kernel": (3, 1)}),
     ("mean_kernel", {"channels": 2, "kernel": (2, 2)}),
+    ("scalar", {"value": 0.5}),
+    ("pi", {}),
 ]
 
 

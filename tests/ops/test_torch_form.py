@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.ops.test_onnx_form import IMAGE, INSTANCES, inputs, instance, named
+from tests.ops.test_onnx_form import IMAGE, INSTANCES, QUANTISED, inputs, instance, named
 from workbench.graph import evaluate
 from workbench.ops import TensorType, TypeMismatch, operators
 
@@ -56,7 +56,7 @@ def test_every_operator_with_operands_has_a_form():
     assert [s.name for s in operators() if s.max_inputs and not s.leaf and s.torch is None] == []
 
 
-@pytest.mark.parametrize("case", [c for c in INSTANCES if c[2]] + MORE, ids=named)
+@pytest.mark.parametrize("case", [c for c in INSTANCES if c[2]] + MORE + QUANTISED, ids=named)
 def test_an_operator_computes_what_its_reference_computes(case):
     graph = instance(*case)
     feeds = inputs(graph)

@@ -60,8 +60,9 @@ class Certificate(Face):
     The graphs are compared in two ways. First, each rewritten region is compared on ``draws`` random values
     at its own boundary, in float64. ``regions`` counts these regions; of those that differ only in the data
     of their weights, one is compared (``distinct`` counts these). ``error`` is the largest difference found,
-    relative to the largest entry of the value. Second, both models run once as they are saved, in their own
-    dtype. ``whole`` names the runtime, or gives the reason if they did not run (``whole_ran`` is
+    relative to the largest entry of the value; if ``arithmetic`` says so, without what the model's numbers,
+    such as sqrt(2) in float32, change by their own rounding. Second, both models run once as they are saved,
+    in their own dtype. ``whole`` names the runtime, or gives the reason if they did not run (``whole_ran`` is
     then False); ``lacking`` names operators for which ONNX Runtime has no kernel, so that both models ran in
     numpy. ``deployed_error`` is the largest difference between their outputs; ``errors`` contains it
     for each output.
@@ -224,6 +225,7 @@ class _Certifier:
         self.ranges: dict[int, Range] = {}
         self.probe: Probe | None = None
         self.error = 0.0
+        self.numbers = False
         self.regions = self.distinct = 0
         self.run_whole = not_run("the graphs were not compared as a whole")
         self.rounding: tuple[float | None, float | None] = (None, None)
@@ -248,6 +250,7 @@ class _Certifier:
 
     def _result(self, why: str, evidence: Evidence | None = None) -> Certificate:
         mixed = ", opaque operators in their own dtype" if self.original.opaques else ""
+        mixed += ", numbers within their rounding" if self.numbers else ""
         return Certificate(
             passed=not why,
             draws=self.draws,
@@ -327,6 +330,7 @@ class _Certifier:
                     del self.memo[key]  # float64 copies of weights, which other regions do not share
                 if outcome.difference is None:
                     self.error = max(self.error, outcome.error)
+                    self.numbers |= outcome.numbers
                     fault = short_fault(region, seed=self.seed, ranges=ranges)
                     if fault is not None:
                         return f"{fault}; region: {region}", None

@@ -58,6 +58,23 @@ class Weight:
             made.setflags(write=False)
         return made
 
+    def number(self) -> float | None:
+        """Return the number that every element is, or None if elements differ or are generated.
+
+        Of the decimals that the element type rounds to the element, it is the shortest: 0.1, not
+        0.10000000149011612. Minus zero and what is not finite is no such number.
+        """
+        if self.data is None or not self.type.elements or self.type.dtype not in FLOAT_DTYPES:
+            return None
+        data = checked(self.data)
+        first = data[(0,) * data.ndim]
+        found = float(str(first))
+        if not math.isfinite(found) or (found == 0 and np.signbit(first)):
+            return None
+        # Most weights differ in these two places already, so that they are not read as a whole.
+        same = first == data[(-1,) * data.ndim] and (not any(data.strides) or bool((data == first).all()))
+        return found if same else None
+
     def _made(self) -> np.ndarray:
         shape, dtype = self.type.shape, self.type.numpy_dtype()
         key = [self.seed, zlib.crc32(str(self.type).encode())]

@@ -3,13 +3,18 @@
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
     constants,
     convolution,
+    einsum,
     elementwise,
+    gates,
     layout,
     leaves,
     linear,
     normalisation,
     pooling,
+    quantised,
     repeat,
+    resampling,
+    transposed,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec

@@ -6,12 +6,14 @@ the mean is rounded; evaluation in float64 computes the mean in float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Inexact, Numbers
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Evaluate, OnnxExport, OpSpec, no_flops
@@ -22,6 +24,9 @@ from workbench.ops.typing import Attrs, N, T, TypeRule, Typing
 #: A constant that is stored element by element has at most this many (1 GiB of float32). Folding is free in
 #: every cost model, so that otherwise nothing would prevent a rule from using an identity of any size.
 LARGEST: Final = 1 << 28
+
+#: Whole numbers below this are exact in float32.
+WHOLE: Final = 1 << 24
 
 _DTYPE: Final = Attr("dtype", "dtype", "float32")
 
@@ -40,6 +45,12 @@ def _eye_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 def _ones_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     out = t.constant_of_shape(attrs["dtype"], attrs["shape"])
     t.require_number(out)
+    return out
+
+
+def _scalar_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    out = t.constant(attrs["dtype"])
+    t.require_float(out)
     return out
 
 
@@ -67,6 +78,26 @@ def _numpy(attrs: Attrs) -> np.dtype:
 def _ones(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     # A single element, repeated without being stored.
     return np.broadcast_to(np.ones((), _numpy(attrs)), attrs["shape"])
+
+
+def _scalar_needs(attrs: ExactAttrs) -> Arithmetic:
+    whole = float(attrs["value"]).is_integer() and abs(attrs["value"]) < WHOLE
+    return Arithmetic.POLYNOMIAL if whole else Arithmetic.RATIONAL
+
+
+def _exact_scalar(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    # A law means the decimal as it is written, not the binary number nearest to it.
+    if not math.isfinite(attrs["value"]):
+        raise Inexact(f"no number {attrs['value']}")
+    out = np.empty((), dtype=object)
+    out[()] = numbers.number(Fraction(repr(float(attrs["value"]))))
+    return out
+
+
+def _exact_pi(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    out = np.empty((), dtype=object)
+    out[()] = numbers.pi()
+    return out
 
 
 def _identity_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
@@ -129,6 +160,25 @@ register(
         lambda xs, a: np.eye(a["size"], dtype=_numpy(a)),
         Attr("size", "int"),
         doc="the identity matrix",
+    ),
+    _constant(
+        "scalar",
+        _scalar_type,
+        lambda xs, a: np.asarray(a["value"], dtype=_numpy(a)),
+        Attr("value", "float"),
+        traits=Trait.NUMBER,
+        exact=ExactForm(
+            _scalar_needs, _exact_scalar, bound=lambda bounds, shapes, attrs: abs(int(attrs["value"]))
+        ),
+        doc="a number",
+    ),
+    _constant(
+        "pi",
+        _scalar_type,
+        lambda xs, a: np.asarray(math.pi, dtype=_numpy(a)),
+        traits=Trait.NUMBER,
+        exact=ExactForm(Arithmetic.DIGITS, _exact_pi),
+        doc="the ratio of a circle's circumference to its diameter",
     ),
     _constant("ones", _ones_type, _ones, Attr("shape", "shape"), doc="a tensor of ones"),
     _constant(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
@@ -54,25 +53,20 @@ def _unary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return xs[0]
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
+def erf(x: np.ndarray) -> np.ndarray:
+    """Return the error function, computed in float64."""
     try:
-        from scipy.special import erf
+        from scipy.special import erf as compute
     except ImportError:  # a machine that only measures does not have scipy
-        erf = np.vectorize(math.erf, otypes=[np.float64])
-    return np.asarray(erf(x.astype(np.float64)), dtype=x.dtype)
+        compute = np.vectorize(math.erf, otypes=[np.float64])
+    return np.asarray(compute(x.astype(np.float64)), dtype=x.dtype)
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + exp(-x)) without overflow."""
     # exp is computed only of numbers that are not positive, so that it does not overflow.
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
-
-
-def _gelu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
-    if attrs["tanh"]:
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-        return (0.5 * x * (1 + np.tanh(inner))).astype(x.dtype)
-    return (0.5 * x * (1 + _erf(x / math.sqrt(2)))).astype(x.dtype)
 
 
 def activate_torch(torch: ModuleType, fresh: Tensor, act: str) -> Tensor:
@@ -83,13 +77,14 @@ def activate_torch(torch: ModuleType, fresh: Tensor, act: str) -> Tensor:
 ACTIVATE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "none": lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": _sigmoid,
+    "sigmoid": sigmoid,
     "tanh": np.tanh,
 }
 
 
 # -- exact forms --------------------------------------------------------------------------------------
-def _exact_sigmoid(numbers: Numbers, x: Number) -> Number:
+def exact_sigmoid(numbers: Numbers, x: Number) -> Number:
+    """Return 1 / (1 + exp(-x)) of one number."""
     return 1 / (1 + numbers.exp(-x))
 
 
@@ -97,7 +92,7 @@ def _exact_sigmoid(numbers: Numbers, x: Number) -> Number:
 _EXACT_ACTIVATIONS: Final[dict[str, Callable[[Numbers, np.ndarray], np.ndarray]]] = {
     "none": lambda numbers, x: x,
     "relu": lambda numbers, x: np.maximum(x, 0),
-    "sigmoid": lambda numbers, x: each(lambda e: _exact_sigmoid(numbers, e), x),
+    "sigmoid": lambda numbers, x: each(lambda e: exact_sigmoid(numbers, e), x),
     "tanh": lambda numbers, x: each(numbers.tanh, x),
 }
 
@@ -128,16 +123,6 @@ def _exact_power(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) 
     return np.asarray(np.frompyfunc(numbers.power, 2, 1)(xs[0], xs[1]))
 
 
-def _exact_gelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    if attrs["tanh"]:
-        # The factor is part of the operator's definition, not an approximation of a number.
-        cubic = numbers.number(Fraction("0.044715"))
-        scale = numbers.root(2 / numbers.pi())
-        return each(lambda x: x * (1 + numbers.tanh(scale * (x + cubic * x**3))) / 2, xs[0])
-    root = numbers.root(numbers.number(2))
-    return each(lambda x: x * (1 + numbers.erf(x / root)) / 2, xs[0])
-
-
 def _exact_leakyrelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     alpha = numbers.number(attrs["alpha"])
     return each(lambda x: x if x >= 0 else x * alpha, xs[0])
@@ -160,23 +145,6 @@ _QUOTIENT: Final = ExactForm(Arithmetic.RATIONAL, _exact_quotient)
 
 
 # -- export -------------------------------------------------------------------------------------------
-def _export_gelu(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
-    (x,) = xs
-    if e.opset >= 20 and out.dtype != "float64":  # ONNX Runtime has no Gelu kernel for float64
-        return e.node("Gelu", [x], approximate="tanh" if attrs["tanh"] else "none")
-    if attrs["tanh"]:
-        cube = e.node("Mul", [e.node("Mul", [x, x]), x])
-        inner = e.node("Add", [x, e.node("Mul", [cube, export_scalar(e, out, 0.044715)])])
-        bent = e.node("Tanh", [e.node("Mul", [inner, export_scalar(e, out, math.sqrt(2 / math.pi))])])
-    else:
-        bent = e.node("Erf", [e.node("Div", [x, export_scalar(e, out, math.sqrt(2))])])
-    # ONNX Runtime fuses the pattern x * (1 + bent) * 0.5 in this order.
-    scaled = e.node("Mul", [x, e.node("Add", [bent, export_scalar(e, out, 1.0)])])
-    return e.node("Mul", [scaled, export_scalar(e, out, 0.5)])
-
-
 def _export_clip(
     e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
 ) -> str:
@@ -214,7 +182,7 @@ def _binary(
     )
 
 
-def _unary(
+def unary(
     name: str,
     f: Callable[[np.ndarray, Attrs], np.ndarray],
     onnx: str | OnnxExport,
@@ -226,6 +194,19 @@ def _unary(
     traits: Trait = Trait.NONE,
     exact: ExactForm,
 ) -> OpSpec:
+    """Return an elementwise operator of one operand, whose type it keeps.
+
+    Args:
+        name: The name, also of the function in torch unless ``torch`` is given.
+        f: The semantics, of the operand and the attributes.
+        onnx: The ONNX operator, or a function that writes several.
+        doc: The meaning in a few words.
+        attrs: The attributes.
+        cost: The number of operations per element.
+        torch: The semantics in torch.
+        traits: Facts that other parts of the workbench act on.
+        exact: The semantics in exact arithmetic.
+    """
     return OpSpec(
         name,
         1,
@@ -273,7 +254,7 @@ register(
         traits=Trait.GROWS,
         exact=ExactForm(Arithmetic.DIGITS, _exact_power),
     ),
-    _unary(
+    unary(
         "relu",
         lambda x, a: np.maximum(x, 0),
         "Relu",
@@ -281,7 +262,7 @@ register(
         traits=Trait.UNROUNDED,
         exact=ORDERED,
     ),
-    _unary(
+    unary(
         "leakyrelu",
         lambda x, a: np.where(x >= 0, x, x * x.dtype.type(a["alpha"])),
         export_as("LeakyRelu", alpha="alpha"),
@@ -290,15 +271,15 @@ register(
         torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_leakyrelu),
     ),
-    _unary(
+    unary(
         "sigmoid",
-        lambda x, a: _sigmoid(x),
+        lambda x, a: sigmoid(x),
         "Sigmoid",
         "1 / (1 + exp(-x))",
         cost=4,
-        exact=in_digits(_exact_sigmoid),
+        exact=in_digits(exact_sigmoid),
     ),
-    _unary(
+    unary(
         "tanh",
         lambda x, a: np.tanh(x),
         "Tanh",
@@ -306,27 +287,15 @@ register(
         cost=4,
         exact=in_digits(lambda numbers, x: numbers.tanh(x)),
     ),
-    _unary(
-        "gelu",
-        _gelu,
-        _export_gelu,
-        "x * Phi(x); with tanh=1 its tanh approximation",
-        (Attr("tanh", "int", 0),),
-        cost=8,
-        torch=lambda torch, xs, a: torch.nn.functional.gelu(
-            xs[0], approximate="tanh" if a["tanh"] else "none"
-        ),
-        exact=ExactForm(Arithmetic.DIGITS, _exact_gelu),
-    ),
-    _unary(
+    unary(
         "erf",
-        lambda x, a: _erf(x),
+        lambda x, a: erf(x),
         "Erf",
         "the error function",
         cost=4,
         exact=in_digits(lambda numbers, x: numbers.erf(x)),
     ),
-    _unary(
+    unary(
         "exp",
         lambda x, a: np.exp(x),
         "Exp",
@@ -335,7 +304,7 @@ register(
         traits=Trait.GROWS,
         exact=in_digits(lambda numbers, x: numbers.exp(x)),
     ),
-    _unary(
+    unary(
         "log",
         lambda x, a: np.log(x),
         "Log",
@@ -343,7 +312,7 @@ register(
         cost=4,
         exact=in_digits(lambda numbers, x: numbers.log(x)),
     ),
-    _unary(
+    unary(
         "sqrt",
         lambda x, a: np.sqrt(x),
         "Sqrt",
@@ -351,7 +320,7 @@ register(
         cost=2,
         exact=in_digits(lambda numbers, x: numbers.root(x)),
     ),
-    _unary(
+    unary(
         "neg",
         lambda x, a: np.negative(x),
         "Neg",
@@ -359,7 +328,7 @@ register(
         traits=Trait.UNROUNDED | Trait.LINEAR,
         exact=POLYNOMIAL,
     ),
-    _unary(
+    unary(
         "abs",
         lambda x, a: np.abs(x),
         "Abs",
@@ -367,7 +336,7 @@ register(
         traits=Trait.UNROUNDED,
         exact=ORDERED,
     ),
-    _unary(
+    unary(
         "reciprocal",
         lambda x, a: np.reciprocal(x),
         "Reciprocal",
@@ -375,7 +344,7 @@ register(
         traits=Trait.GROWS,
         exact=_QUOTIENT,
     ),
-    _unary(
+    unary(
         "clip",
         lambda x, a: np.minimum(np.maximum(x, x.dtype.type(a["low"])), x.dtype.type(a["high"])),
         _export_clip,
@@ -426,11 +395,6 @@ def _import_pow(n: OnnxNode) -> int:
 @imports("LeakyRelu")
 def _import_leakyrelu(n: OnnxNode) -> int:
     return n.op("leakyrelu", n.operand(0), alpha=n.attr("alpha", 0.01))
-
-
-@imports("Gelu")
-def _import_gelu(n: OnnxNode) -> int:
-    return n.op("gelu", n.operand(0), tanh=int(n.attr("approximate", "none") == "tanh"))
 
 
 @imports("Clip")

@@ -112,6 +112,18 @@ def _layernorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> T
     return out
 
 
+def _root_mean_square(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    x, scale = xs
+    square = (x * x).mean(axis=tuple(range(attrs["axis"], 0)), keepdims=True)
+    return np.asarray(x / np.sqrt(square + x.dtype.type(attrs["eps"])) * scale)
+
+
+def _root_mean_square_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    x, scale = xs
+    square = (x * x).mean(dim=tuple(range(attrs["axis"], 0)), keepdim=True)
+    return x * torch.rsqrt(square + attrs["eps"]) * scale
+
+
 def _softmax_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     t.require_float(xs[0])
     t.require_axis(xs[0], attrs["axis"])
@@ -176,6 +188,17 @@ def _export_layernorm(
     return y
 
 
+def _export_rmsnorm(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    x, scale = xs
+    rank, axis = out.rank, attrs["axis"]
+    # ONNX Runtime fuses these operators in every operator set; only operator sets from 23 on have their own.
+    square = _mean(e, e.node("Pow", [x, export_scalar(e, out, 2.0)]), tuple(range(rank + axis, rank)))
+    root = e.node("Sqrt", [e.node("Add", [square, export_scalar(e, out, attrs["eps"])])])
+    return e.node("Mul", [e.node("Div", [x, root]), scale])
+
+
 def _export_softmax(
     e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
 ) -> str:
@@ -209,6 +232,13 @@ def _exact_layernorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAtt
     for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
         out = f(out, v)
     return np.asarray(out)
+
+
+def _exact_rmsnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    x, scale = xs
+    axes = tuple(range(attrs["axis"], 0))
+    square = (x * x).sum(axis=axes, keepdims=True) / math.prod(x.shape[a] for a in axes)
+    return np.asarray(x / _exact_deviation(numbers, square, attrs["eps"]) * scale)
 
 
 def _exact_bn_scale(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
@@ -291,6 +321,19 @@ register(
         doc="centred and scaled to unit variance over axis..-1, times scale, plus bias",
     ),
     OpSpec(
+        "rmsnorm",
+        2,
+        2,
+        _layernorm_type,
+        _root_mean_square,
+        (Attr("axis", "int", -1), _EPS),
+        _times(5),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_rmsnorm),
+        export=_export_rmsnorm,
+        torch=_root_mean_square_torch,
+        doc="divided by the root of the mean square over axis..-1, times scale",
+    ),
+    OpSpec(
         "softmax",
         1,
         1,
@@ -323,6 +366,15 @@ def _import_layernorm(n: OnnxNode) -> int:
         raise NotModelled("statistics kept in another dtype than float32")
     axis = from_end(n.attr("axis", -1), x.rank)
     return n.op("layernorm", *n.operands(), axis=axis, eps=n.attr("epsilon", 1e-5))
+
+
+@imports("RMSNormalization")
+def _import_rmsnorm(n: OnnxNode) -> int:
+    x = only_result(n)
+    if n.attr("stash_type", 1) != 1:
+        raise NotModelled("statistics kept in another dtype than float32")
+    axis = from_end(n.attr("axis", -1), x.rank)
+    return n.op("rmsnorm", *n.operands(), axis=axis, eps=n.attr("epsilon", 1e-5))
 
 
 @imports("Softmax")

@@ -17,6 +17,8 @@ class Trait(enum.Flag):
     NAMED = enum.auto()
     #: The value is known without the operator's inputs or the model's: a weight or a constant of a rule.
     CONSTANT = enum.auto()
+    #: The value is one number without axes, the same in every model: that of the attribute ``value``, if any.
+    NUMBER = enum.auto()
     #: No cost model charges for the node, because nothing runs for it.
     FREE = enum.auto()
     #: The result is the operand's memory as it lies: an executor moves no data.

@@ -45,6 +45,9 @@ DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.i
 #: Element types on which the modelled arithmetic operators are defined.
 FLOAT_DTYPES: Final = frozenset({"float16", "float32", "float64", "bfloat16"})
 
+#: Element types of quantised tensors.
+INTEGER_DTYPES: Final = frozenset({"int8", "uint8", "int16", "uint16", "int32"})
+
 #: Element types that contain 0 and 1 (an 8-bit exponent alone has no zero).
 NUMBER_DTYPES: Final = frozenset(DTYPE_CODES) - {"string", "float8e8m0"}
 

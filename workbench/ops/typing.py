@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from workbench.ops.types import FLOAT_DTYPES, NUMBER_DTYPES, TensorType, TypeMismatch
+from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TensorType, TypeMismatch
 
 #: The attributes of an operator by name: numbers, strings and tuples, or symbols for them.
 Attrs = Mapping[str, Any]
@@ -104,6 +104,9 @@ class Typing(Protocol[T, N]):
     def require_float(self, x: T) -> None:
         """Require a floating-point element type."""
 
+    def require_integer(self, x: T) -> None:
+        """Require the element type of a quantised tensor."""
+
     def require_number(self, x: T) -> None:
         """Require an element type that holds 0 and 1."""
 
@@ -185,6 +188,9 @@ class ConcreteTyping:
 
     def require_float(self, x: TensorType) -> None:
         self.require(x.dtype in FLOAT_DTYPES, f"the tensor must be floating-point, got {x}")
+
+    def require_integer(self, x: TensorType) -> None:
+        self.require(x.dtype in INTEGER_DTYPES, f"the tensor must be of small whole numbers, got {x}")
 
     def require_number(self, x: TensorType) -> None:
         self.require(x.dtype in NUMBER_DTYPES, f"{x.dtype} does not hold 0 and 1")

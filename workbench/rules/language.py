@@ -10,6 +10,7 @@ r"""The text language of rules: one law per line.
     rows-of-f: slice[s](f(x)) => f(slice[s](x)) for f in relu, tanh   # one law for each: rows-of-relu, …
 
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` represents the attributes not named.
+In place of a term there may be a number, ``mul(x, 0.5)``, or a term of numbers, ``div(x, sqrt(2))``.
 An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)``, ``dim(x, a)`` with an axis ``a``
 that an attribute binds, and ``rank(x)``. A shape on a left-hand side may name its extents,
 ``reshape[shape=(b, s, h, d)](x)``, and then matches that rank alone. The expression of a dtype
@@ -25,11 +26,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
-from workbench.ops import ACTIVATIONS, Attr, OpSpec, spec_of
+from workbench.ops import Attr, OpSpec, spec_of
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
 from workbench.rules.lines import law_lines
+from workbench.rules.numbers import number, typed
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     App,
@@ -147,7 +149,13 @@ class _Parser:
 
     # -- terms ------------------------------------------------------------------------------------
     def term(self) -> Term:
-        """Parse a variable or an application."""
+        """Parse a variable, a number or an application."""
+        if self.token.kind == "number" or self.token.text == "-":
+            sign = -1 if self.accept("-") else 1
+            if self.token.kind != "number":
+                raise self.error(f"expected a number, found {self.token.text!r}")
+            self.at += 1
+            return number(sign * float(self.tokens[self.at - 1].text))
         name = self.name("an operator or a variable")
         if self.token.text not in ("[", "("):
             variable = Var(name, self.accept("*"))
@@ -197,11 +205,11 @@ class _Parser:
         return name, self.value(attr)
 
     def value(self, attr: Attr) -> AttrExpr:
-        if attr.kind in ("act", "dtype"):
+        if attr.names or attr.kind == "dtype":
             word = self.name(f"a value of {attr.name}")
             if attr.kind == "dtype" and word == "dtype" and self.accept("("):
                 return DtypeOf(self.variable_in_parentheses())
-            known = ACTIVATIONS if attr.kind == "act" else tuple(DTYPE_CODES)
+            known = attr.names or tuple(DTYPE_CODES)
             return Literal(word) if word in known else AttrVar(word)
         if self.token.text == "(" and attr.kind in ("ints", "axes", "perm", "shape"):
             self.accept("(")
@@ -383,7 +391,12 @@ class _Parser:
                             f"on the left-hand side an attribute must be a value or a variable, got {name_}="
                             f"{format_expr(expr)} (try a condition)"
                         )
-        bound = {v for s in sources for v in tensor_variables(s)}
+        named = [v for s in sources for v in tensor_variables(s)]
+        bound = set(named)
+        if named:
+            targets = tuple(
+                t if t == s else typed(t, named[0]) for s, t in zip(sources, targets, strict=True)
+            )
         free = [v for t in targets for v in tensor_variables(t) if v not in bound]
         if free:
             raise self.error(f"{free[0]} occurs only on the right-hand side")
@@ -410,11 +423,11 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     """
     rules: list[Rule] = []
     names: set[str] = set()
-    for number, line in law_lines(text):
-        found = parse_rule(line, file=file, line=number)
+    for at, line in law_lines(text):
+        found = parse_rule(line, file=file, line=at)
         for rule in found:
             if rule.name in names:
-                place = _place(file, number)
+                place = _place(file, at)
                 raise RuleSyntaxError(f"{place}: rule names must be unique, got a second {rule.name}")
             names.add(rule.name)
         rules += found

@@ -15,15 +15,30 @@ from workbench.support.remembered import remembered
 
 #: Named sets, with the library's files of which they consist.
 SETS: Final[dict[str, tuple[str, ...]]] = {
-    "default": ("elementwise", "matmul", "convolution", "fusion", "layout", "merge", "branches", "movement"),
-    "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
-    "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
-    "all": (
+    "default": (
         "elementwise",
+        "constants",
         "matmul",
         "convolution",
         "fusion",
         "layout",
+        "recognition",
+        "quantised",
+        "merge",
+        "branches",
+        "movement",
+    ),
+    "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
+    "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
+    "all": (
+        "elementwise",
+        "constants",
+        "matmul",
+        "convolution",
+        "fusion",
+        "layout",
+        "recognition",
+        "quantised",
         "merge",
         "pairs",
         "ac",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.graph.text import format_attr
-from workbench.ops import AttrValue
+from workbench.ops import AttrValue, Trait, spec_of
 from workbench.run.face import Face
 
 
@@ -231,10 +231,20 @@ def format_expr(expr: Any, strength: int = 0) -> str:
     return f"({text})" if own < strength else text
 
 
+def format_number(value: float) -> str:
+    """Return a number as text, a whole one without its decimal point."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
+
+
 def format_term(term: Term) -> str:
     """Return a term as text."""
     if isinstance(term, Var):
         return term.name + "*" * term.starred
+    if Trait.NUMBER in spec_of(term.op).traits:
+        given = dict(term.attrs)
+        value, dtype = given.get("value"), given.get("dtype")
+        if isinstance(value, Literal) and (dtype is None or isinstance(dtype, DtypeOf)):
+            return format_number(float(value.value))  # type: ignore[arg-type]
     inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
     if term.row is not None:
         inside.append(term.row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from workbench.ops import ACTIVATIONS, Attr, spec_of
+from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import (
@@ -22,6 +22,7 @@ from workbench.rules.interpret import (
     read_term,
     spread,
 )
+from workbench.rules.numbers import NUMBER, Number, combined, is_number, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
@@ -37,6 +38,9 @@ from workbench.saturation.symbolic import (
     arith,
     compare,
 )
+
+#: The constructor that stands for any tensor of one number.
+A_NUMBER: Final = Constructor(NUMBER, 0)
 
 
 class RuleCompileError(ValueError):
@@ -83,7 +87,7 @@ def identifier(name: str) -> str:
 
 
 #: Names that the program itself uses: tables, and the classes of terms that a rule matches or makes.
-_TAKEN: Final = re.compile(r"[kntl]\d+|e[a-h]|ht?|ty|clock|runs|constant")
+_TAKEN: Final = re.compile(r"[kntlu]\d+|e[a-h]|ht?|ty|clock|runs|constant")
 
 
 def _named(variable: str) -> str:
@@ -110,6 +114,7 @@ class _Compiler(Bound):
     kinds: dict[str, Attr] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     made: dict[Term, tuple[str, SymType]] = field(default_factory=dict)
+    numbers: dict[str, Number] = field(default_factory=dict)
     count: int = 0
     running: bool = False
 
@@ -150,10 +155,41 @@ class _Compiler(Bound):
         self, term: App, operands: list[tuple[str, SymType]], attrs: dict[str, Any], name: str
     ) -> tuple[str, SymType]:
         """Add an application to the query by a name; return the name and its type."""
+        numbers = [self.numbers[o[0]] for o in operands if o[0] in self.numbers]
+        if Trait.NUMBER in spec_of(term.op).traits or (numbers and len(numbers) == len(operands)):
+            self.numbers[name] = combined(term, attrs, numbers)
+            return name, self.type(name)
+        others = [o for o in operands if o[0] not in self.numbers]
+        if numbers:
+            operands = [(self.uniform(*o), o[1]) if o[0] in self.numbers else o for o in operands]
         columns = [c for attr in spec_of(term.op).attrs for c in self.columns(attr, attrs[attr.name])]
         text = " ".join(columns + [o[0] for o in operands])
         self.query.append(f"(= {name} ({constructor(term).name} {text}))")
+        if numbers:
+            return name, self.beside_numbers(term, numbers, others, name)
         return name, self.infer(term, attrs, [o[1] for o in operands], name)
+
+    def uniform(self, name: str, kind: SymType) -> str:
+        """Add to the query a tensor whose elements are all one number; return its class variable."""
+        found = self.numbers[name].value
+        self.count += 1
+        text = literal(nearest_decimal(found)) if isinstance(found, float) else str(found)
+        self.query.append(f"(= {text} (uniform_ u{self.count}_))")
+        return f"u{self.count}_"
+
+    def beside_numbers(
+        self, term: App, numbers: list[Number], others: list[tuple[str, SymType]], name: str
+    ) -> SymType:
+        """Return the type of an application to one tensor and numbers, which must be the tensor's."""
+        if spec_of(term.op).traits & (Trait.BROADCASTS | Trait.PRODUCT) != Trait.BROADCASTS:
+            raise NotBinding(f"an operand of {term.op} must not be a number, as it is not repeated")
+        ((operand, kind),) = others
+        self.infer(term, {}, [kind, kind], name)  # what the type rule requires of the tensor is known
+        self.typing.guards.append(f"(= s_{name} s_{operand})")
+        if not all(n.written for n in numbers):
+            # In double precision, the number nearest to a computed one is another than in single precision.
+            self.typing.guards.append(f"(!= {self.typing.get(kind, 0)} {DTYPE_CODES['float64']})")
+        return kind
 
     def inserted(
         self, term: App, operands: list[tuple[str, SymType]], attrs: dict[str, Any], name: str
@@ -171,6 +207,8 @@ class _Compiler(Bound):
         self.head.append(f"(let {name} ({made.name} {text}))")
         self.head.append(f"(set (ty_ {name}) {self.typing.text(kind)})")
         self.head.append(f"(set ({made.born} {text}) {UNSTAMPED + self.number})")
+        if term.op == NUMBER:
+            self.head.append(f"(set (uniform_ {name}) {columns[0]})")
         return name, kind
 
     def infer(self, term: App, attrs: dict[str, Any], operands: list[SymType], name: str) -> SymType:
@@ -206,8 +244,8 @@ class _Compiler(Bound):
             return value
         if value is None:
             raise RuleCompileError(f"rule {self.rule.name}: {attr.name} has no default and must be given")
-        if attr.kind == "act":
-            return ACTIVATIONS.index(value)
+        if attr.names:
+            return attr.names.index(value)
         if attr.kind == "float":
             return Sym(literal(float(value)))
         if attr.kind == "str":
@@ -401,8 +439,8 @@ def _compile(c: _Compiler) -> CompiledRule:
         ruleset,
         text,
         sum(line.startswith("(let n") for line in head),
-        _constructors(rule.sources),
-        _constructors(targets),
+        _needed(rule.sources),
+        _made(targets),
         counting,
     )
 
@@ -440,12 +478,23 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
     merged = rule.targets[0]
     growth = sum(isinstance(t, App) for t in subterms(merged)) + 1
-    return CompiledRule(rule, c.number, ruleset, text, growth, _constructors(rule.sources), (), "", member)
+    return CompiledRule(rule, c.number, ruleset, text, growth, _needed(rule.sources), (), "", member)
 
 
-def _constructors(terms: Iterable[Term]) -> tuple[Constructor, ...]:
-    found = {constructor(t) for term in terms for t in subterms(term) if isinstance(t, App)}
+def _needed(terms: Iterable[Term]) -> tuple[Constructor, ...]:
+    """Return the constructors without which patterns match nothing; any term of numbers is one number."""
+    found: set[Constructor] = set()
+    stack = list(terms)
+    while stack:
+        term = stack.pop()
+        if isinstance(term, App):
+            found.add(A_NUMBER if is_number(term) else constructor(term))
+            stack += () if is_number(term) else term.args
     return tuple(sorted(found))
+
+
+def _made(terms: Iterable[Term]) -> tuple[Constructor, ...]:
+    return tuple(sorted({constructor(t) for term in terms for t in subterms(term) if isinstance(t, App)}))
 
 
 def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> list[CompiledRule]:

@@ -9,12 +9,12 @@ egglog 13.2 makes fresh names by appending a counter and would confuse them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.graph import Graph
-from workbench.ops import ACTIVATIONS, Attr, AttrValue, TensorType, TupleType, spec_of
+from workbench.ops import Attr, AttrValue, TensorType, TupleType, spec_of
 from workbench.ops.leaves import RUNTIME
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
 
@@ -193,8 +193,8 @@ class Encoding:
                 columns.append(vector(self.vector_of(attr, value, dtype)))
             elif attr.kind == "ints":
                 columns += [str(v) for v in value]  # type: ignore[union-attr]
-            elif attr.kind == "act":
-                columns.append(str(ACTIVATIONS.index(str(value))))
+            elif attr.names:
+                columns.append(str(attr.names.index(str(value))))
             elif attr.kind == "dtype":
                 columns.append(str(DTYPE_CODES[str(value)]))
             else:
@@ -208,8 +208,8 @@ class Encoding:
         (raw,) = columns
         if attr.kind in _VECTOR_KINDS:
             return self.value_of(attr, raw)
-        if attr.kind == "act":
-            return ACTIVATIONS[raw]
+        if attr.names:
+            return attr.names[raw]
         return DTYPE_NAMES[raw] if attr.kind == "dtype" else raw
 
     def decode_attrs(self, op: str, columns: Sequence[Any]) -> tuple[AttrValue, ...]:
@@ -242,6 +242,7 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (relation clock_ (i64))
 (ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_)
 (relation runs_ (T)) (relation constant_ (T))
+(function uniform_ (T) f64 :merge old)
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""
 
 
@@ -254,8 +255,11 @@ def declarations(constructors: Iterable[Constructor]) -> str:
     return "\n".join(lines)
 
 
-def load_graph(graph: Graph, encoding: Encoding) -> str:
-    """Return the program text that inserts a graph; node ``i`` becomes ``(h_ i)``."""
+def load_graph(graph: Graph, encoding: Encoding, numbers: Mapping[int, float]) -> str:
+    """Return the program text that inserts a graph; node ``i`` becomes ``(h_ i)``.
+
+    ``numbers`` are the nodes whose elements are all one number, and these numbers.
+    """
     lines: list[str] = []
     for i, node in enumerate(graph.nodes):
         constructor = constructor_of(graph, i)
@@ -270,4 +274,6 @@ def load_graph(graph: Graph, encoding: Encoding) -> str:
         lines.append(f"(set ({constructor.born} {text}) 0)")
         if isinstance(node.type, TensorType):
             lines.append(f"(set (ty_ {handle}) {vector(encoding.type_vector(node.type))})")
+        if i in numbers:
+            lines.append(f"(set (uniform_ {handle}) {literal(numbers[i])})")
     return "\n".join(lines)

@@ -6,13 +6,13 @@ It runs in its own process (:mod:`workbench.saturation.remote`); this module doe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
 from workbench.saturation.base import Base, EngineError, gives_two_types
-from workbench.saturation.compile import CompiledRule, usable
+from workbench.saturation.compile import A_NUMBER, CompiledRule, usable
 from workbench.saturation.encoding import (
     Constructor,
     Encoding,
@@ -38,7 +38,8 @@ class Program:
 
     ``expected`` are the numbers of rules that such runs have needed before; they are loaded at once. The
     result of the run does not depend on them. ``operators`` are those that are not built in, packed
-    (:mod:`workbench.ops.shipping`).
+    (:mod:`workbench.ops.shipping`). ``numbers`` are the nodes whose elements are all one number, which the
+    graph may no longer tell because it comes without its weights' data.
     """
 
     graph: Graph
@@ -47,6 +48,7 @@ class Program:
     weights: bool = True
     expected: frozenset[int] = frozenset()
     operators: bytes = b""
+    numbers: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class Engine:
     def __init__(self, program: Program, bases: Iterable[Base] = ()) -> None:
         self.program = program
         start = {constructor_of(program.graph, i) for i in range(len(program.graph))}
+        start |= {A_NUMBER} if program.numbers else set()
         self.rules = usable(program.rules, start)
         self.by_name = {r.rule.name: r for r in self.rules}
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
@@ -146,7 +149,7 @@ class Engine:
         record = Record(list(self.declared))
         self.state = State(self.base, graph, encoding, self._bookkeeping, record, len(graph))
         self.among: frozenset[Any] | None = None
-        self.base.include(load_graph(graph, encoding))
+        self.base.include(load_graph(graph, encoding, self.program.numbers))
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
 
@@ -170,6 +173,7 @@ class Engine:
         """Return the rules that have e-nodes for all their operators."""
         table = self._table()
         present = {c for c in self.state.record.constructors if table.get(c.name, 0)}
+        present |= {A_NUMBER} if table.get("uniform_", 0) else set()
         return [r for r in self.rules if present.issuperset(r.needs)]
 
     def _table(self) -> dict[str, int]:

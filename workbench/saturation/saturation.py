@@ -9,13 +9,14 @@ from typing import Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
+from workbench.graph.numbers import numbers_in
 from workbench.ops import Trait, with_trait
 from workbench.ops.shipping import packed
 from workbench.rules.pattern import App, Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
-from workbench.saturation.compile import CompiledRule, compile_rule
+from workbench.saturation.compile import A_NUMBER, CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
@@ -35,7 +36,7 @@ def compile_rules(
     the rule stays as it is.
     """
     listed, own_operators = tuple(rules), with_trait(Trait.OWN)
-    own = [i for i, rule in enumerate(listed) if not own_operators.isdisjoint(operators_of(rule))]
+    own = [i for i, r in enumerate(listed) if own_operators and not own_operators.isdisjoint(operators_of(r))]
     given = _content(rules, encoding, running)
 
     def compiled(chosen: Iterable[int]) -> tuple[CompiledRule, ...]:
@@ -137,7 +138,9 @@ class Saturation(Stepwise):
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known
-        program = Program(graph, encoding, compiled, weights, expected, _shipped(graph, compiled))
+        shipped = _shipped(graph, compiled)
+        numbers = numbers_in(graph) if any(A_NUMBER in c.needs for c in compiled) else {}
+        program = Program(graph, encoding, compiled, weights, expected, shipped, numbers)
         # An engine that another saturation no longer needs is reused, because starting one is slow.
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, NUMBER_DTYPES
+from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES
 from workbench.rules.interpret import ARITHMETIC, RELATIONS
 from workbench.saturation.encoding import Encoding, vector
 
@@ -216,6 +216,7 @@ class SymbolicTyping:
     same: dict[str, Int] = field(default_factory=dict)
     same_type: dict[str, str] = field(default_factory=dict)
     floats: list[Sym] = field(default_factory=list)
+    integers: list[Sym] = field(default_factory=list)
 
     # -- expressions --------------------------------------------------------------------------
     def resolve(self, value: Int) -> Int:
@@ -357,6 +358,10 @@ class SymbolicTyping:
         size = self.encoding.rank + 2
         if not keep and self.text(x) == self.text(y):
             return x
+        for number, other in ((y, x), (x, y)):
+            rank = number.slots.get(1)
+            if not keep and isinstance(rank, int) and rank == 0:  # no axes, as an explicit type states
+                return other
         slots: list[Int] = [self.get(x, 0), arith("max", *sorted((self.rank(x), self.rank(y)), key=str))]
         for i in range(2, size):
             a, b = self.get(x, i), self.get(y, i)
@@ -396,17 +401,23 @@ class SymbolicTyping:
         self.equal(self.get(x, 0), self.get(y, 0), "element types agree")
 
     def require_float(self, x: SymType) -> None:
+        self._require_dtype(x, FLOAT_DTYPES, self.floats, "a float is expected")
+
+    def require_integer(self, x: SymType) -> None:
+        self._require_dtype(x, INTEGER_DTYPES, self.integers, "a small whole number is expected")
+
+    def _require_dtype(self, x: SymType, dtypes: frozenset[str], met: list[Sym], message: str) -> None:
         code = self.get(x, 0)
         if isinstance(code, int):
-            self.require(code in {DTYPE_CODES[d] for d in FLOAT_DTYPES}, "a float is expected")
+            self.require(code in {DTYPE_CODES[d] for d in dtypes}, message)
             return
-        if any(str(self.resolve(f)) == str(code) for f in self.floats):
+        if any(str(self.resolve(f)) == str(code) for f in met):
             return
-        self.floats.append(code)
+        met.append(code)
         product: Int = 1
-        for dtype in sorted(DTYPE_CODES[d] for d in FLOAT_DTYPES):
+        for dtype in sorted(DTYPE_CODES[d] for d in dtypes):
             product = arith("*", product, arith("-", code, dtype))
-        self.require(Test(f"(= 0 {product})"), "a float is expected")
+        self.require(Test(f"(= 0 {product})"), message)
 
     def require_number(self, x: SymType) -> None:
         code = self.get(x, 0)

@@ -24,14 +24,16 @@ from workbench.rules.interpret import (
 )
 from workbench.rules.pattern import App, Arith, Compare, DimOf, Literal, RankOf, Rule, Var, names_in, subterms
 from workbench.verification.instances.choices import Choices
+from workbench.verification.instances.elements import Element
 from workbench.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
-from workbench.verification.instances.typings import AXES, DTYPE, Extent, Menu, SpaceType, SpaceTyping, known
+from workbench.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
 
 #: An unknown with an upper bound below this has so few values that each is a separate case.
 FEW: Final = 4
 #: Attributes that are unknowns of the system: their name and the kind of unknown.
 _UNKNOWN: Final = {
     "pads": "pad",
+    "extra": "pad",
     "kernel": "kernel",
     "start": "position",
     "stop": "extent",
@@ -109,7 +111,7 @@ class Space(Bound):
         if attr.name in ("strides", "dilations"):
             options = getattr(menu, attr.name)
             return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
-        if attr.name in ("groups", "count", "times"):
+        if attr.name in ("groups", "count", "block", "times"):
             number = pick(menu.groups)
             self.quotients.append(number)
             return number
@@ -117,14 +119,18 @@ class Space(Bound):
             return self.system.fresh(name, "extent")
         if attr.kind == "act":
             return pick(menu.acts)
+        if attr.names:
+            return pick(attr.names)
         if attr.kind == "dtype":
-            return DTYPE
+            return Element()
         if attr.name == "axis":
             return pick(tuple(range(-1, -AXES - 1, -1)))
         if attr.name == "step":
             return pick(menu.steps)
         if attr.name == "eps":
             return pick(menu.eps)
+        if attr.tried:
+            return pick(attr.tried)
         if attr.kind == "float":
             return pick(menu.numbers)
         if attr.kind == "int":
@@ -172,9 +178,9 @@ class Space(Bound):
         """Return the rank of a tensor variable."""
         return self.variable(var).rank
 
-    def dtype(self, var: str) -> str:
-        """Return the element type, which all tensors of an instance share."""
-        return DTYPE
+    def dtype(self, var: str) -> Element:
+        """Return the element type of a tensor variable."""
+        return self.variable(var).element
 
     def compose(self, left: Any, right: Any) -> tuple[int, ...]:
         """Return the permutation that first applies ``left`` and then ``right``."""
@@ -324,11 +330,13 @@ def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
 
     rank = number(kind.rank)
     dims = tuple(number(d) for d in kind.dims)
-    return TensorType(DTYPE, dims[AXES - rank :] if rank else ())
+    return TensorType(kind.element.name, dims[AXES - rank :] if rank else ())
 
 
 def plain(x: Any, values: dict[int, int]) -> Any:
     """Return an attribute with its unknowns replaced by numbers."""
     if isinstance(x, tuple):
         return tuple(plain(v, values) for v in x)
+    if isinstance(x, Element):
+        return x.name
     return int(x.value(values)) if isinstance(x, Linear) else x

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from workbench.ops.typing import Count
 from workbench.verification.instances.choices import Choices
+from workbench.verification.instances.elements import FLOAT, WHOLE, Element
 from workbench.verification.instances.linear import Inconsistent, Linear, NotLinear, Relation, System
 
 #: Number of axes of a type; axes before a tensor's first axis have extent 1.
 AXES: Final = 4
-DTYPE: Final = "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,11 @@ Extent = int | Linear
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpaceType:
-    """A tensor's type: its rank and the extents of its last axes."""
+    """A tensor's type: its rank, the extents of its last axes, and its element type."""
 
     rank: Extent
     dims: tuple[Extent, ...]
+    element: Element = field(default_factory=Element)
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.dims))}]"
@@ -127,23 +128,23 @@ class SpaceTyping:
         self.require_axis(x, axis)
         dims = list(x.dims)
         dims[axis] = extent
-        return SpaceType(x.rank, tuple(dims))
+        return SpaceType(x.rank, tuple(dims), x.element)
 
-    def with_dtype(self, x: SpaceType, dtype: str) -> SpaceType:
-        return x
+    def with_dtype(self, x: SpaceType, dtype: str | Element) -> SpaceType:
+        return SpaceType(x.rank, x.dims, Element.of(dtype))
 
     def tensor(self, like: SpaceType, *dims: Extent) -> SpaceType:
-        return self.constant(DTYPE, *dims)
+        return self.constant(like.element, *dims)
 
-    def constant(self, dtype: str, *dims: Extent) -> SpaceType:
+    def constant(self, dtype: str | Element, *dims: Extent) -> SpaceType:
         if len(dims) > AXES:
             raise Inconsistent(f"more than {AXES} axes")
-        return SpaceType(len(dims), (1,) * (AXES - len(dims)) + tuple(dims))
+        return SpaceType(len(dims), (1,) * (AXES - len(dims)) + tuple(dims), Element.of(dtype))
 
     def with_shape(self, x: SpaceType, shape: Sequence[Extent]) -> SpaceType:
         return self.tensor(x, *shape)
 
-    def constant_of_shape(self, dtype: str, shape: Sequence[Extent]) -> SpaceType:
+    def constant_of_shape(self, dtype: str | Element, shape: Sequence[Extent]) -> SpaceType:
         return self.constant(dtype, *shape)
 
     def permute(self, x: SpaceType, perm: Sequence[int]) -> SpaceType:
@@ -164,7 +165,7 @@ class SpaceTyping:
         # Which operand broadcasts is decided when everything else is known: often there is no choice left.
         rank = self.system.fresh("a rank", "rank", AXES)
         dims = tuple(self.system.fresh("a broadcast extent", "extent") for _ in range(AXES - keep))
-        out = SpaceType(rank, dims + x.dims[AXES - keep :])
+        out = SpaceType(rank, dims + x.dims[AXES - keep :], x.element)
         self.pending.append(_Broadcast(x, y, out, list(range(AXES - keep))))
         return out
 
@@ -246,18 +247,22 @@ class SpaceTyping:
         self.system.require(condition)
 
     def require_same(self, x: SpaceType, y: SpaceType, message: str) -> None:
+        x.element.same(y.element)
         self.require(x.rank == y.rank, message)
         for a, b in zip(x.dims, y.dims, strict=True):
             self.require(a == b, message)
 
     def require_same_dtype(self, x: SpaceType, y: SpaceType) -> None:
-        """Accept: all tensors of an instance have the same element type."""
+        x.element.same(y.element)
 
     def require_float(self, x: SpaceType) -> None:
-        """Accept: the tensors of an instance are floating-point."""
+        x.element.among({FLOAT})
+
+    def require_integer(self, x: SpaceType) -> None:
+        x.element.among({WHOLE})
 
     def require_number(self, x: SpaceType) -> None:
-        """Accept: the tensors of an instance are floating-point."""
+        """Accept: the element types of instances hold 0 and 1."""
 
     def require_axis(self, x: SpaceType, axis: Extent) -> None:
         assert isinstance(axis, int)

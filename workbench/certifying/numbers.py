@@ -1,0 +1,78 @@
+"""Rounded numbers of a model: how far a value moves if they are moved by as much as they were rounded.
+
+A model stores sqrt(2) as 1.41421354. An operator that means sqrt(2) itself is as good a reading of it: the
+two differ by what the rounding of the number changes, and not by an error of a rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from workbench.graph import Graph, GraphBuilder
+from workbench.graph.weights import Weight
+
+#: Largest part of a value that rounded numbers may explain: some units in the last place of float32.
+MOST: Final = 1e-6
+#: Largest number of rounded numbers of one region that are moved.
+MANY: Final = 24
+
+Evaluated = Callable[[Graph], Mapping[str, np.ndarray]]
+
+
+def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
+    """Return by how much each output moves if the graph's numbers move by half a unit in their last place.
+
+    A number is a weight whose elements are all the same. ``evaluated`` computes a graph's outputs in float64.
+    """
+    stays = evaluated(graph)
+    total = {name: np.zeros(np.shape(value)) for name, value in stays.items()}
+    for name, weight in list(_numbers(graph).items())[:MANY]:
+        value = weight.value().reshape(-1)[:1]
+        half = float(abs(np.spacing(value[0]))) / 2
+        ends = [evaluated(_with(graph, name, float(value[0]) + step)) for step in (half, -half)]
+        for output, value in stays.items():
+            moved = [np.abs(end[output] - value) for end in ends]
+            total[output] += np.nan_to_num(np.maximum(*moved), nan=0.0, posinf=0.0, neginf=0.0)
+    for output, value in stays.items():
+        largest = np.abs(value[np.isfinite(value)]).max(initial=0.0)
+        total[output] = np.minimum(total[output], MOST * largest)
+    return total
+
+
+def beyond(expected: np.ndarray, found: np.ndarray, explained: np.ndarray) -> np.ndarray:
+    """Return ``found``, moved towards ``expected`` by what is explained."""
+    with np.errstate(invalid="ignore"):
+        gap = found - expected
+        rest = np.sign(gap) * np.maximum(np.abs(gap) - explained, 0)
+    return np.where(np.isfinite(rest), expected + rest, found)
+
+
+def _numbers(graph: Graph) -> dict[str, Weight]:
+    """Return the weights that are one number which its element type may have rounded."""
+    return {
+        name: weight
+        for name, weight in graph.weights.items()
+        if weight.type.dtype in ("float16", "float32") and weight.number() is not None
+    }
+
+
+def _with(graph: Graph, name: str, value: float) -> Graph:
+    """Return a graph in which one weight is a number, which need not be one of its element type."""
+    builder = GraphBuilder(graph.name)
+    builder.opaques = dict(graph.opaques)
+    builder.weights = dict(graph.weights)
+    place: list[int] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            kind = node.tensor
+            place.append(builder.input(node.attr("name"), kind.shape, kind.dtype))
+        elif node.op == "weight" and node.attr("name") == name:
+            scalar = builder.op("scalar", value=value, dtype=node.tensor.dtype)
+            shape = node.tensor.shape
+            place.append(builder.op("expand", scalar, shape=shape) if shape else scalar)
+        else:
+            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
+    return builder.graph([(output, place[i]) for output, i in graph.outputs])

@@ -1,0 +1,204 @@
+"""Quantisation: whole numbers that stand for ``(q - zero) * scale``, per tensor or along the scale's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Number, Numbers
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
+from workbench.ops.registry import register
+from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.types import DTYPE_CODES, INTEGER_DTYPES, TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _quantize_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    x, scale, zero = xs
+    out = t.with_dtype(x, attrs["to"])
+    t.require_float(x)
+    t.require_same_dtype(x, scale)
+    t.require_integer(out)
+    t.require_same_dtype(out, zero)
+    t.require_same(t.broadcast(x, scale), x, "the scale must broadcast to the operand")
+    t.require_same(t.broadcast(out, zero), out, "the zero must broadcast to the operand")
+    return out
+
+
+def _dequantize_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    q, scale, zero = xs
+    out = t.with_dtype(q, attrs["to"])
+    t.require_integer(q)
+    t.require_same_dtype(q, zero)
+    t.require_float(out)
+    t.require_same_dtype(out, scale)
+    t.require_same(t.broadcast(out, scale), out, "the scale must broadcast to the operand")
+    t.require_same(t.broadcast(q, zero), q, "the zero must broadcast to the operand")
+    return out
+
+
+def _bounds(dtype: str) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def _quantize(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    x, scale, zero = xs
+    # The sum is computed in float64, which holds every whole number of the element types.
+    whole = np.rint(x / scale).astype(np.float64) + zero
+    return np.asarray(np.clip(whole, *_bounds(attrs["to"])).astype(attrs["to"]))
+
+
+def _dequantize(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    q, scale, zero = xs
+    wide = np.int64 if q.dtype.kind in "iu" else q.dtype
+    moved = np.asarray(q.astype(wide) - zero.astype(wide))
+    return np.asarray(moved.astype(scale.dtype) * scale)
+
+
+def _even(x: Number) -> int:
+    """Return the nearest whole number, the even one of two, as ONNX rounds."""
+    down = int(x)
+    down -= down > x
+    rest = 2 * (x - down)
+    return down + (rest > 1 or (rest == 1 and down % 2 == 1))
+
+
+def _exact_quantize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    x, scale, zero = xs
+    if any(s == 0 for s in scale.flat):
+        raise Inexact("a division by zero")
+    low, high = _bounds(attrs["to"])
+    ratio = np.asarray(x / scale, dtype=object)
+    whole = np.empty(ratio.shape, dtype=object)
+    for index in np.ndindex(ratio.shape):
+        whole[index] = numbers.number(Fraction(_even(ratio[index])))
+    return np.minimum(np.maximum(np.asarray(whole + zero), numbers.number(low)), numbers.number(high))
+
+
+def _quantize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    x, scale, zero = xs
+    whole = torch.round(x / scale).double() + zero
+    kind = TensorType(attrs["to"], ()).torch_dtype(torch)
+    return torch.clamp(whole, *_bounds(attrs["to"])).to(kind)
+
+
+def _dequantize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    q, scale, zero = xs
+    return (q.long() - zero.long()).to(scale.dtype) * scale
+
+
+# -- export -------------------------------------------------------------------------------------------
+def _axis(e: Emitter, kinds: Sequence[TensorType], narrow: str) -> int | None:
+    """Return the axis along which one ONNX operator has the parameters, -1 if none; None if it cannot."""
+    x, scale, zero = kinds
+    places = {axis for kind in (scale, zero) for axis in range(-kind.rank, 0) if kind.shape[axis] != 1}
+    small = narrow in ("int8", "uint8") or (e.opset >= 21 and narrow in ("int16", "uint16"))
+    if not small or e.opset < 10 or len(places) > 1 or (places and e.opset < 13):
+        return None
+    if not places:
+        return -1
+    (axis,) = places
+    both = scale.shape[axis:][:1] == zero.shape[axis:][:1] and min(scale.rank, zero.rank) >= -axis
+    return x.rank + axis if both else None
+
+
+def _linear(op_type: str, e: Emitter, xs: Sequence[str], kinds: Sequence[TensorType], axis: int) -> str:
+    shape = () if axis < 0 else (kinds[0].shape[axis],)
+    operands = [xs[0], *(e.reshape(x, shape) for x in xs[1:])]
+    return e.node(op_type, operands, axis=axis if axis >= 0 else None)
+
+
+def _export_quantize(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    axis = _axis(e, types, out.dtype) if types[0].dtype == "float32" else None
+    if axis is not None:
+        return _linear("QuantizeLinear", e, xs, types, axis)
+    if e.opset < 11:
+        raise OpsetTooOld(f"operator set must be 11 or newer for rounding to even, got {e.opset}")
+    x, scale, zero = xs
+    wide = DTYPE_CODES["float64"]
+    even = e.node("Round", [e.node("Div", [x, scale])])
+    whole = e.node("Add", [e.node("Cast", [even], to=wide), e.node("Cast", [zero], to=wide)])
+    low, high = (e.constant(np.asarray(b, np.float64)) for b in _bounds(out.dtype))
+    return e.node("Cast", [e.node("Min", [e.node("Max", [whole, low]), high])], to=DTYPE_CODES[out.dtype])
+
+
+def _export_dequantize(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    axis = _axis(e, types, types[0].dtype) if out.dtype == "float32" else None
+    if axis is not None:
+        return _linear("DequantizeLinear", e, xs, types, axis)
+    q, scale, zero = xs
+    wide = [e.node("Cast", [x], to=DTYPE_CODES["int64"]) for x in (q, zero)]
+    moved = e.node("Cast", [e.node("Sub", wide)], to=DTYPE_CODES[out.dtype])
+    return e.node("Mul", [moved, scale])
+
+
+def _largest(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    return (bounds[0] + bounds[2]) * bounds[1]
+
+
+register(
+    OpSpec(
+        "quantize",
+        3,
+        3,
+        _quantize_type,
+        _quantize,
+        (Attr("to", "dtype", "int8"),),
+        lambda attrs, inputs, out: 3.0 * out.elements,
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_quantize),
+        export=_export_quantize,
+        torch=_quantize_torch,
+        doc="round(x / scale) + zero, limited to the element type",
+    ),
+    OpSpec(
+        "dequantize",
+        3,
+        3,
+        _dequantize_type,
+        _dequantize,
+        (Attr("to", "dtype", "float32"),),
+        lambda attrs, inputs, out: 2.0 * out.elements,
+        exact=ExactForm(Arithmetic.POLYNOMIAL, degree=lambda d: max(d[0], d[2]) + d[1], bound=_largest),
+        export=_export_dequantize,
+        torch=_dequantize_torch,
+        doc="(q - zero) * scale",
+    ),
+)
+
+
+# -- import -------------------------------------------------------------------------------------------
+@imports("QuantizeLinear", "DequantizeLinear")
+def _import_linear(n: OnnxNode) -> int:
+    kind, scale = n.type(0), n.type(1)
+    assert n.results[0] is not None
+    out = n.results[0].dtype
+    narrow = out if n.op_type == "QuantizeLinear" else kind.dtype
+    if n.is_constant(0):
+        # A weight is stored in few bits on purpose; computing it would store it in many.
+        raise NotModelled("a stored tensor stays quantised")
+    if narrow not in INTEGER_DTYPES or n.attr("block_size", 0):
+        raise NotModelled(f"quantisation of {narrow} in blocks or as floating-point numbers")
+    if scale.rank > 1:
+        raise NotModelled("a scale of several axes")
+    parameters = [n.operand(1)]
+    if n.has(2):
+        parameters.append(n.operand(2))
+    else:
+        parameters.append(n.constant(np.zeros(scale.shape, narrow)))
+    axis = n.attr("axis", 1) % max(kind.rank, 1)
+    ones: Any = () if prod(scale.shape) == 1 else (scale.shape[0], *[1] * (kind.rank - 1 - axis))
+    shaped = [p if n.type_of(p).shape == ones else n.op("reshape", p, shape=ones) for p in parameters]
+    return n.op("quantize" if n.op_type == "QuantizeLinear" else "dequantize", n.operand(0), *shaped, to=out)

@@ -1,0 +1,65 @@
+"""The element types of an instance's tensors: open at first, and decided by what type rules require."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
+from workbench.verification.instances.linear import Inconsistent
+
+#: The element type of tensors of which nothing is required, and that of whole numbers.
+FLOAT, WHOLE = "float32", "int8"
+_OPEN: Final = frozenset({FLOAT, WHOLE})
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """An element type that may still be open; elements that are required to be the same are joined.
+
+    >>> x, y = Element(), Element()
+    >>> y.among({"int8"})
+    >>> x.same(y)
+    >>> x.name, Element().name
+    ('int8', 'float32')
+    """
+
+    options: frozenset[str] = _OPEN
+    joined: Element | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, dtype: str | Element) -> Element:
+        """Return the element type of a name; one type of each kind represents the others of its kind."""
+        if isinstance(dtype, Element):
+            return dtype
+        kinds = ((FLOAT, FLOAT_DTYPES), (WHOLE, INTEGER_DTYPES))
+        return cls(frozenset({name for name, kind in kinds if dtype in kind}) or _OPEN)
+
+    @property
+    def root(self) -> Element:
+        """Return the element that represents all that are joined with this one."""
+        found = self
+        while found.joined is not None:
+            found = found.joined
+        return found
+
+    @property
+    def name(self) -> str:
+        """Return the name of the element type: a floating-point one if nothing else is required."""
+        options = self.root.options
+        return FLOAT if FLOAT in options else WHOLE
+
+    def among(self, names: Iterable[str]) -> None:
+        """Require one of some element types; raise Inconsistent if it is none of them."""
+        root = self.root
+        root.options &= frozenset(names)
+        if not root.options:
+            raise Inconsistent("no element type is left")
+
+    def same(self, other: Element) -> None:
+        """Require two element types to be the same."""
+        a, b = self.root, other.root
+        if a is not b:
+            b.among(a.options)
+            a.joined = b

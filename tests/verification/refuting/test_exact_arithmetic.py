@@ -124,12 +124,13 @@ def test_residues_are_those_of_the_whole_numbers(op):
 
 def test_every_operator_has_the_least_arithmetic_that_computes_it():
     moves = {"concat", "slice", "reshape", "transpose", "expand", "identity", "gather"}
-    moves |= {"resize", "depth_to_space", "space_to_depth"}
-    constants = {"eye", "ones", "identity_kernel", "enlarge", "merge_gconv"}
-    sums = {"add", "sub", "mul", "neg", "matmul", "conv2d", "conv_transpose", "pad", "reduce_sum"}
+    moves |= {"resize", "depth_to_space", "space_to_depth", "repeat"}
+    constants = {"eye", "ones", "identity_kernel", "enlarge", "merge_gconv", "scalar"}
+    sums = {"add", "sub", "mul", "neg", "matmul", "conv2d", "conv_transpose", "pad", "reduce_sum", "dequantize"}
     assert operators_in(Arithmetic.POLYNOMIAL) == moves | constants | sums
     assert operators_in(Arithmetic.ORDERED) == {"relu", "abs", "max", "min", "maxpool", "reduce_max"}
     quotients = {"div", "reciprocal", "avgpool", "reduce_mean", "mean_kernel", "leakyrelu", "clip"}
+    quotients |= {"hardswish", "quantize"}
     assert operators_in(Arithmetic.RATIONAL) == quotients | {"batchnorm", "bn_scale", "bn_shift"}
     rest = {s.name for s in operators() if not s.leaf and s.name != "cast"}
     assert rest == set().union(*map(operators_in, Arithmetic))

@@ -18,7 +18,7 @@ from workbench.views.patterns import rule_svg
 #: Limit on the characters of all cards in a static face; the tables are not included.
 MOST_CHARACTERS: Final = 240_000
 #: Limit on the rows of the table of all rules.
-MOST_RULES: Final = 300
+MOST_RULES: Final = 500
 
 #: The order of verdicts in a table without a run, the most important first.
 _ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved")

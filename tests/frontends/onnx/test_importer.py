@@ -136,7 +136,7 @@ MODELLED = [
     (one("Expand", [[3, 1]], weights=[ints("s", 2, 1, 4)]), ["expand"]),
     (one("Expand", [[3, 1]], weights=[ints("s", 1)]), ["expand"]),
     (one("Gather", [[3, 5]], weights=[weight("i", [[0, -1], [2, 1]], np.int64)], axis=-1), ["gather"]),
-    (one("Gather", [[3, 5]], weights=[weight("i", 1, np.int32)]), ["gather"]),
+    (one("Gather", [[3, 5]], weights=[weight("i", 1, np.int32)]), ["slice", "reshape"]),
     (one("Identity", [[3, 5]]), ["identity"]),
     (one("Dropout", [[3, 5]], ratio=0.5, opset=9), ["identity"]),
     (one("Dropout", [[3, 5]], weights=[weight("r", 0.5), weight("t", False, np.bool_)]), ["identity"]),

@@ -126,7 +126,18 @@ def test_every_operator_has_the_least_arithmetic_that_computes_it():
     moves = {"concat", "slice", "reshape", "transpose", "expand", "identity", "gather"}
     moves |= {"resize", "depth_to_space", "space_to_depth", "repeat"}
     constants = {"eye", "ones", "identity_kernel", "enlarge", "merge_gconv", "scalar"}
-    sums = {"add", "sub", "mul", "neg", "matmul", "conv2d", "conv_transpose", "pad", "reduce_sum", "dequantize"}
+    sums = {
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "matmul",
+        "conv2d",
+        "conv_transpose",
+        "pad",
+        "reduce_sum",
+        "dequantize",
+    }
     assert operators_in(Arithmetic.POLYNOMIAL) == moves | constants | sums
     assert operators_in(Arithmetic.ORDERED) == {"relu", "abs", "max", "min", "maxpool", "reduce_max"}
     quotients = {"div", "reciprocal", "avgpool", "reduce_mean", "mean_kernel", "leakyrelu", "clip"}

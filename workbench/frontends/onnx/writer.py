@@ -93,7 +93,7 @@ class Writer:
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items() if v is not None}
         domain, _, name = op_type.rpartition("::")
         self.imports.setdefault(domain, 1)
-        self.nodes.append(onnx.helper.make_node(name, list(inputs), outputs, domain=domain, **given))
+        self.nodes.append(onnx.helper.make_node(name, list(inputs), outputs, domain=domain or None, **given))
         return outputs
 
     def constant(self, array: np.ndarray) -> str:

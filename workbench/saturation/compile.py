@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,11 +22,10 @@ from workbench.rules.interpret import (
     read_term,
     spread,
 )
-from workbench.rules.numbers import NUMBER, Number, combined, nearest_decimal
+from workbench.rules.numbers import NUMBER, Number, combined, is_number, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
-from workbench.saturation.compiled import CompiledRule, Member, constructor, made, needed
-from workbench.saturation.encoding import UNSTAMPED, Encoding, column_sorts, literal, vector
+from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
 from workbench.saturation.sharing import share
 from workbench.saturation.symbolic import (
     Int,
@@ -40,9 +39,46 @@ from workbench.saturation.symbolic import (
     compare,
 )
 
+#: The constructor that stands for any tensor of one number.
+A_NUMBER: Final = Constructor(NUMBER, 0)
+
 
 class RuleCompileError(ValueError):
     """Raised when a rule cannot be compiled; the message names the rule, the term and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The relation that an ``each`` rule fills, one row per member.
+
+    Its columns are the matched class, the shared and the starred tensor variables, and the columns of
+    the attributes ``attrs``: (variable, or row variable and attribute; the attribute's declaration).
+    """
+
+    relation: str
+    shared: tuple[str, ...]
+    starred: tuple[str, ...]
+    attrs: tuple[tuple[tuple[str, ...], Attr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule as egglog text.
+
+    ``ruleset`` is its own rule set; ``growth`` bounds the number of e-nodes that one match can add. For a
+    rule of several roots, ``counting`` is a twin that only collects its matches in a relation, and
+    ``member`` describes the relation that an ``each`` rule fills for the engine to apply.
+    """
+
+    rule: Rule
+    number: int
+    ruleset: str
+    text: str
+    growth: int
+    needs: tuple[Constructor, ...]
+    makes: tuple[Constructor, ...]
+    counting: str = ""
+    member: Member | None = None
 
 
 def identifier(name: str) -> str:
@@ -59,6 +95,12 @@ def _named(variable: str) -> str:
     return f"v_{variable}_" if _TAKEN.fullmatch(variable) else f"{variable}_"
 
 
+def constructor(term: App) -> Constructor:
+    """Return the constructor of a pattern's application."""
+    return Constructor(term.op, len(term.args))
+
+
+@dataclass(slots=True)
 class _Compiler(Bound):
     """The algebra of one rule's program text: a tensor is a class variable and its type."""
 
@@ -161,10 +203,10 @@ class _Compiler(Bound):
             else:
                 columns += self.columns(attr, attrs[attr.name])
         text = " ".join(columns + [o[0] for o in operands])
-        known = constructor(term)
-        self.head.append(f"(let {name} ({known.name} {text}))")
+        made = constructor(term)
+        self.head.append(f"(let {name} ({made.name} {text}))")
         self.head.append(f"(set (ty_ {name}) {self.typing.text(kind)})")
-        self.head.append(f"(set ({known.born} {text}) {UNSTAMPED + self.number})")
+        self.head.append(f"(set ({made.born} {text}) {UNSTAMPED + self.number})")
         if term.op == NUMBER:
             self.head.append(f"(set (uniform_ {name}) {columns[0]})")
         return name, kind
@@ -397,8 +439,8 @@ def _compile(c: _Compiler) -> CompiledRule:
         ruleset,
         text,
         sum(line.startswith("(let n") for line in head),
-        needed(rule.sources),
-        made(targets),
+        _needed(rule.sources),
+        _made(targets),
         counting,
     )
 
@@ -436,4 +478,40 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
     merged = rule.targets[0]
     growth = sum(isinstance(t, App) for t in subterms(merged)) + 1
-    return CompiledRule(rule, c.number, ruleset, text, growth, needed(rule.sources), (), "", member)
+    return CompiledRule(rule, c.number, ruleset, text, growth, _needed(rule.sources), (), "", member)
+
+
+def _needed(terms: Iterable[Term]) -> tuple[Constructor, ...]:
+    """Return the constructors without which patterns match nothing; any term of numbers is one number."""
+    found: set[Constructor] = set()
+    stack = list(terms)
+    while stack:
+        term = stack.pop()
+        if isinstance(term, App):
+            found.add(A_NUMBER if is_number(term) else constructor(term))
+            stack += () if is_number(term) else term.args
+    return tuple(sorted(found))
+
+
+def _made(terms: Iterable[Term]) -> tuple[Constructor, ...]:
+    return tuple(sorted({constructor(t) for term in terms for t in subterms(term) if isinstance(t, App)}))
+
+
+def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> list[CompiledRule]:
+    """Return the rules that can ever match in a graph of these constructors, in order."""
+    available = set(present)
+    chosen: set[int] = set()
+    while True:
+        more = [r for r in rules if r.number not in chosen and all(n in available for n in r.needs)]
+        if not more:
+            return [r for r in rules if r.number in chosen]
+        for r in more:
+            chosen.add(r.number)
+            available.update(r.makes)
+            if r.member is not None:
+                # A merge of k members joins k operands at once.
+                available.update(
+                    Constructor(t.op, len(t.args))
+                    for t in subterms(r.rule.targets[0])
+                    if isinstance(t, App) and not any(isinstance(a, Var) and a.starred for a in t.args)
+                )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
 from workbench.saturation.base import Base, EngineError, gives_two_types
-from workbench.saturation.compiled import A_NUMBER, CompiledRule, usable
+from workbench.saturation.compile import A_NUMBER, CompiledRule, usable
 from workbench.saturation.encoding import (
     Constructor,
     Encoding,

@@ -16,7 +16,7 @@ from workbench.rules.each import joined_axes, off_axis, parts
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import Bound, read_term, value
 from workbench.rules.pattern import App, Var
-from workbench.saturation.compiled import CompiledRule
+from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts, literal, vector
 from workbench.saturation.snapshot import Decoder
 from workbench.saturation.state import State

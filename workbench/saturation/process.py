@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.support.child import Child
 
 if TYPE_CHECKING:
-    from workbench.saturation.compiled import CompiledRule
+    from workbench.saturation.compile import CompiledRule
     from workbench.saturation.engine import Program
 
 #: Seconds that a kept process may take to become ready; after that another one is started.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ops import TensorType, TupleType, ValueType
-from workbench.saturation.compiled import CompiledRule
+from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, UNSTAMPED
 from workbench.saturation.state import State
 

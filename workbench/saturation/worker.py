@@ -20,7 +20,7 @@ from workbench.support.processes import limit_memory, receive, send, served
 
 if TYPE_CHECKING:
     from workbench.saturation.base import Base
-    from workbench.saturation.compiled import CompiledRule
+    from workbench.saturation.compile import CompiledRule
 
 #: Number of bases that are kept, including the last run's.
 KEPT: Final = 3

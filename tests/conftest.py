@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import re
 import signal
+from collections import Counter
 
 import hypothesis
 import pytest
@@ -14,6 +16,23 @@ def pytest_configure(config):
     # A run in the background of a script inherits an ignored Ctrl-C, and its children with it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def reason_of(report):
+    """Return why a test was skipped; all tests that lack one module have the same reason."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    absent = re.match(r"could not import '([\w-]+)", reason)
+    return f"{absent[1]} is not installed" if absent else reason
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say why tests were skipped: one line a reason, with the number of tests."""
+    reasons = Counter(map(reason_of, terminalreporter.stats.get("skipped", ())))
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -75,6 +75,7 @@ def told(source, target, what):
 
 
 @pytest.mark.parametrize("external", [False, True], ids=["one file", "external data"])
+@pytest.mark.slow
 def test_weights_that_are_passed_on_are_not_in_memory(tmp_path, external):
     write(tmp_path / "m.onnx", external=external)
     found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", "pass")
@@ -87,6 +88,7 @@ def test_weights_that_are_passed_on_are_not_in_memory(tmp_path, external):
 
 
 @pytest.mark.parametrize("what", ["optimise", "default"])
+@pytest.mark.slow
 def test_a_large_model_is_optimised_in_twice_the_memory_of_its_weights(tmp_path, monkeypatch, what):
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))  # operators are measured anew
     write(tmp_path / "m.onnx")
@@ -94,6 +96,7 @@ def test_a_large_model_is_optimised_in_twice_the_memory_of_its_weights(tmp_path,
     assert found["end"]["VmHWM"] < 2 * WEIGHTS + CONSTANT
 
 
+@pytest.mark.slow
 def test_timing_holds_what_kernels_made_of_both_models_and_the_weights_that_were_merged(tmp_path):
     write(tmp_path / "m.onnx")
     found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", "time")

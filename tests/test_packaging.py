@@ -121,7 +121,9 @@ def test_changelog_has_the_version_or_what_is_to_come():
     assert headings[0] in ("Unreleased", workbench.__version__)
 
 
-@pytest.mark.parametrize("script", ["bin/environment", "bin/test", "bin/demo", ".ci/run"])
+@pytest.mark.parametrize(
+    "script", ["bin/environment", "bin/test", "bin/demo", "bin/lab", "bin/docs", ".ci/run"]
+)
 def test_scripts_are_executable_bash_that_stops_at_errors(script):
     path = ROOT / script
     assert os.access(path, os.X_OK)
@@ -136,7 +138,30 @@ def test_environment_script_refuses_an_unknown_level():
         [ROOT / "bin/environment", "everything"], capture_output=True, text=True, check=False
     )
     assert run.returncode == 2
-    assert "core|test|dev" in run.stderr
+    assert "core|notebook|test|docs|dev" in run.stderr
+
+
+def test_the_quick_tests_leave_out_markers_that_exist_and_all_leaves_out_none():
+    script = (ROOT / "bin/test").read_text()
+    left_out = re.search(r"options=\(-m '(.+)'\)", script).group(1).removeprefix("not ").split(" and not ")
+    markers = {m.partition(":")[0] for m in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
+    assert left_out == ["slow", "notebook", "torch", "browser"]
+    assert set(left_out) <= markers
+    assert re.search(r"--all \]; then\n  options=\(\)\n", script)
+
+
+def test_continuous_integration_ends_with_all_tests():
+    last = (ROOT / ".ci/run").read_text().rstrip().splitlines()[-3:]
+    command = subprocess.run(
+        ["bash", "-c", f"{last[0]}; echo $command"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert command.stdout.strip() == "bin/test --all"
+    assert last[-1] == "$command"
+
+
+def test_the_notebook_that_is_opened_is_there():
+    (opened,) = re.findall(r"/lab/tree/(\S+)", (ROOT / "bin/lab").read_text())
+    assert (ROOT / opened).is_file()
 
 
 def test_the_types_are_published():

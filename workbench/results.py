@@ -10,5 +10,16 @@ from workbench.experiments.results import (
     table,
     with_published,
 )
+from workbench.experiments.stored import stored_folder
 
-__all__ = ["MORE", "compare", "frame_of", "latency", "load", "records", "table", "with_published"]
+__all__ = [
+    "MORE",
+    "compare",
+    "frame_of",
+    "latency",
+    "load",
+    "records",
+    "stored_folder",
+    "table",
+    "with_published",
+]

@@ -13,6 +13,7 @@ def result(request):
     return workbench.optimize(workbench.benchmark(request.param))
 
 
+@pytest.mark.slow
 def test_every_node_is_found_in_the_e_graph(result):
     c = result.compare()
     for side in (c.before, c.after):

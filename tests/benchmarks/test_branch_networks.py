@@ -8,6 +8,7 @@ from workbench.frontends import run_graph
 @pytest.mark.parametrize(
     ("network", "convolutions", "merged"), [(repvgg_a0, 44, 22), (mobileone_s0, 194, 43)]
 )
+@pytest.mark.slow
 def test_branches_and_their_merged_form_agree(network, convolutions, merged):
     trained, by_hand = network(size=32), network(size=32, by_hand=True)
     assert trained.operators()["conv2d"] == convolutions

@@ -5,6 +5,7 @@ from workbench.benchmarks.whole import whole_call
 from workbench.saturation import Limits
 
 
+@pytest.mark.slow
 def test_a_whole_call_gives_seconds_by_stage_and_the_same_cost():
     limits = Limits(e_nodes=400, iterations=2)
     call = whole_call("vgg19", rules="default", cost="analytic", limits=limits)

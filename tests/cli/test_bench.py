@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_benchmark_stands_beside_the_published_figures(run):
     code, out, err = run("bench", "vgg19")
     assert code == 0, err

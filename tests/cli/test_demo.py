@@ -1,6 +1,9 @@
 """``workbench demo``: a real architecture the whole way."""
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_demonstration_leaves_model_figures_and_report(run, tmp_path):
     code, out, err = run(
         "demo", "squeezenet", "--folder", tmp_path / "new", "--cost", "analytic", "--time", 0.05
@@ -14,6 +17,7 @@ def test_the_demonstration_leaves_model_figures_and_report(run, tmp_path):
     assert "did you mean squeezenet" in err
 
 
+@pytest.mark.slow
 def test_without_a_name_it_is_a_network_with_branches_as_it_is_trained(run, tmp_path, monkeypatch):
     from functools import partial
 

@@ -17,18 +17,11 @@ def test_one_name_stays_a_name():
     assert chosen_rules(["default"]) == "default"
 
 
-def test_several_are_used_together(mine):
-    whole = chosen_rules(["merge", mine])
+def test_several_stay_several_and_published_ones_are_joined(mine):
+    assert chosen_rules(["merge", mine]) == ["merge", mine]
+    whole = chosen_rules(["merge", mine], as_published=True)
     assert isinstance(whole, RuleSet)
     assert "my-own" in [r.name for r in whole]
-    assert len(whole) == len(chosen_rules(["merge", "merge"])) + 1
-
-
-def test_one_name_for_two_laws_is_refused(tmp_path, mine):
-    other = tmp_path / "other.rules"
-    other.write_text("my-own: mul(x, y) => mul(y, x)\n")
-    with pytest.raises(ValueError, match=r"'my-own' must be the same law .*other.rules and a set before"):
-        chosen_rules([mine, str(other)])
 
 
 def test_a_missing_file_is_said_plainly(mine):
@@ -39,12 +32,15 @@ def test_a_missing_file_is_said_plainly(mine):
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
-def test_the_command_uses_them_all_and_warns_of_a_wrong_one(run, model, tmp_path):
+def test_the_command_uses_them_all_and_refuses_a_wrong_one_unless_asked_for(run, model, tmp_path):
     wrong = tmp_path / "wrong.rules"
     wrong.write_text("forgets: relu(x) => x\n")
-    code, out, err = run(
-        "optimize", model, "--rules", "default", "--rules", wrong, "--cost", "analytic", "-q"
-    )
+    words = ["optimize", model, "--rules", "default", "--rules", wrong, "--cost", "analytic", "-q"]
+    code, _, err = run(*words)
+    assert code == 2
+    assert "forgets (x[]: " in err
+    assert "--keep-refuted" in err
+    code, out, err = run(*words, "--keep-refuted")
     assert code == 0, err
     assert "matmul-sums-weights" in out
     assert "workbench: warning: rule forgets of" in err

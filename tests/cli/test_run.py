@@ -19,6 +19,7 @@ def reported(monkeypatch):
     return asked
 
 
+@pytest.mark.slow
 def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
     study = write_study(tmp_path, methods="tree, exact")
     code, out, err = run("run", study, "--results", tmp_path / "results")
@@ -79,6 +80,7 @@ def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
     assert err.startswith("workbench: cannot write: ")
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
     from workbench.experiments import sweep
 
@@ -102,6 +104,7 @@ def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
     assert "4 of 6 runs done now" in out
 
 
+@pytest.mark.slow
 def test_reports_are_rendered_of_what_was_done_now(run, reported, tmp_path):
     study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
     assert run("run", study, "--results", results, "--only", "graphs/cycle:*", "-q")[0] == 0
@@ -167,6 +170,7 @@ def test_the_command_that_is_kept_names_no_folder_of_this_machine(run, tmp_path)
     assert load_record(folder)["provenance"]["command"] == "workbench run tiny.yaml --only '*cycle*' -j 2"
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path):
     study, results = write_optimisation(tmp_path, networks="vgg19, resnet50"), tmp_path / "results"
     command = [sys.executable, "-m", "workbench.cli", "run", str(study), "--results", str(results)]
@@ -191,6 +195,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path):
 
 @pytest.mark.dask
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
     monkeypatch.setattr("workbench.experiments.cluster.PATIENCE", 1.0)

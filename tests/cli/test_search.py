@@ -34,7 +34,9 @@ def test_search_says_what_is_wrong(run, model, tmp_path):
 def test_search_keeps_the_original_where_the_certificate_fails(run, model, tmp_path):
     (tmp_path / "wrong.rules").write_text("wrong: add(x, y) => x\n")
     output = tmp_path / "out.onnx"
-    code, _, err = run("search", model, "--rules", tmp_path / "wrong.rules", "-o", output, "-q")
+    code, _, err = run(
+        "search", model, "--rules", tmp_path / "wrong.rules", "--keep-refuted", "-o", output, "-q"
+    )
     assert code == 1
     assert "the certificate failed (wrong): the original stays; the original was written" in err
     assert [n.op_type for n in onnx.load(output).graph.node].count("Add") == 1

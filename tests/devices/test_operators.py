@@ -123,6 +123,7 @@ def test_a_senseless_protocol_is_refused(milliseconds, caches):
 
 
 @pytest.mark.parametrize("caches", CACHES)
+@pytest.mark.slow
 def test_runs_are_recorded_and_views_are_free_where_launching_would_count(pretended, monkeypatch, caches):
     monkeypatch.setattr("workbench.devices.kernels._fused", lambda *a: [])
     view = instance("transpose", [(8, 16)], (16, 8), ((1, 0),))

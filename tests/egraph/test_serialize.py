@@ -23,6 +23,7 @@ from workbench.extraction import NoExtraction, Status, extract
         ("bert", 20244, 0.704720),
     ],
 )
+@pytest.mark.slow
 def test_known_optima_of_tensats_own_egraphs(shared_data, name, nodes, optimum):
     egraph, costs = load_json(shared_data / "extraction-gym" / f"{name}.json")
     assert len(egraph) == nodes

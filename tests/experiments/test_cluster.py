@@ -93,6 +93,7 @@ def fail(argument):
     raise ValueError(f"no {argument}")
 
 
+@pytest.mark.slow
 def test_jobs_are_done_by_both_workers_each_in_a_process_of_its_own(cluster):
     jobs = [Job(str(i), say, i, 60.0) for i in range(6)]
     with cluster_pool(cluster) as pool:
@@ -134,6 +135,7 @@ def test_what_is_given_up_ends_on_the_workers_too(cluster, tmp_path):
     pytest.fail("the job goes on")
 
 
+@pytest.mark.slow
 def test_a_sweep_on_the_cluster_has_the_figures_of_one_here(cluster, tmp_path):
     file = write_optimisation(tmp_path, networks="vgg19, resnet50")
     here = make_plan(read_study(file), tmp_path, tmp_path / "here")
@@ -153,6 +155,7 @@ def test_e_graphs_are_made_here_and_extracted_there(cluster, tmp_path):
     assert [r["row"]["cost"] for r in records] == [3.0, 4.5]
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_study_on_the_cluster(cluster, tmp_path):
     study = write_optimisation(tmp_path)
     command = [sys.executable, "-m", "workbench.cli", "run", study, "--results", tmp_path / "results"]
@@ -178,6 +181,7 @@ def test_where_no_scheduler_or_no_worker_is_it_is_said(tmp_path):
             cluster_pool(address, patience=1.0).__enter__()
 
 
+@pytest.mark.slow
 def test_without_distributed_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ClusterMissing, match=r"pip install 'tamago-workbench\[dask\]'"):

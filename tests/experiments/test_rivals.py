@@ -18,6 +18,7 @@ def model():
 
 
 @pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.slow
 def test_a_rival_returns_a_model_that_computes_the_same_without_a_word(name, capfd):
     pytest.importorskip(name)
     found = rival(name, model())

@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,3 +82,13 @@ def test_alternatives_against_brute_force():
             assert a.cost == pytest.approx(math.inf if expected is None else expected)
             compared += math.isfinite(a.cost)
     assert compared > 60
+
+
+def test_the_alternative_that_is_taken_costs_what_the_best_costs_although_the_original_took_another():
+    """With the others forbidden the start graph costs infinitely much, and any selection is better."""
+    nodes = [(0, [1]), (1, []), (1, [2]), (2, [])]
+    egraph, costs = egraph_of(nodes), np.array([1.0, 5, 1, 2])
+    egraph = replace(egraph, original=np.array([0, 1]))
+    taken, given = alternatives(egraph, costs, 1)
+    assert (taken.node, taken.taken, taken.cost, taken.more) == (2, True, 4.0, 0.0)
+    assert (given.node, given.taken, given.cost) == (1, False, 6.0)

@@ -85,6 +85,7 @@ OPTIMA = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", OPTIMA)
+@pytest.mark.slow
 def test_tensats_e_graphs_are_solved_to_proven_optimality(shared_data, name):
     egraph, costs = load_json(shared_data / "extraction-gym" / f"{name}.json")
     optimum, greedy = OPTIMA[name]
@@ -119,6 +120,7 @@ def test_a_time_limit_of_a_second_gives_the_greedy_answer_or_better_and_says_so(
     assert run.stop_reason is StopReason.FEASIBLE
 
 
+@pytest.mark.slow
 def test_killing_the_solvers_gives_the_greedy_answer_or_better_and_says_so(monkeypatch):
     egraph, costs = shuffled()
 
@@ -138,6 +140,7 @@ def test_killing_the_solvers_gives_the_greedy_answer_or_better_and_says_so(monke
 listen = Race._listen
 
 
+@pytest.mark.slow
 def test_the_memory_limit_reaches_the_solvers():
     egraph, costs = shuffled()
     solution = extract(egraph, costs, seconds=60.0, memory=150 << 20)
@@ -148,6 +151,7 @@ def test_the_memory_limit_reaches_the_solvers():
     assert solution.cost <= extract(egraph, costs, "dag").cost
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_the_best_and_the_bound(monkeypatch):
     egraph, costs = shuffled()
 
@@ -165,6 +169,7 @@ def test_an_interrupt_keeps_the_best_and_the_bound(monkeypatch):
     assert solution.bound > 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
     egraph, costs = shuffled()
     run = Extraction(egraph, costs, "filtered")
@@ -178,6 +183,7 @@ def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
     assert solution.scope == "cycle-free part"
 
 
+@pytest.mark.slow
 def test_auto_stops_when_nothing_moves(monkeypatch):
     monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "IDLE", 0.5)
     egraph, costs = shuffled()

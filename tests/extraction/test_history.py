@@ -7,6 +7,7 @@ from tests.extraction.egraphs import egraph_of, random_egraph
 from workbench.extraction.extract import extract
 from workbench.extraction.history import add_costs, born_by, cost_by_step
 from workbench.extraction.problem import NoExtraction
+from workbench.extraction.solution import Status
 from workbench.run.trace import Step, StepKind, Trace
 
 
@@ -27,7 +28,23 @@ def test_a_trace_gets_the_costs_and_their_source():
     trace = Trace({}, [Step(k, StepKind.ITERATION, 0.0, 5, 2) for k in range(4)])
     add_costs(trace, growing(), COSTS, "made up")
     assert [step.cost for step in trace] == [10.0, 7.0, 7.0, 1.0]
-    assert trace.meta == {"cost_source": "made up", "cost_before": 10.0, "cost_after": 1.0}
+    assert trace.meta == {
+        "cost_source": "made up",
+        "cost_before": 10.0,
+        "cost_after": 1.0,
+        "cost_curve": "greedy estimate",
+    }
+
+
+def test_the_result_is_the_extraction_s_and_is_named_for_what_it_is():
+    """The greedy estimate misses a shared operator; the extraction does not."""
+    trace = Trace({}, [Step(0, StepKind.START, 0.0, 5, 2)])
+    solution = extract(growing(), COSTS)
+    add_costs(trace, growing(), COSTS, "made up", replace(solution, cost=0.5, bound=0.5))
+    assert (trace.meta["cost_after"], trace.meta["cost_bound"]) == (0.5, 0.5)
+    assert trace.meta["cost_after_is"] == "extracted optimum"
+    add_costs(trace, growing(), COSTS, "made up", replace(solution, status=Status.FEASIBLE))
+    assert trace.meta["cost_after_is"] == "extracted (feasible)"
 
 
 def test_columns_stay_consistent_in_the_smaller_e_graph():

@@ -5,8 +5,8 @@ import pytest
 
 import workbench
 from workbench.extraction import Extraction, NoExtraction, Status, extract
-from workbench.extraction.choose import UnknownExtractor, extractor
-from workbench.extraction.own import METHODS, OWN, BadExtraction, checked_choice
+from workbench.extraction.choose import extractor
+from workbench.extraction.own import OWN, BadExtraction, checked_choice
 from workbench.extraction.problem import tree_costs
 from workbench.run.trace import StepKind
 
@@ -90,17 +90,3 @@ def test_what_makes_no_term_is_refused_with_the_reason(found):
     with pytest.raises(BadExtraction, match="of finite cost"):
         checked_choice("mine", egraph, costly, right)
     assert issubclass(BadExtraction, NoExtraction)
-
-
-def test_names_are_looked_up_before_anything_runs(found):
-    with pytest.raises(UnknownExtractor, match="did you mean exact"):
-        workbench.optimize(found.original, cost="analytic", extractor="exakt")
-    with pytest.raises(ValueError, match="the extraction method must be one of exact"):
-        extract(found.egraph, found.costs, "exakt")
-    with pytest.raises(ValueError, match="must not be a built-in one"):
-        extractor.register("tree")(by_tree)
-
-
-def test_the_built_in_ones_are_found_by_the_same_lookup(found):
-    assert extractor("tree")(found.egraph, found.costs).method == "tree"
-    assert extractor.names()[: len(METHODS)] == list(METHODS)

@@ -77,6 +77,7 @@ def run(seeds, **options):
     return counts
 
 
+@pytest.mark.slow
 def test_random_models_compute_the_same_after_import_and_export():
     counts = run(range(300))
     assert counts["same"] > 750

@@ -33,6 +33,7 @@ def test_there_are_nine():
 
 
 @pytest.mark.parametrize("name", light_names())
+@pytest.mark.slow
 def test_the_stored_expected_output_is_computed(name):
     path = light_path(name)
     imported = import_onnx(path)

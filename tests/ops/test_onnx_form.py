@@ -21,6 +21,7 @@ from workbench.ops.onnx_form import (
     importer_of,
     imports,
 )
+from workbench.ops.resampling import COORDINATES, ROUNDINGS
 
 IMAGE, KERNEL = (2, 4, 7, 6), (6, 2, 3, 2)
 #: Operator, attributes, shapes of the operands. Several per operator where its forms differ.
@@ -61,6 +62,18 @@ INSTANCES = [
     ("avgpool", {"kernel": (3, 3), "pads": (1, 1, 1, 1), "strides": (2, 2), "include_pad": 1}, [IMAGE]),
     ("avgpool", {"kernel": (3, 3), "strides": (3, 2), "ceil": 1, "include_pad": 1}, [IMAGE]),
     ("avgpool", {"kernel": (3, 3), "pads": (1, 1, 1, 1), "strides": (2, 3), "ceil": 1}, [(1, 1, 4, 6)]),
+    *(
+        ("resize", {"size": size, "mode": mode, "coords": coords, "rounding": rounding}, [(2, 3, 5, 4)])
+        for size in ((10, 8), (7, 6), (2, 3), (1, 9))
+        for coords in COORDINATES
+        for mode, rounding in (("linear", "floor"), *(("nearest", r) for r in ROUNDINGS))
+    ),
+    ("conv_transpose", {"strides": (2, 3), "pads": (1, 0, 1, 2)}, [(2, 4, 3, 2), (4, 3, 4, 3)]),
+    ("conv_transpose", {"strides": (2, 2), "pads": (1, 1, 1, 1)}, [(1, 4, 3, 2), (4, 3, 4, 4), (1, 3, 1, 1)]),
+    ("conv_transpose", {"strides": (3, 2), "dilations": (1, 2), "groups": 2, "extra": (1, 0)},
+     [(2, 4, 3, 2), (4, 3, 2, 3)]),
+    *(("depth_to_space", {"block": 2, "order": order}, [(2, 12, 3, 4)]) for order in ("DCR", "CRD")),
+    *(("space_to_depth", {"block": 3, "order": order}, [(2, 2, 3, 6)]) for order in ("DCR", "CRD")),
     *((op, {"axes": (-2, -1)}, [IMAGE]) for op in ("reduce_sum", "reduce_mean", "reduce_max")),
     *((op, {"axes": (-3, -1), "keepdims": 0}, [IMAGE]) for op in ("reduce_sum", "reduce_mean", "reduce_max")),
     ("reduce_mean", {"axes": (-2, -1)}, [(3, 4, 5)]),
@@ -84,6 +97,7 @@ INSTANCES = [
     ("transpose", {"perm": (2, 0, 1)}, [(2, 3, 4)]),
     ("pad", {"pads": (1, 2, 0, 3), "value": 0.5}, [(2, 3, 4)]),
     ("expand", {"shape": (2, 3, 4)}, [(3, 1)]),
+    ("repeat", {"axis": -2, "times": 3}, [(2, 5, 3)]),
     ("gather", {"axis": -2}, [(2, 5, 3), "indices"]),
     ("cast", {"to": "float64"}, [(2, 3)]),
     ("cast", {"to": "int64"}, [(2, 3)]),
@@ -191,6 +205,7 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=2e-5, atol=2e-6)
         composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "softmax"}
         composed |= {"gelu", "swish", "hardswish", "rmsnorm", "quantize", "dequantize"}
+        composed |= {"space_to_depth"} if case[1].get("order") == "CRD" else set()
         fused = case[1].get("act") or len(case[2]) == 3
         constant = not case[2]  # written as an initializer
         if case[0] not in composed and not constant and not fused and not (case[0] == "clip" and not case[1]):

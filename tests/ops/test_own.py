@@ -114,6 +114,7 @@ def test_a_type_rule_of_its_own_reaches_the_guards_of_rules():
     [
         ({"name": "relu"}, "must not be that of a built-in operator, got relu"),
         ({"name": "Big"}, "must be lower-case"),
+        ({"name": "dim"}, "must be lower-case"),
         ({"exact": 2}, "must be a polynomial of degree 2 at most"),
         ({"exact": 0}, "must be at least 1, got 0"),
         ({"exact": "perhaps"}, "exact must be a degree, ordered, rational or a function"),
@@ -185,6 +186,20 @@ def test_a_polynomial_of_any_degree_stays_exact():
         assert judged("relu: tenth(relu(x)) => relu(tenth(x))").verdict == "refuted"
 
 
+def test_attributes_are_tried_with_more_than_the_default():
+    def raised(x, *, to=1):
+        return x**to
+
+    with registered(raised, exact=3):
+        laws = "once: raised[to=n](x) => raised[to=n](mul(x, raised[to=0](x)))"
+        assert judged(laws).verdict == "tested"
+        # Right for 0 and 1, the values of a flag.
+        wrong = judged(
+            "linear: raised[to=n](mul(x, y)) => mul(raised[to=n](x), raised[to=n](raised[to=n](y)))"
+        )
+        assert wrong.verdict == "refuted"
+
+
 def test_a_transcendental_operator_is_tested_in_float64_and_the_verdict_says_so():
     with registered(silu):
         found = judged(SILUED)
@@ -239,6 +254,16 @@ def test_a_standard_form_runs_in_the_runtime():
         assert result.certificate.lacking == ()
 
 
+@pytest.mark.parametrize(
+    "how", [{"measure": 1, "measure_seconds": 0.05}, {"time": True, "time_seconds": 0.05}]
+)
+def test_a_timing_without_a_kernel_keeps_the_original_and_says_why(how):
+    with registered(cube, exact=3, onnx="com.example::Cube"):
+        result = optimised(network(), CUBED, **how)
+        assert "com.example:Cube" in str(result.measured)
+        assert "does not run here" in str(result.measured)
+
+
 def test_a_wrong_rule_never_gets_into_a_result():
     with registered(silu):
         result = optimised(network(), "wrong: mul(x, mul(x, x)) => silu(x)")
@@ -270,6 +295,21 @@ def test_attributes_make_the_round_trip(tmp_path):
         workbench.save_onnx(graph, tmp_path / "cube.onnx")
         (node,) = [n for n in workbench.load_onnx(tmp_path / "cube.onnx").nodes if n.op == "cube"]
         assert node.named_attrs() == {"shift": 2}
+
+
+def test_another_operator_of_the_same_name_stays_as_it_came(tmp_path):
+    import onnx
+    from onnx import helper
+
+    node = helper.make_node("Cube", ["x"], ["y"], domain="com.example")
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.INT32, (2, 3)) for name in "xy"]
+    graph = helper.make_graph([node], "whole numbers", values[:1], values[1:])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.example", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    with registered(cube, exact=3, onnx="com.example::Cube"):
+        imported = workbench.import_onnx(model)
+        assert ops(imported.graph) == ["input", "opaque"]
+        assert [n.op_type for n in workbench.to_onnx(imported.graph).graph.node] == ["Cube"]
 
 
 def test_a_standard_operator_that_is_not_modelled_becomes_one(tmp_path):

@@ -43,6 +43,7 @@ def test_a_record_has_every_figure_of_a_saturation(saturated):
     assert record.operators_before["matmul"] > record.operators_after["matmul"]
 
 
+@pytest.mark.slow
 def test_a_record_has_every_figure_of_a_search(searched):
     record = searched.record()
     assert (record.way.expanded, record.way.history) == (searched.expanded, searched.history)

@@ -5,18 +5,12 @@ import pytest
 from workbench.benchmarks import benchmark
 from workbench.costs.choose import cost_model
 from workbench.optimizer.pipeline import optimize
-from workbench.optimizer.stages import graph_of, rules_of, trace_meta, versions
-from workbench.rules import rule_set
+from workbench.optimizer.stages import graph_of, trace_meta, versions
 
 
-def test_models_and_rules_by_name_or_given():
+def test_a_model_that_is_a_graph_is_itself():
     graph = benchmark("bert", layers=1)
     assert graph_of(graph, None) == (graph, None)
-    rules = rule_set("elementwise")
-    assert rules_of("elementwise").rules == rules.rules
-    assert rules_of(rules) is rules
-    given = rules_of(list(rules)[:2])
-    assert (given.name, len(given.rules)) == ("given", 2)
 
 
 def test_a_trace_carries_the_facts_about_its_result():

@@ -38,6 +38,15 @@ def test_curve_has_original_and_bound_as_lines():
     assert lines["extracted"] == [20.0]
 
 
+def test_curve_and_result_are_named_for_what_they_are():
+    trace = small_trace()
+    trace.meta |= {"cost_curve": "greedy estimate", "cost_after_is": "extracted optimum", "cost_after": 18.0}
+    ax = plot_cost_curve(trace, Figure().subplots())
+    lines = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    assert lines["greedy estimate"] == [50.0, 30.0, 20.0]
+    assert lines["extracted optimum"] == [18.0]
+
+
 def test_large_costs_are_in_milliseconds():
     trace = small_trace()
     trace.meta |= {"cost_before": 50_000.0, "cost_after": 20_000.0, "cost_bound": None, "operator_costs": {}}

@@ -137,3 +137,27 @@ def test_a_law_beyond_all_measure_is_refused(text):
 def test_a_file_of_laws_beyond_all_measure_is_refused():
     with pytest.raises(RuleSyntaxError, match="line 2001: a file must have at most 2000 laws"):
         parse_rules("".join(f"r{i}: add(x, y) => add(y, x)\n" for i in range(20_000)))
+
+
+def test_a_shape_on_the_left_names_its_extents():
+    (rule,) = parse_rule("split: reshape[shape=(n, h, 2)](x) => reshape[shape=(n, 2 * h)](x)")
+    (source,) = rule.sources
+    assert dict(source.attrs)["shape"] == Vector((AttrVar("n"), AttrVar("h"), Literal(2)))
+
+
+def test_an_axis_may_be_an_attribute():
+    (rule,) = parse_rule("all: slice[axis=a, start=0, stop=n](x) => x where n = dim(x, a)")
+    assert rule.conditions[0].right == DimOf("x", "a")
+    assert format_rule(rule).endswith("where n = dim(x, a)")
+    with pytest.raises(RuleSyntaxError, match="a is not bound"):
+        parse_rule("all: relu(x) => x where 1 = dim(x, a)")
+
+
+def test_a_law_for_several_operators_is_one_rule_for_each():
+    text = "part-of-f: slice[s](f[c](x)) => f[c](slice[s](x)) for f in relu, gelu  @ hand"
+    rules = parse_rule(text)
+    assert [r.name for r in rules] == ["part-of-relu", "part-of-gelu"]
+    assert [r.targets[0].op for r in rules] == ["relu", "gelu"]
+    assert all(r.provenance == ("hand",) for r in rules)
+    with pytest.raises(RuleSyntaxError, match="relo"):
+        parse_rule("part-of-f: slice[s](f(x)) => f(slice[s](x)) for f in relu, relo")

@@ -103,6 +103,7 @@ def test_a_line_that_nothing_was_said_on_leaves_no_output(kernel):
     assert kernel == []
 
 
+@pytest.mark.slow
 def test_a_notebook_that_is_run_without_a_browser_keeps_one_output(tmp_path):
     papermill = pytest.importorskip("papermill")
     source = (

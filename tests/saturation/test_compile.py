@@ -3,9 +3,11 @@ from dataclasses import replace
 
 import pytest
 
+from workbench.rules import parse_rule
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Var
-from workbench.saturation.compile import RuleCompileError, compile_rule, usable
+from workbench.saturation.compile import RuleCompileError, compile_rule
 from workbench.saturation.encoding import Constructor, Encoding
+from workbench.saturation.needs import usable
 
 from . import laws
 
@@ -102,3 +104,20 @@ def test_a_variable_that_is_called_like_a_shared_expression_keeps_apart():
     k = Var("k0")
     rule = Rule("k-commutes", (App("add", (k, Var("y"))),), (App("add", (Var("y"), k)),))
     assert "(add_n2_ v_k0_ y_)" in text_of(rule)
+
+
+def test_the_extents_of_a_shape_on_the_left_are_read_from_its_column():
+    (rule,) = parse_rule("cut: reshape[shape=(n, 4, d)](x) => reshape[shape=(n, 4, d)](relu(x))")
+    text = text_of(rule)
+    assert "(= 3 (vec-get l0_ 1))" in text
+    assert "(= a_n_ (vec-get l0_ 3))" in text
+    assert "(= 4 (vec-get l0_ 4))" in text
+    assert compile_rule(rule, 1, Encoding(2)) is None
+
+
+def test_an_axis_of_a_permutation_is_read_from_its_vector():
+    (rule,) = parse_rule(
+        "part: slice[axis=a, start=i, stop=j](transpose[perm=p](x)) => "
+        "transpose[perm=p](slice[axis=axis(p, a), start=i, stop=j](x))"
+    )
+    assert "(- (vec-get a_p_ (+ 6 a_a_)) 6)" in text_of(rule).replace("(+ a_a_ 6)", "(+ 6 a_a_)")

@@ -52,6 +52,7 @@ def outcome(graph, rules, limits):
 @pytest.mark.parametrize(
     "limits", [Limits(settle=4), Limits(settle=0, k_multi=2), Limits(settle=4, e_nodes=150)], ids=str
 )
+@pytest.mark.slow
 def test_a_kept_engine_gives_what_a_fresh_one_gives(limits, tmp_path):
     rules = rule_set("default")
     graphs = [benchmark("nasrnn"), benchmark("bert", layers=1), benchmark("squeezenet")]

@@ -67,6 +67,7 @@ def test_what_a_cut_run_found_is_not_computed_again(monkeypatch):
         assert run.engine._process is None  # no engine was started again
 
 
+@pytest.mark.slow
 def test_memory_limit_costs_the_iteration_not_the_process():
     limits = Limits(e_nodes=500_000_000, memory=450 << 20, iterations=99, seconds=300)
     with Saturation(sum_of(18), AC, limits) as run:
@@ -89,6 +90,7 @@ def test_interrupt_leaves_an_object_that_continues():
         assert run.e_nodes == size
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_an_iteration():
     limits = Limits(e_nodes=50_000_000, seconds=120, iterations=99)
     with Saturation(sum_of(17), AC, limits) as run:

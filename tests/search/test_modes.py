@@ -104,6 +104,7 @@ def test_neighbouring_groups_are_merged():
 
 @pytest.mark.parametrize("network", ["bert", "nasrnn", "squeezenet", "vgg19", "resnet50"])
 @pytest.mark.parametrize("mode", ["taso-release", "tensat-fork"])
+@pytest.mark.slow
 def test_tasos_rules_on_networks_without_groups_are_certified(shared_data, network, mode):
     from tests.search.test_search import SMALL
 

@@ -31,6 +31,12 @@ def test_messages_go_both_ways_and_prints_do_not_disturb_them(child):
     assert child.receive() == {"big": b"x" * 3_000_000}
 
 
+def test_on_windows_the_error_names_a_way(monkeypatch):
+    monkeypatch.setattr(os, "name", "nt")
+    with pytest.raises(NotImplementedError, match="got Windows \\(try WSL\\)"):
+        Child(ECHO)
+
+
 def test_waiting_has_a_limit_and_select_takes_a_child(child):
     child.receive()
     assert not child.answered(0.05)

@@ -17,6 +17,7 @@ SIZES = [(1, 7, 16), (3, 16, 20), (8, 33, 24)]
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["old", "new"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_exports_keep_their_symbols(name, dynamo):
     original = onnx.load_from_string(exported(name, dynamo=dynamo))
     result = workbench.optimize(original, seconds=20, iterations=8, cost="analytic")

@@ -75,6 +75,7 @@ def test_faces(run):
     assert "[relu-of-relu]" in run["twice"].details()
 
 
+@pytest.mark.slow
 def test_steps_are_rounds_of_axioms():
     fusion = list(rule_set("fusion"))
     verification = Verification(fusion)
@@ -110,6 +111,7 @@ def test_a_contradiction_is_shown():
     assert "CONTRADICTION" in verdict.reason()
 
 
+@pytest.mark.slow
 def test_one_by_one_gives_the_same_verdicts():
     rules = list(rule_set("fusion"))
     batch, alone = Verification(rules), Verification(rules, one_by_one=True)
@@ -127,6 +129,7 @@ def test_several_processes_give_the_same(run):
         assert verdict.evidence == known[verdict.name].evidence
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_decided():
     verification = Verification(list(rule_set("default"))[:40])
 
@@ -149,6 +152,7 @@ def test_a_time_limit_says_so():
     assert verification.verdicts[0].reason() == "stopped: time limit"
 
 
+@pytest.mark.slow
 def test_too_few_instances_are_unknown():
     # Extents of 7 are not among those that are drawn, and a product is solved for by drawing alone.
     law = "relu(neg(x)) => neg(neg(relu(neg(x))))"

@@ -61,6 +61,7 @@ def test_a_result_without_change_has_a_page_too():
     assert "Not requested" in page
 
 
+@pytest.mark.slow
 def test_a_search_has_the_same_page(result):
     searched = search_optimize(workbench.benchmark("bert", layers=1), budget=5)
     page = report_html(searched, title="a<b>.onnx")

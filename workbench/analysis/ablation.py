@@ -14,10 +14,10 @@ from workbench.costs.choose import cost_model
 from workbench.extraction.limits import Limit
 from workbench.extraction.solution import Status
 from workbench.graph import Graph
+from workbench.optimizer.chosen import Rules, rules_of
 from workbench.optimizer.pipeline import Optimized, optimize
-from workbench.optimizer.stages import graph_of, rules_of
+from workbench.optimizer.stages import graph_of
 from workbench.rules import RuleSet
-from workbench.rules.pattern import Rule
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.support.numbers import change, gain, microseconds
@@ -54,7 +54,7 @@ class Ablation(Stepwise):
     def __init__(
         self,
         model: Graph | str | os.PathLike[str] | bytes | Any,
-        rules: str | RuleSet | Sequence[Rule] = "default",
+        rules: Rules = "default",
         *,
         candidates: Sequence[str] | None = None,
         cost: str | os.PathLike[str] | CostModel = "analytic",
@@ -222,7 +222,7 @@ def _complete(result: Optimized) -> bool:
 
 def ablation(
     model: Graph | str | os.PathLike[str] | bytes | Any,
-    rules: str | RuleSet | Sequence[Rule] = "default",
+    rules: Rules = "default",
     *,
     candidates: Sequence[str] | None = None,
     progress: Callable[[Step], None] | None = None,

@@ -21,7 +21,7 @@ from workbench.cli.options import (
     with_settings,
     writing,
 )
-from workbench.cli.rule_options import RulesOption, chosen_rules
+from workbench.cli.rule_options import KeepOption, RulesOption, chosen_rules
 from workbench.optimizer.settings import Settings
 from workbench.run.trace import StopReason
 from workbench.support.files import check_writable, write_atomic
@@ -66,6 +66,7 @@ def optimize(
     as_published: Annotated[
         bool, typer.Option("--as-published", help="Use all rules of another system, including unsound ones.")
     ] = False,
+    keep_refuted: KeepOption = False,
     extractor: Annotated[
         str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
     ] = "exact",
@@ -96,7 +97,8 @@ def optimize(
     """
     chosen = {
         **settings,
-        "rules": chosen_rules(rules, published=as_published),
+        "rules": chosen_rules(rules, as_published=as_published),
+        "keep_refuted": keep_refuted,
         "extractor": known_extractor(extractor),
         "cost": cost,
         "dims": dimensions(dim),

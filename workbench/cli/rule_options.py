@@ -21,36 +21,24 @@ RulesOption = Annotated[
 ]
 
 
-def chosen_rules(texts: list[str], *, published: bool = False) -> str | RuleSet:
-    """Return the union of the rule sets that the texts name; a single name is returned unchanged.
+KeepOption = Annotated[
+    bool, typer.Option("--keep-refuted", help="Apply refuted rules of a file.rules too, with a warning.")
+]
 
-    With ``published`` all rules of another system are used, including unsound ones. Raise
-    FileNotFoundError if a file is missing, and ValueError if two sets give one name to different laws.
+
+def chosen_rules(texts: list[str], *, as_published: bool = False) -> str | list[str] | RuleSet:
+    """Return what the texts name, for :func:`workbench.optimize`: one name, several, or a set of rules.
+
+    With ``as_published`` all rules of another system are used, including unsound ones. Raise
+    FileNotFoundError if a file is missing, and ValueError if two sets then give one name to different laws.
     """
     for text in texts:
         _check(text)
-    if len(texts) == 1 and not published:
-        return texts[0]
-    from workbench.optimizer.stages import rules_of
-    from workbench.rules import load_rules, rule_set
-    from workbench.rules.status import law_of
+    if as_published:
+        from workbench.optimizer.chosen import published, union
 
-    whole: RuleSet | None = None
-    for text in texts:
-        if published:
-            found = load_rules(text, strict=False) if Path(text).is_file() else rule_set(text)
-        else:
-            found = rules_of(text)
-        for rule in found if whole is not None else ():
-            known = {r.name: r for r in whole.rules} if whole is not None else {}
-            if rule.name in known and law_of(known[rule.name]) != law_of(rule):
-                raise ValueError(
-                    f"--rules: {rule.name!r} must be the same law in all rule sets, "
-                    f"but {text} and a set before it differ"
-                )
-        whole = found if whole is None else whole + found
-    assert whole is not None
-    return whole
+        return union([published(text) for text in texts])
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _check(text: str) -> None:

@@ -19,7 +19,7 @@ from workbench.cli.options import (
     to_json,
     writing,
 )
-from workbench.cli.rule_options import chosen_rules
+from workbench.cli.rule_options import KeepOption, chosen_rules
 from workbench.run.trace import StopReason
 from workbench.support.files import check_writable, write_atomic
 
@@ -52,6 +52,7 @@ def search(
             "used.",
         ),
     ] = None,
+    keep_refuted: KeepOption = False,
     alpha: Annotated[
         float, typer.Option(min=1.0, metavar="A", help="Drop graphs costing over A times the best.")
     ] = 1.05,
@@ -87,6 +88,7 @@ def search(
             mode=mode.value,
             seconds=seconds,
             seed=seed,
+            keep_refuted=keep_refuted,
             dims=dimensions(dim),
             progress=progress,
         )

@@ -298,7 +298,9 @@ class Extraction(Stepwise):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
         cost = dag_cost(choice, self.costs)
         bound = self._bound if self.solution is None else max(self._bound, self.solution.bound)
-        if self.solution is None or cost < self.solution.cost - 1e-12 * abs(self.solution.cost):
+        if self.solution is None or cost < self.solution.cost * (
+            1 - 1e-12
+        ):  # true of any cost if that is infinite
             status = Status.FEASIBLE if kind is StepKind.INCUMBENT else Status.GREEDY
             self.solution = Solution(choice, cost, min(bound, cost), status, method, self._scope)
         else:

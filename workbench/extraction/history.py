@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.extract import Extraction
+from workbench.extraction.solution import Solution, Status
 from workbench.run.trace import Trace
+
+#: The name of the costs by step, which are not those of an exact extraction.
+CURVE: Final = "greedy estimate"
 
 
 def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
@@ -54,18 +59,31 @@ def cost_by_step(egraph: EGraph, costs: np.ndarray, steps: Iterable[int]) -> dic
     return found
 
 
-def add_costs(trace: Trace, egraph: EGraph, costs: np.ndarray, source: str) -> None:
-    """Add the best cost known after every step to a saturation's trace.
+def add_costs(
+    trace: Trace, egraph: EGraph, costs: np.ndarray, source: str, solution: Solution | None = None
+) -> None:
+    """Add a greedy estimate of the best cost after every step to a saturation's trace.
 
     Args:
         trace: The trace, which is changed.
         egraph: The e-graph after the last step.
         costs: One cost per e-node.
         source: The source of the costs, which the trace records together with the first and last cost.
+        solution: The extraction from the finished e-graph. Without it the last estimate stands in its place.
     """
     found = cost_by_step(egraph, costs, [step.index for step in trace])
     trace.set_costs(found)
     start = np.unique(egraph.original[egraph.original >= 0])
     before = float(np.asarray(costs)[start].sum())
     after = min(found.values(), default=before)
-    trace.meta |= {"cost_source": source, "cost_before": before, "cost_after": after}
+    trace.meta |= {"cost_source": source, "cost_before": before, "cost_after": after, "cost_curve": CURVE}
+    if solution is not None:
+        trace.meta |= {"cost_after": solution.cost, "cost_bound": solution.bound}
+        trace.meta["cost_after_is"] = result_name(solution)
+
+
+def result_name(solution: Solution) -> str:
+    """Return what a solution's cost is, for the legend of a figure."""
+    return (
+        "extracted optimum" if solution.status is Status.OPTIMAL else f"extracted ({solution.status.value})"
+    )

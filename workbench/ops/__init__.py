@@ -12,6 +12,9 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     normalisation,
     pooling,
     quantised,
+    repeat,
+    resampling,
+    transposed,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec

@@ -21,6 +21,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
+from workbench.ops.repeat import repeated
 from workbench.ops.spec import MANY, Attr, OnnxExport, OpSpec, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
@@ -331,7 +332,9 @@ def _import_identity(n: OnnxNode) -> int:
 
 @imports("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def _import_reshape(n: OnnxNode) -> int:
-    return n.op("reshape", n.operand(0), shape=only_result(n).shape)
+    shape = only_result(n).shape
+    found = repeated(n, n.operand(0), shape)
+    return n.op("reshape", n.operand(0), shape=shape) if found is None else found
 
 
 @imports("Expand")
@@ -356,6 +359,11 @@ def _import_gather(n: OnnxNode) -> int:
     indices, extent = n.known(1), n.type(0).shape[axis]
     if indices is not None and indices.size and not -extent <= indices.min() <= indices.max() < extent:
         raise NotModelled(f"indices outside an axis of extent {extent}")
+    if indices is not None and not indices.shape:
+        # One entry of an axis is a slice whose axis is dropped.
+        start = int(indices) % extent
+        row = n.op("slice", n.operand(0), axis=axis, start=start, stop=start + 1)
+        return n.op("reshape", row, shape=only_result(n).shape)
     return n.op("gather", n.operand(0), n.operand(1), axis=axis)
 
 

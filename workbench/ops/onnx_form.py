@@ -82,6 +82,9 @@ class OnnxNode(Protocol):
     def type_of(self, value: int) -> TensorType:
         """Return the type of a graph value."""
 
+    def made(self, value: int) -> tuple[str, Sequence[int]]:
+        """Return the operator that makes a graph value, and its operands."""
+
 
 class Emitter(Protocol):
     """A writer of ONNX nodes; values are names."""

@@ -28,9 +28,17 @@ if TYPE_CHECKING:
 DOMAIN: Final = "workbench.own"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 #: Names that mean something else in a rule.
-_RESERVED: Final = frozenset({"where", "each", "inf"})
+_RESERVED: Final = frozenset(
+    {"where", "each", "inf", "dim", "rank", "dtype", "compose", "constant", "running", "distinct"}
+)
 #: Kinds of attributes by the type of their default.
 _KINDS: Final[dict[type, str]] = {bool: "int", int: "int", float: "float", str: "str"}
+#: Values of attributes with which rules are tested, besides the default.
+_TRIED: Final[dict[str, tuple[AttrValue, ...]]] = {
+    "int": (0, 1, 2, 3),
+    "float": (0.0, 1.0, 0.5, 2.0),
+    "str": (),
+}
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
@@ -105,7 +113,10 @@ def operator(
     def register(given: F) -> F:
         own = name or given.__name__
         if not _NAME.fullmatch(own) or own in _RESERVED:
-            raise ValueError(f"an operator's name must be lower-case letters, digits and _, got {own!r}")
+            raise ValueError(
+                f"an operator's name must be lower-case letters, digits and _, and no word of the rule "
+                f"language, got {own!r}"
+            )
         least, most, kinds = _parameters(own, given, attrs)
         spec = OpSpec(
             own,
@@ -187,10 +198,13 @@ def _parameters(
 def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
     default = None if parameter.default is parameter.empty else parameter.default
     if isinstance(default, tuple | list):
-        return Attr(parameter.name, "ints", tuple(int(v) for v in default), len(default))
+        whole = tuple(int(v) for v in default)
+        return Attr(parameter.name, "ints", whole, len(default), tried=(whole,))
     if default is not None and type(default) in _KINDS:
         value: AttrValue = int(default) if isinstance(default, bool) else default
-        return Attr(parameter.name, _KINDS[type(default)], value)
+        others = (0, 1) if isinstance(default, bool) else _TRIED[_KINDS[type(default)]]
+        tried = tuple(dict.fromkeys((value, *others)))
+        return Attr(parameter.name, _KINDS[type(default)], value, tried=tried)
     kinds: dict[Any, str] = {**_KINDS, **{kind.__name__: text for kind, text in _KINDS.items()}}
     kind = kinds.get(parameter.annotation)
     if default is not None or kind is None:
@@ -198,7 +212,7 @@ def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
             f"{name}: the attribute {parameter.name} must have a default that is an int, a float, a str or "
             f"integers, got {default!r} (try attrs=[workbench.ops.Attr({parameter.name!r}, kind)])"
         )
-    return Attr(parameter.name, kind)
+    return Attr(parameter.name, kind, tried=_TRIED[kind])
 
 
 # -- the forms of an operator, each a function of the user in the signature of OpSpec ---------------------

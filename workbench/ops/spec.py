@@ -27,14 +27,22 @@ class Attr:
     """The declaration of an attribute.
 
     Kinds: ``int``; ``ints`` (exactly ``length`` of them); ``axes`` (any number of integers);
-    ``float``; ``str``; ``act`` (an activation's name); ``dtype``; ``perm`` (a permutation);
-    ``shape`` (the extents of the result).
+    ``float``; ``str``; ``act`` (an activation's name); ``word`` (one of ``words``); ``dtype``; ``perm`` (a
+    permutation); ``shape`` (the extents of the result). ``tried`` are the values that rules are tested with,
+    if they are not those of the kind.
     """
 
     name: str
     kind: str
     default: AttrValue | None = None
     length: int = 1
+    words: tuple[str, ...] = ()
+    tried: tuple[AttrValue, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the possible names if the value is a name; a name's position is its number."""
+        return ACTIVATIONS if self.kind == "act" else self.words
 
     def check(self, value: Any, op: str) -> AttrValue:
         """Return ``value`` normalised; raise :class:`TypeMismatch` if it is of another kind."""
@@ -54,6 +62,8 @@ class Attr:
             return float(value)
         if self.kind == "act" and value not in ACTIVATIONS:
             raise TypeMismatch(f"{op}: the activation must be one of {ACTIVATIONS}, got {value!r}")
+        if self.kind == "word" and value not in self.words:
+            raise TypeMismatch(f"{op}: {self.name} must be one of {', '.join(self.words)}, got {value!r}")
         if self.kind == "dtype" and value not in DTYPE_CODES:
             raise TypeMismatch(f"{op}: dtype must be one of {', '.join(DTYPE_CODES)}, got {value!r}")
         return str(value)

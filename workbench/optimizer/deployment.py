@@ -95,8 +95,10 @@ class Trial:
 
         Each extraction comes with its place in the ranking. ``egraph`` is the searched one at the sizes of
         the prices, at which all graphs run. If a graph does not run, a quick trial returns a ranking with
-        the reason, and any other trial raises the error of the target.
+        the reason, and so does any trial of operators for which the runtime has no kernel. Any other trial
+        raises the error of the target.
         """
+        from workbench.certifying.whole import without_kernels
         from workbench.devices import targets
         from workbench.devices.fastest import rank
 
@@ -120,7 +122,7 @@ class Trial:
                 quick=self.quick,
             )
         except Exception as error:  # whatever a runtime or its inputs can come to
-            if not self.quick:
+            if not self.quick and not without_kernels(*(entrant.graph for entrant in entrants)):
                 raise
             return self._failed(original, entrants, target, error, found.before, seed)
         if not self.decides:

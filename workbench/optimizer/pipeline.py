@@ -17,6 +17,7 @@ from workbench.costs.economical import Economical, economical
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.graph import Graph
+from workbench.optimizer.chosen import Rules, rules_of
 from workbench.optimizer.deployment import Given, Trial, default_cost, trial_of
 from workbench.optimizer.dynamic import Dynamic, open_model, without
 from workbench.optimizer.exploration import Extracted, explore, hurried
@@ -24,9 +25,8 @@ from workbench.optimizer.job import Choice, Job, Model, Option, choose, read_job
 from workbench.optimizer.record import SaturationFigures
 from workbench.optimizer.result import Result
 from workbench.optimizer.settings import Settings, recorded
-from workbench.optimizer.stages import correspondence, rules_of, trace_meta
+from workbench.optimizer.stages import correspondence, trace_meta
 from workbench.rules import RuleSet
-from workbench.rules.pattern import Rule
 from workbench.run.progress import seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
 from workbench.run.stages import Progress, Stages
@@ -118,7 +118,7 @@ def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
 def optimize(
     model: Model,
     *,
-    rules: str | RuleSet | Sequence[Rule] = "default",
+    rules: Rules = "default",
     cost: str | os.PathLike[str] | CostModel | None = None,
     dims: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -143,8 +143,9 @@ def optimize(
     Args:
         model: a graph, the path of an ONNX file or of a TASO ``.model`` file, the bytes of an ONNX file,
             or an ``onnx.ModelProto``.
-        rules: the name of a rule set, rules, or the path of a file of TASO or Tensat rules, of which the
-            sound ones are used.
+        rules: the name of a rule set, the path of a file, rules, or several of these together:
+            ``["default", "mine.rules"]``. The rules of a ``.rules`` file are judged before they are used, and
+            of a file of TASO or Tensat the sound ones are used.
         cost: the name of a cost model (``"analytic"``, ``"cpu"``), a cost model, or the path of a recorded
             table. By default a graph is priced by ``"analytic"``, any other model by ``"cpu"``: this
             machine.
@@ -158,7 +159,8 @@ def optimize(
 
     Raises:
         TypeError: for an argument that is not a setting.
-        ValueError: for a setting out of its bounds, and for a model that cannot be read.
+        ValueError: for a setting out of its bounds, for a model that cannot be read, and for refuted rules
+            in a ``.rules`` file.
         DeviceMissing: if the target of ``measure`` or the timing is not there.
 
     """
@@ -172,7 +174,7 @@ def optimize(
     job = read_job(
         model,
         lambda: open_model(model, dims, sizes, keep_inputs=keep_inputs),
-        rules_of(rules),
+        rules_of(rules, keep_refuted=settings.keep_refuted),
         cost_model,
         stages,
         dims=dims,

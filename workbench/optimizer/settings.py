@@ -40,6 +40,9 @@ class Settings(Limits):
     )
     seed: int = setting(0, "Seed of the certificate's inputs.", least=0)
     certify: bool = setting(True, "Compare the result with the original.", metavar="BOOL")
+    keep_refuted: bool = setting(
+        False, "Apply refuted rules of a .rules file too, with a warning.", metavar="BOOL"
+    )
     measure: int = setting(0, "Time the N best results and keep the fastest.", least=0)
     measure_on: str | Target = setting(
         "onnxruntime",

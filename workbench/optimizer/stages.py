@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from workbench.costs import CostModel, node_costs
 from workbench.graph import Graph
 from workbench.optimizer.record import SaturationFigures
 from workbench.rules import RuleSet
-from workbench.rules.pattern import Rule
 from workbench.run.trace import Trace
 
 if TYPE_CHECKING:
@@ -31,25 +28,6 @@ def graph_of(model: Any, dims: Mapping[str, int] | None, *, keep_inputs: bool = 
 
     imported = import_model(model, dims=dims, keep_inputs=keep_inputs)
     return imported.graph, imported.coverage
-
-
-def rules_of(rules: str | RuleSet | Sequence[Rule]) -> RuleSet:
-    """Return rules as a set: by name, from a file, or given; of another system's rules the sound ones."""
-    if isinstance(rules, str):
-        from workbench.rules import rule_set
-
-        if not rules.endswith(".rules") and Path(rules).is_file():
-            # Of another system's rules the sound ones are used.
-            from workbench.verification.sound import sound_rules
-
-            return replace(sound_rules(rules).rules, name=rules)
-        found = replace(rule_set(rules), name=rules)
-        if rules.endswith(".rules"):
-            from workbench.verification.screening import warn_of_refuted
-
-            warn_of_refuted(found)
-        return found
-    return rules if isinstance(rules, RuleSet) else RuleSet("given", tuple(rules), weights=False)
 
 
 def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
@@ -79,7 +57,11 @@ def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
     before, after = (
         operator_costs(graph, node_costs(graph, cost_model)) for graph in (result.original, result.graph)
     )
-    bound = {"cost_bound": record.way.bound} if isinstance(record.way, SaturationFigures) else {}
+    from workbench.extraction.history import CURVE
+
+    bound: dict[str, Any] = {}
+    if isinstance(record.way, SaturationFigures):
+        bound = {"cost_bound": record.way.bound, "cost_curve": CURVE}
     return {
         "cost_source": cost_model.source,
         "cost_before": record.cost_before,

@@ -20,6 +20,12 @@ from workbench.plots.speedup import Speedups, plot_speedup, speedup_data
 from workbench.plots.stages import Stages, plot_stages, stages_data
 from workbench.plots.style import figure_png, paper_style
 from workbench.plots.trajectory import plot_trajectory, trajectory_data
+from workbench.plots.verification import (
+    Round,
+    plot_verification_rounds,
+    plot_verification_seconds,
+    rounds_data,
+)
 
 __all__ = [
     "COLUMNS",
@@ -33,6 +39,7 @@ __all__ = [
     "Losses",
     "OptimiserTimes",
     "Programs",
+    "Round",
     "Speedups",
     "Stages",
     "Trend",
@@ -63,10 +70,13 @@ __all__ = [
     "plot_speedup",
     "plot_stages",
     "plot_trajectory",
+    "plot_verification_rounds",
+    "plot_verification_seconds",
     "programs_data",
     "published_records",
     "record",
     "records_frame",
+    "rounds_data",
     "scaling_data",
     "speedup_data",
     "stages_data",

@@ -1,4 +1,4 @@
-"""Cost before and after by operator, and the best known cost by iteration."""
+"""Cost before and after by operator, and the estimated cost by iteration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Costs:
     """Costs in microseconds and their source.
 
     ``operators`` has (operator, before, after), the costliest first; the last entry may be ``"N others"``,
-    the sum of the remaining operators. ``curve`` has (iteration, best known cost).
+    the sum of the remaining operators. ``curve`` has (iteration, cost), and ``curve_is`` says what it is: a
+    greedy estimate, or the best that was found. ``after_is`` says the same of ``after``.
     """
 
     before: float
@@ -30,6 +31,8 @@ class Costs:
     bound: float | None
     operators: tuple[tuple[str, float, float], ...]
     curve: tuple[tuple[int, float], ...]
+    curve_is: str = "best known"
+    after_is: str = "extracted"
 
 
 def cost_data(trace: Trace, most: int = 8) -> Costs:
@@ -60,6 +63,8 @@ def cost_data(trace: Trace, most: int = 8) -> Costs:
         bound=meta.get("cost_bound"),
         operators=tuple(rows),
         curve=tuple((s.index, float(s.cost)) for s in trace if s.cost is not None),
+        curve_is=str(meta.get("cost_curve", "best known")),
+        after_is=str(meta.get("cost_after_is", "extracted")),
     )
 
 
@@ -95,7 +100,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
 
 
 def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
-    """Draw the best known cost by iteration, with the original's cost and the proven bound as lines."""
+    """Draw the cost by iteration, with the original's and the result's cost and the proven bound."""
     data = cost_data(trace)
     points = data.curve or ((0, data.before), (max(1, len(trace) - 1), data.after))
     steps, costs = zip(*points, strict=True)
@@ -106,15 +111,15 @@ def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
         ax = axes_for(ax, (6.0, 3.6))
         values = [c / scale for c in costs]
         ax.fill_between(steps, values, data.before / scale, step="post", color=FAINT, alpha=0.6, linewidth=0)
-        ax.step(steps, values, where="post", color=BLUE, marker="o", label="best known")
+        ax.step(steps, values, where="post", color=BLUE, marker="o", label=data.curve_is)
         ax.axhline(data.before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
         if data.bound is not None:
             ax.axhline(data.bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
-        ax.plot([steps[-1]], [data.after / scale], "D", color=INK, markersize=6, label="extracted")
+        ax.plot([steps[-1]], [data.after / scale], "D", color=INK, markersize=6, label=data.after_is)
         ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
         ax.set_xlabel(f"iteration\ncosts {wrapped(data.source)}")
         ax.set_ylabel(f"cost in {unit}")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title("Best cost by iteration")
+        ax.set_title("Cost by iteration")
         ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
     return ax

@@ -78,7 +78,7 @@ def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_ylabel("count")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(_title(trace, data))
-        ax.legend(loc="best", ncols=2)
+        ax.legend(loc="lower right")
     return ax
 
 

@@ -68,6 +68,12 @@ class Numbers(ABC):
             raise TypeMismatch("permutations of different ranks do not compose")
         return tuple(left[i] for i in right)
 
+    def axis(self, perm: Any, axis: Any) -> int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        if not -len(perm) <= axis < 0:
+            raise TypeMismatch(f"axis {axis} of a permutation of {len(perm)} axes")
+        return int(perm[axis]) - len(perm)
+
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Numbers):

@@ -30,7 +30,7 @@ from workbench.rules.pattern import (
 
 T = TypeVar("T")
 
-#: The operators of the language on numbers; ``compose`` is defined on permutations alone.
+#: The operators of the language on numbers; ``compose`` and ``axis`` take permutations.
 ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -81,7 +81,7 @@ class Values(Protocol):
         """Return the value of an expression as the attribute that it is given to takes it."""
         ...
 
-    def dim(self, var: str, axis: int) -> Any:
+    def dim(self, var: str, axis: Any) -> Any:
         """Return the extent of a tensor variable's axis, 1 for an axis before the first."""
         ...
 
@@ -99,6 +99,10 @@ class Values(Protocol):
 
     def compose(self, left: Any, right: Any) -> Any:
         """Return the permutation that first applies ``left`` and then ``right``."""
+        ...
+
+    def axis(self, perm: Any, axis: Any) -> Any:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
         ...
 
 
@@ -196,7 +200,7 @@ def _bound(expr: AttrExpr | RowAttr | None, attr: Attr, algebra: Binder[Any], pl
             algebra.attrs[expr.name] = algebra.fresh(attr, expr.name, place)
         return algebra.attrs[expr.name]
     if isinstance(expr, Vector):
-        one = Attr(attr.name, "int")
+        one = Attr(attr.name, "extent" if attr.kind == "shape" else "int")
         return tuple(_bound(item, one, algebra, i) for i, item in enumerate(expr.items))
     if expr is None or isinstance(expr, Literal):
         return algebra.literal(None if expr is None else expr.value, attr)
@@ -227,7 +231,8 @@ def value(expr: AttrExpr, algebra: Values, attr: Attr | None = None) -> Any:
     if isinstance(expr, Vector):
         return tuple(value(item, algebra) for item in expr.items)
     if isinstance(expr, DimOf):
-        return algebra.dim(expr.var, expr.axis)
+        axis = expr.axis if isinstance(expr.axis, int) else algebra.attribute(expr.axis)
+        return algebra.dim(expr.var, axis)
     if isinstance(expr, RankOf):
         return algebra.rank(expr.var)
     if isinstance(expr, DtypeOf):
@@ -236,6 +241,8 @@ def value(expr: AttrExpr, algebra: Values, attr: Attr | None = None) -> Any:
     left, right = value(expr.left, algebra, attr), value(expr.right, algebra, attr)
     if expr.operator == "compose":
         return algebra.compose(left, right)
+    if expr.operator == "axis":
+        return algebra.axis(left, right)
     results = tuple(algebra.arith(expr.operator, a, b) for a, b in entries(left, right))
     return results if isinstance(left, tuple) or isinstance(right, tuple) else results[0]
 

@@ -7,10 +7,13 @@ r"""The text language of rules: one law per line.
     name: lhs1 ; lhs2 => rhs1 ; rhs2             # a multi-pattern rule
     name: conv2d(x, w, a?) => rhs                # also without the operand, as name, and with it as name-bias
     name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
+    rows-of-f: slice[s](f(x)) => f(slice[s](x)) for f in relu, tanh   # one law for each: rows-of-relu, …
 
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` represents the attributes not named.
 In place of a term there may be a number, ``mul(x, 0.5)``, or a term of numbers, ``div(x, sqrt(2))``.
-An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)`` and ``rank(x)``; that of a dtype
+An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)``, ``dim(x, a)`` with an axis ``a``
+that an attribute binds, and ``rank(x)``. A shape on a left-hand side may name its extents,
+``reshape[shape=(b, s, h, d)](x)``, and then matches that rank alone. The expression of a dtype
 attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment; a line that ends in ``\\`` continues.
 Among the conditions, ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` restrict a rule to useful cases:
 a weight-only ``x``, an ``x`` that depends on an input, two different tensors. The law itself holds for any.
@@ -23,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
-from workbench.ops import ACTIVATIONS, Attr, OpSpec, spec_of
+from workbench.ops import Attr, OpSpec, spec_of
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
@@ -64,6 +67,8 @@ _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
 )
+#: A law for several operators: ``law for f in relu, tanh``.
+_FAMILY: Final = re.compile(r"(?P<law>.*\S)\s+for\s+(?P<variable>[a-z]\w*)\s+in\s+(?P<words>[\w,\s]+)$")
 _NAME: Final = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 
 
@@ -200,11 +205,11 @@ class _Parser:
         return name, self.value(attr)
 
     def value(self, attr: Attr) -> AttrExpr:
-        if attr.kind in ("act", "dtype"):
+        if attr.names or attr.kind == "dtype":
             word = self.name(f"a value of {attr.name}")
             if attr.kind == "dtype" and word == "dtype" and self.accept("("):
                 return DtypeOf(self.variable_in_parentheses())
-            known = ACTIVATIONS if attr.kind == "act" else tuple(DTYPE_CODES)
+            known = attr.names or tuple(DTYPE_CODES)
             return Literal(word) if word in known else AttrVar(word)
         if self.token.text == "(" and attr.kind in ("ints", "axes", "perm", "shape"):
             self.accept("(")
@@ -256,18 +261,20 @@ class _Parser:
             self.expect(",")
             axis = self.atom()
             self.expect(")")
+            if isinstance(axis, AttrVar):
+                return DimOf(var, axis.name)
             if not isinstance(axis, Literal) or not isinstance(axis.value, int) or axis.value >= 0:
                 raise self.error("dim must count axes from the last (try dim(x, -1))")
             return DimOf(var, axis.value)
         if name == "rank":
             return RankOf(self.variable_in_parentheses())
-        if name in ("max", "min", "compose"):
+        if name in ("max", "min", "compose", "axis"):
             left = self.integer()
             self.expect(",")
             right = self.integer()
             self.expect(")")
             return Arith(name, left, right)
-        raise self.error(f"unknown function {name!r} (try dim, rank, max, min or compose)")
+        raise self.error(f"unknown function {name!r} (try dim, rank, max, min, compose or axis)")
 
     def variable_in_parentheses(self) -> str:
         var = self.name("a tensor variable")
@@ -435,6 +442,15 @@ def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
     """Parse one line; return its rules, more than one if it is read in both directions or has options."""
     where = _place(file, line)
     law, _, origin = text.partition("@")
+    family = _FAMILY.match(law)
+    if family:
+        found: list[Rule] = []
+        for word in re.split(r"[\s,]+", family["words"].strip()):
+            title, _, member = family["law"].partition(":")
+            of = rf"\b{family['variable']}\b"
+            law = f"{re.sub(of, word.replace('_', '-'), title)}:{re.sub(of, word, member)}@{origin}"
+            found += parse_rule(law, file=file, line=line)
+        return found
     name, colon, body = law.partition(":")
     if not colon:
         raise RuleSyntaxError(f"{where}: expected 'name: lhs => rhs', found {text.strip()!r}")

@@ -26,6 +26,7 @@ SETS: Final[dict[str, tuple[str, ...]]] = {
         "quantised",
         "merge",
         "branches",
+        "movement",
     ),
     "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
     "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
@@ -43,6 +44,7 @@ SETS: Final[dict[str, tuple[str, ...]]] = {
         "ac",
         "grouping",
         "branches",
+        "movement",
     ),
 }
 

@@ -34,10 +34,13 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class DimOf:
-    """The extent of a tensor variable's axis, counted from the last: ``dim(x, -1)``."""
+    """The extent of a tensor variable's axis, counted from the last: ``dim(x, -1)``.
+
+    An axis may also be an attribute variable: ``dim(x, a)``.
+    """
 
     var: str
-    axis: int
+    axis: int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,11 @@ class DtypeOf:
 
 @dataclass(frozen=True, slots=True)
 class Arith:
-    """An operation ``+ - * // % max min`` on integer expressions, or ``compose`` of two permutations."""
+    """An operation ``+ - * // % max min`` on integer expressions, or one with a permutation.
+
+    ``compose`` of two permutations is the permutation that first applies the left one. ``axis`` of a
+    permutation and an axis is the operand's axis that a transposition brings there, both from the last.
+    """
 
     operator: str
     left: IntExpr
@@ -179,6 +186,8 @@ def names_in(expr: Any) -> Iterator[tuple[str, str]]:
         yield from names_in(expr.right)
     elif isinstance(expr, DimOf | RankOf | DtypeOf):
         yield "tensor", expr.var
+        if isinstance(expr, DimOf) and isinstance(expr.axis, str):
+            yield "attr", expr.axis
 
 
 def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:

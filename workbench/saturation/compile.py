@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from workbench.ops import ACTIVATIONS, Attr, Trait, spec_of
+from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import (
@@ -22,10 +22,11 @@ from workbench.rules.interpret import (
     read_term,
     spread,
 )
-from workbench.rules.numbers import NUMBER, Number, combined, is_number, nearest_decimal
+from workbench.rules.numbers import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
+from workbench.saturation.needs import constructor, made, needed
 from workbench.saturation.sharing import share
 from workbench.saturation.symbolic import (
     Int,
@@ -38,9 +39,6 @@ from workbench.saturation.symbolic import (
     arith,
     compare,
 )
-
-#: The constructor that stands for any tensor of one number.
-A_NUMBER: Final = Constructor(NUMBER, 0)
 
 
 class RuleCompileError(ValueError):
@@ -93,11 +91,6 @@ _TAKEN: Final = re.compile(r"[kntlu]\d+|e[a-h]|ht?|ty|clock|runs|constant")
 def _named(variable: str) -> str:
     """Return the name of a tensor variable in the program's text."""
     return f"v_{variable}_" if _TAKEN.fullmatch(variable) else f"{variable}_"
-
-
-def constructor(term: App) -> Constructor:
-    """Return the constructor of a pattern's application."""
-    return Constructor(term.op, len(term.args))
 
 
 @dataclass(slots=True)
@@ -236,7 +229,7 @@ class _Compiler(Bound):
             name = f"{variable.row}_{variable.name}"
         if attr.kind == "ints":
             return tuple(Sym(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
-        return Sym(f"a_{name}_")
+        return Sym(f"a_{name}_", positive=attr.kind == "extent")
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that type rules expect."""
@@ -244,8 +237,8 @@ class _Compiler(Bound):
             return value
         if value is None:
             raise RuleCompileError(f"rule {self.rule.name}: {attr.name} has no default and must be given")
-        if attr.kind == "act":
-            return ACTIVATIONS.index(value)
+        if attr.names:
+            return attr.names.index(value)
         if attr.kind == "float":
             return Sym(literal(float(value)))
         if attr.kind == "str":
@@ -259,9 +252,9 @@ class _Compiler(Bound):
         if attr.kind == "dtype" and isinstance(value, str):
             return [str(DTYPE_CODES[value])]
         if attr.kind in ("perm", "axes", "shape") and isinstance(value, tuple):
-            text = vector(self.encoding.vector_of(attr, value)) if attr.kind != "shape" else None
-            if text is None:
-                raise RuleCompileError(f"rule {self.rule.name}: a shape must be bound to a variable")
+            if attr.kind == "shape":
+                return [self.shape(value)]
+            text = vector(self.encoding.vector_of(attr, value))
             if not self.typing.assuming:
                 return [text]
             name = f"l{len(self.query)}_"
@@ -269,8 +262,19 @@ class _Compiler(Bound):
             return [name]
         return [str(value)]
 
+    def shape(self, extents: Sequence[Any]) -> str:
+        """Return the column of a shape on a left-hand side, whose extents are read from it."""
+        rank = len(extents)
+        if rank > self.encoding.rank:
+            raise NeverApplies("a rank beyond the largest of the graph")
+        name = f"l{len(self.query)}_"
+        self.query.append(f"(= {rank} (vec-get {name} 1))")
+        for i, extent in enumerate(extents):
+            self.query.append(f"(= {extent} (vec-get {name} {self.encoding.slot(i - rank)}))")
+        return name
+
     # -- expressions --------------------------------------------------------------------------
-    def dim(self, var: str, axis: int) -> Int:
+    def dim(self, var: str, axis: Int) -> Int:
         """Return the extent of a tensor variable's axis."""
         return self.typing.dim(self.type(var), axis)
 
@@ -296,6 +300,13 @@ class _Compiler(Bound):
         ]
         moved = [f"(vec-get {texts[0]} (vec-get {texts[1]} {i}))" for i in range(2, size)]
         return Sym(vector(["0", f"(vec-get {texts[0]} 1)", *moved]))
+
+    def axis(self, perm: Any, axis: Any) -> Int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        # A permutation's vector holds the source slot of every slot; those of missing axes stay in place.
+        end = self.encoding.rank + 2
+        text = vector(self.encoding.perm_vector(perm)) if isinstance(perm, tuple) else str(perm)
+        return arith("-", Sym(f"(vec-get {text} {arith('+', end, axis)})"), end)
 
     # -- facts --------------------------------------------------------------------------------
     def conditions(self) -> None:
@@ -421,8 +432,8 @@ def _compile(c: _Compiler) -> CompiledRule:
         ruleset,
         text,
         sum(line.startswith("(let n") for line in head),
-        _needed(rule.sources),
-        _made(targets),
+        needed(rule.sources),
+        made(targets),
         counting,
     )
 
@@ -460,40 +471,4 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
     merged = rule.targets[0]
     growth = sum(isinstance(t, App) for t in subterms(merged)) + 1
-    return CompiledRule(rule, c.number, ruleset, text, growth, _needed(rule.sources), (), "", member)
-
-
-def _needed(terms: Iterable[Term]) -> tuple[Constructor, ...]:
-    """Return the constructors without which patterns match nothing; any term of numbers is one number."""
-    found: set[Constructor] = set()
-    stack = list(terms)
-    while stack:
-        term = stack.pop()
-        if isinstance(term, App):
-            found.add(A_NUMBER if is_number(term) else constructor(term))
-            stack += () if is_number(term) else term.args
-    return tuple(sorted(found))
-
-
-def _made(terms: Iterable[Term]) -> tuple[Constructor, ...]:
-    return tuple(sorted({constructor(t) for term in terms for t in subterms(term) if isinstance(t, App)}))
-
-
-def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> list[CompiledRule]:
-    """Return the rules that can ever match in a graph of these constructors, in order."""
-    available = set(present)
-    chosen: set[int] = set()
-    while True:
-        more = [r for r in rules if r.number not in chosen and all(n in available for n in r.needs)]
-        if not more:
-            return [r for r in rules if r.number in chosen]
-        for r in more:
-            chosen.add(r.number)
-            available.update(r.makes)
-            if r.member is not None:
-                # A merge of k members joins k operands at once.
-                available.update(
-                    Constructor(t.op, len(t.args))
-                    for t in subterms(r.rule.targets[0])
-                    if isinstance(t, App) and not any(isinstance(a, Var) and a.starred for a in t.args)
-                )
+    return CompiledRule(rule, c.number, ruleset, text, growth, needed(rule.sources), (), "", member)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.graph import Graph
-from workbench.ops import ACTIVATIONS, Attr, AttrValue, TensorType, TupleType, spec_of
+from workbench.ops import Attr, AttrValue, TensorType, TupleType, spec_of
 from workbench.ops.leaves import RUNTIME
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
 
@@ -193,8 +193,8 @@ class Encoding:
                 columns.append(vector(self.vector_of(attr, value, dtype)))
             elif attr.kind == "ints":
                 columns += [str(v) for v in value]  # type: ignore[union-attr]
-            elif attr.kind == "act":
-                columns.append(str(ACTIVATIONS.index(str(value))))
+            elif attr.names:
+                columns.append(str(attr.names.index(str(value))))
             elif attr.kind == "dtype":
                 columns.append(str(DTYPE_CODES[str(value)]))
             else:
@@ -208,8 +208,8 @@ class Encoding:
         (raw,) = columns
         if attr.kind in _VECTOR_KINDS:
             return self.value_of(attr, raw)
-        if attr.kind == "act":
-            return ACTIVATIONS[raw]
+        if attr.names:
+            return attr.names[raw]
         return DTYPE_NAMES[raw] if attr.kind == "dtype" else raw
 
     def decode_attrs(self, op: str, columns: Sequence[Any]) -> tuple[AttrValue, ...]:

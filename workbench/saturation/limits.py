@@ -29,7 +29,7 @@ class Limits:
 
     e_nodes: int = setting(50_000, "Limit on e-nodes.", least=1)
     seconds: float = setting(60.0, "Limit on saturation in seconds.", metavar="S", above=0)
-    iterations: int = setting(15, "Limit on iterations.", least=1)
+    iterations: int = setting(60, "Limit on iterations.", least=1)
     k_multi: int = setting(1, "Iterations with multi-pattern rules.", least=0)
     memory: int = setting(8 << 30, "Limit on the engine's memory in bytes.", metavar="BYTES", least=1)
     # Measured on the nine networks: 4 finds the better NasRNN (602 µs, 619 µs with 0) and never a worse

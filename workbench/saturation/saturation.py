@@ -12,14 +12,15 @@ from workbench.graph import Graph
 from workbench.graph.numbers import numbers_in
 from workbench.ops import Trait, with_trait
 from workbench.ops.shipping import packed
-from workbench.rules.pattern import Rule, format_rule, operators_of
+from workbench.rules.pattern import App, Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
-from workbench.saturation.compile import A_NUMBER, CompiledRule, compile_rule
+from workbench.saturation.compile import CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
+from workbench.saturation.needs import A_NUMBER
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.support.remembered import Needed, remembered
 
@@ -36,7 +37,7 @@ def compile_rules(
     the rule stays as it is.
     """
     listed, own_operators = tuple(rules), with_trait(Trait.OWN)
-    own = [i for i, rule in enumerate(listed) if not own_operators.isdisjoint(operators_of(rule))]
+    own = [i for i, r in enumerate(listed) if own_operators and not own_operators.isdisjoint(operators_of(r))]
     given = _content(rules, encoding, running)
 
     def compiled(chosen: Iterable[int]) -> tuple[CompiledRule, ...]:
@@ -66,8 +67,26 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
     return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)
 
 
+#: The file of the laws of movement. They run before operators are merged, because a merge makes a slice for
+#: every member, which would move apart again what was merged. If they matched, operators are merged only
+#: among those that an extraction chose: every operator is there with all its rows, with some, in other forms.
+MOVEMENT: Final = "movement.rules"
+
 #: A snapshot of every step is kept while there are at most this many e-nodes.
 KEPT: Final = 1000
+
+
+def lifts(rule: Rule) -> bool:
+    """Return whether a rule moves a view past the operator that reads it: ``f(view(x)) => view(f(x))``."""
+    if rule.multi:
+        return False
+    (source,), (target,) = rule.sources, rule.targets
+    views = with_trait(Trait.VIEW)
+    return (
+        isinstance(target, App)
+        and target.op in views - {source.op}
+        and all(isinstance(arg, App) and arg.op == target.op for arg in source.args)
+    )
 
 
 class Saturation(Stepwise):
@@ -142,6 +161,9 @@ class Saturation(Stepwise):
         self.seconds = 0.0
         self._multi_done = 0
         self._calm = False
+        self._movers = frozenset(c.number for c in compiled if c.rule.file == MOVEMENT)
+        self._lifters = frozenset(c.number for c in compiled if lifts(c.rule)) - self._movers
+        self._moving = self._moved = self._merged = False
         self._rests: dict[int, tuple[int, int]] = {}  # rule -> (last step of rest, times rested)
         self._egraph: EGraph | None = None
 
@@ -210,9 +232,11 @@ class Saturation(Stepwise):
         return self.trace.steps[-1]
 
     def _plan(self, index: int) -> Plan:
-        due = index > self.limits.settle or self._calm
-        multi = due and self._multi_done < self.limits.k_multi
+        due = (index > self.limits.settle and not self._moving) or self._calm
+        multi = due and self._multi_done < self.limits.k_multi and not self._moved
+        self._merged |= multi
         banned = frozenset(rule for rule, (until, _) in self._rests.items() if until >= index)
+        banned |= self._out()
         return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
 
     def _remember(self) -> None:
@@ -247,19 +271,31 @@ class Saturation(Stepwise):
         )
         self.trace.add(step)
         self._multi_done += plan.multi
-        waiting = self._multi_done < self.limits.k_multi and any(r.multi for r in self.rules)
+        self._moving = any(outcome.rules.get(n, (0, 0.0))[0] for n in self._movers)
+        self._moved |= self._moving
+        multi = self._multi_done < self.limits.k_multi and not self._moved
+        waiting = multi and any(r.multi for r in self.rules)
         self._calm = not outcome.changed
         if outcome.cut:
             self.stop_reason = StopReason.E_NODE_LIMIT
-        elif not outcome.changed and not plan.banned and not waiting:
+        elif not outcome.changed and not self._resting(plan) and not waiting:
             self.stop_reason = StopReason.SATURATED
         elif index >= self.limits.iterations:
             self.stop_reason = StopReason.ITERATION_LIMIT
         elif self.seconds >= self.limits.seconds:
             self.stop_reason = StopReason.TIME_LIMIT
-        elif not outcome.changed and plan.banned:
+        elif not outcome.changed and self._resting(plan):
             # The other rules have nothing left to do: the resting rules continue.
             self._rests = {n: (index, times) for n, (_, times) in self._rests.items()}
+
+    def _out(self) -> frozenset[int]:
+        """Return the rules that have no part in this phase: laws of movement, or those that undo them."""
+        if self._merged:
+            return self._movers
+        return self._lifters if self._moved else frozenset()
+
+    def _resting(self, plan: Plan) -> bool:
+        return not plan.banned <= self._movers | self._lifters
 
     def _cut(self, index: int, reason: StopReason, note: str) -> Step:
         step = Step(index, StepKind.CUT, 0.0, self.e_nodes, self.e_classes, note=note)
@@ -284,8 +320,9 @@ class Saturation(Stepwise):
         a limit has ended the run.
         """
         over = self.stop_reason not in (StopReason.SATURATED, StopReason.ITERATION_LIMIT)
-        if over or not self._multi_done:
+        if over or not (self._multi_done or (self._moved and self.limits.k_multi)):
             return False
+        self._merged = True
         self.start_engine()
         index = self.trace.steps[-1].index + 1
         plan = Plan(index, False, self.limits.e_nodes, frozenset(), self.profile, frozenset(classes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ from workbench.costs import CostModel, node_costs
 from workbench.costs.choose import cost_model as cost_model_of
 from workbench.costs.pricing import instances_of
 from workbench.graph import Graph
+from workbench.optimizer.chosen import Rules, published, rules_of
 from workbench.optimizer.deployment import Given, default_cost
 from workbench.optimizer.dynamic import OpenModel
 from workbench.optimizer.job import Job, Option, choose, read_job
 from workbench.optimizer.record import SearchFigures
 from workbench.optimizer.result import Result
-from workbench.optimizer.stages import certified, graph_of, rules_of, trace_meta
-from workbench.rules import RuleSet, load_rules
-from workbench.rules.pattern import Rule
+from workbench.optimizer.stages import certified, graph_of, trace_meta
+from workbench.rules import RuleSet
 from workbench.run.progress import seen_in_notebooks
 from workbench.run.stages import Progress, Stages
 from workbench.run.trace import StopReason, Trace
@@ -77,7 +77,7 @@ class Searched(Result):
 def search_optimize(
     model: Graph | str | os.PathLike[str] | bytes | Any,
     *,
-    rules: str | RuleSet | Sequence[Rule] | None = None,
+    rules: Rules | None = None,
     cost: str | os.PathLike[str] | CostModel | None = None,
     alpha: float = 1.05,
     budget: int = 100,
@@ -87,6 +87,7 @@ def search_optimize(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     certify: bool = True,
+    keep_refuted: bool = False,
     progress: Progress | None = None,
 ) -> Searched:
     """Optimise a model by TASO's search and return the certified result, or the original.
@@ -109,6 +110,7 @@ def search_optimize(
         seed: As in :func:`workbench.optimize`.
         dims: As in :func:`workbench.optimize`.
         certify: Whether the result is certified.
+        keep_refuted: As in :func:`workbench.optimize`.
         progress: Callback with the stage and details.
 
     Returns:
@@ -118,7 +120,7 @@ def search_optimize(
     job = read_job(
         model,
         lambda: OpenModel(*graph_of(model, dims)),
-        _rules(rules, mode),
+        _rules(rules, mode, keep_refuted),
         cost_model_of(default_cost(model) if cost is None else cost),
         stages,
         dims=dims,
@@ -173,15 +175,15 @@ def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Option]]:
     return before, [Option(search.best, after, made_by)] if after < before * (1 - 1e-9) else []
 
 
-def _rules(rules: str | RuleSet | Sequence[Rule] | None, mode: str) -> RuleSet:
+def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
     if mode_of(mode).handwritten:
         if rules is None:
             raise ValueError(
                 f"mode {mode} must have TASO's own rules, got none (try rules=<path of graph_subst.pb>)"
             )
         if isinstance(rules, str) and Path(rules).is_file():
-            return replace(load_rules(rules, strict=False), name=rules)
-    return rules_of("default" if rules is None else rules)
+            return replace(published(rules), name=rules)
+    return rules_of("default" if rules is None else rules, keep_refuted=keep_refuted)
 
 
 def _blame(search: BacktrackingSearch, seed: int) -> tuple[str, ...]:

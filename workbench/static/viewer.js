@@ -2,7 +2,9 @@
 // A plain module without framework or network access. The data contain all positions: no layout happens here.
 
 const LINE = 13;
-const HELP = "drag or arrows: move · + − 0: zoom, fit · Ctrl+wheel: zoom · / search, Enter: next hit · " +
+// The scale below which the text of a box, 11 pixels high, cannot be read.
+const LEGIBLE = 0.65;
+const HELP = "drag or arrows: move · + − 0: zoom, fit · wheel: zoom, after a click into the picture · / search, Enter: next hit · " +
   "click a box: its facts; then ↑ ↓: operand, reader, ← →: neighbours · Enter or double click: open a layer · " +
   "Esc: back · f: fold or unfold · [ ]: step";
 
@@ -89,12 +91,29 @@ class Pane {
   fit() {
     const [width, height] = this.level.size;
     const [w, h] = this.size();
-    this.k = Math.min(1.2, Math.max(0.12, Math.min((w - 16) / width, (h - 16) / height)));
-    // A picture that is too tall to be readable as a whole starts at its top.
-    if (this.k < 0.35) this.k = Math.min(0.7, Math.max(this.k, (w - 16) / width, 0.35));
+    this.k = Math.min(1.2, (w - 16) / width, (h - 16) / height);
     this.x = Math.max(8, (w - width * this.k) / 2);
     this.y = 8;
+    const home = this.home();
+    // A picture that is not legible as a whole opens on its root, or on what there is of it in this step.
+    if (this.k < LEGIBLE && home) {
+      const [x, y, bw, bh] = home.at;
+      this.k = LEGIBLE;
+      this.x = Math.min(8, Math.max(w - width * this.k - 8, w / 2 - (x + bw / 2) * this.k));
+      this.y = Math.min(8, Math.max(h - height * this.k - 8, h / 2 - (y + bh / 2) * this.k));
+      if (width * this.k < w) this.x = (w - width * this.k) / 2;
+      if (height * this.k < h) this.y = 8;
+    }
     this.place();
+  }
+
+  home() {
+    const shown = [...this.boxes.values()].filter((b) => !b.hidden);
+    for (const cluster of this.spec.home || []) {
+      const found = shown.find((b) => b.cluster === cluster);
+      if (found) return found;
+    }
+    return shown.reduce((least, b) => (least === null || b.at[1] < least.at[1] ? b : least), null);
   }
 
   zoom(factor, at = null) {
@@ -129,8 +148,8 @@ class Pane {
   }
 
   wheel(event) {
-    // The wheel scrolls the page; with Ctrl it zooms the picture.
-    if (!event.ctrlKey && !event.metaKey) return;
+    // The wheel scrolls the page; with Ctrl, or once the picture was clicked, it zooms the picture.
+    if (!event.ctrlKey && !event.metaKey && this.viewer.active() !== this) return;
     event.preventDefault();
     const box = this.svg.getBoundingClientRect();
     this.zoom(Math.exp(-event.deltaY / 300), [event.clientX - box.left, event.clientY - box.top]);
@@ -237,6 +256,7 @@ class Viewer {
     const controls = element("div", { class: "wb-controls" }, this.search, this.count,
       button("+", "closer", () => this.each((p) => p.zoom(1.25))), button("−", "farther", () => this.each((p) => p.zoom(0.8))),
       button("fit", "fit into the pane", () => this.each((p) => p.fit())),
+      button("full", "full screen, or back", () => this.full()),
       ...(folds ? [button("fold", "fold or unfold repeated layers", () => this.fold())] : []),
       button("?", HELP, () => { this.told.textContent = HELP; }));
     const legend = element("div", { class: "wb-legend" }, ...this.data.legend.map(([mark, text]) => {
@@ -253,6 +273,11 @@ class Viewer {
       element("div", { class: "wb-panes" }, ...this.panes.map((p) => p.root)), this.told, ...table);
     this.at = -1;
     this.refresh();
+  }
+
+  full() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.root.requestFullscreen?.().then(() => this.panes.forEach((p) => p.fit()));
   }
 
   each(act) { (this.active() ? [this.active()] : this.panes).forEach(act); }
@@ -305,8 +330,14 @@ class Viewer {
 
   find(key) {
     for (const pane of this.panes) {
-      if (pane.boxes.has(key)) return this.choose(pane, key);
-      if (pane.clusters.has(key)) return this.choose(pane, null, pane.clusters.get(key));
+      const cluster = pane.clusters.get(key);
+      if (!pane.boxes.has(key) && !cluster) continue;
+      // The picture may lie above the window, and its part elsewhere.
+      pane.svg.scrollIntoView({ block: "nearest" });
+      if (!cluster) return this.choose(pane, key);
+      const inside = [...pane.boxes.values()].find((b) => b.cluster === key && !b.hidden);
+      if (inside) pane.centre(inside.key);
+      return this.choose(pane, null, cluster);
     }
     this.told.textContent = "not in the picture";
     this.model.send({ ask: "show", key });

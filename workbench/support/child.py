@@ -29,7 +29,12 @@ class Child:
         """Start ``module`` with ``arguments``; ``variables`` are added to the environment.
 
         The standard error goes to ``errors`` if that is given.
+
+        Raises:
+            NotImplementedError: The system is Windows, whose pipes cannot be waited for.
         """
+        if os.name == "nt":
+            raise NotImplementedError("the operating system must be Linux or macOS, got Windows (try WSL)")
         self._owner = os.getpid()
         self._popen = subprocess.Popen(
             command(module, *arguments),

@@ -7,8 +7,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,6 +77,8 @@ class Named(Generic[T]):
         return sorted({*self._own, *(entry.name for entry in self._entries())})
 
     def _entries(self) -> list[EntryPoint]:
+        from importlib.metadata import entry_points  # imported here because it is slow to import
+
         return [entry for entry in entry_points(group=self.group) if entry.name not in self._built_in()]
 
     def packed(self) -> list[tuple[str, str, bytes]]:

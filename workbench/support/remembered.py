@@ -36,7 +36,7 @@ _CLASSES: Final = (
     "workbench.saturation.encoding",
 )
 #: Folders of the package whose source determines the results.
-_SOURCES: Final = ("graph", "ops", "rules", "saturation")
+_SOURCES: Final = ("graph", "ops", "rules", "saturation", "verification")
 
 _memory: OrderedDict[str, Any] = OrderedDict()
 

@@ -28,7 +28,7 @@ from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule
-from workbench.rules.status import law_of, library, statuses
+from workbench.rules.status import law_of, library, statuses, verdict_of
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits
 from workbench.support.files import write_atomic
@@ -155,9 +155,15 @@ def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
     return found
 
 
-def judge_library(seed: int = 0) -> Verification:
-    """Return the completed verification of every rule of the library that is not an axiom."""
-    verification = Verification(_library_rules(), name="library", seed=seed)
+def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
+    """Return the completed verification of every rule of the library that is not an axiom.
+
+    With ``new`` rules with a recorded verdict are left out, unless an axiom is new: it may prove more.
+    """
+    rules = _library_rules()
+    if new and all(verdict_of(axiom) != "unknown" for axiom in axioms()):
+        rules = [r for r in rules if verdict_of(r) not in ("proved", "tested")]
+    verification = Verification(rules, name="library", seed=seed)
     verification.run()
     return verification
 
@@ -206,7 +212,9 @@ def write_status(
         folder: The folder of the library.
         ranges: The effects on the range of 16-bit floats, by rule name.
     """
-    rules = {v.name: record(v) for v in verification.verdicts}
+    judged = {v.name: record(v) for v in verification.verdicts}
+    kept = {r.name: statuses()[r.name] for r in _library_rules() if verdict_of(r) in ("proved", "tested")}
+    rules = kept | judged
     for test in tests:
         # An axiom has no verdict, only its test.
         axiom = {"status": "tested", "law": law_of(test.rule), "draws": 0, "exhaustive": test.exhaustive}
@@ -288,7 +296,7 @@ def main() -> None:
                 if outcome != "kept":
                     print(f"{name}, {dtype}: {outcome}")
     else:
-        verification = judge_library()
+        verification = judge_library(new=chosen.new)
         if verification.stop_reason is not StopReason.FINISHED:
             sys.exit(
                 f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine)."

@@ -236,7 +236,8 @@ def egraph_data(known: Known, *, focus: int | None = None, most: int = MOST_E_NO
     """Return the data of the viewer for an e-graph: the picture, its steps, the table of e-classes."""
     egraph = known.egraph
     scene, layout = placed_scene(lambda most: egraph_scene(known, focus=focus, most=most), most)
-    pane = {"title": "e-graph", "start": "whole", "levels": {"whole": level(scene, layout)}}
+    home = [f"e-class {c}" for c in (egraph.roots if focus is None else (focus,))]
+    pane = {"title": "e-graph", "start": "whole", "home": home, "levels": {"whole": level(scene, layout)}}
     rows = class_rows(known)
     more = egraph.n_classes - len(rows)
     legend = {"new": "made in this step"}

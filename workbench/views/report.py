@@ -71,7 +71,11 @@ def _cost_figures(trace: Trace) -> str:
     from workbench.plots import plot_cost_bars, plot_cost_curve
 
     bars = figure(lambda ax: plot_cost_bars(trace, ax), (7.0, 4.2), "cost before and after by operator")
-    return bars + figure(lambda ax: plot_cost_curve(trace, ax), (7.0, 3.6), "best known cost by iteration")
+    return bars + figure(
+        lambda ax: plot_cost_curve(trace, ax),
+        (7.0, 3.6),
+        "cost by iteration: greedy estimates, and the result",
+    )
 
 
 def _growth_figures(trace: Trace) -> str:

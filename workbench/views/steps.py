@@ -27,7 +27,9 @@ def stepper_data(trace: Trace, title: str = "") -> dict[str, Any]:
     steps = list(trace)
     charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps)]
     if kind != "extraction":
-        charts += [c for c in (_cost(steps, unit), _firing(steps, unit, sizes(trace)[0])) if c is not None]
+        charts += [
+            c for c in (_cost(trace, steps, unit), _firing(steps, unit, sizes(trace)[0])) if c is not None
+        ]
     return {
         "title": title or _title(trace, kind),
         "unit": unit,
@@ -95,16 +97,17 @@ def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
     )
 
 
-def _cost(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
+def _cost(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
     costs = [s.cost for s in steps]
     if not any(c is not None for c in costs):
         return None
     first = next(c for c in costs if c is not None)
+    name = str(trace.meta.get("cost_curve", "best known"))
     return _lines(
-        "Best known cost",
+        f"Cost: {name}",
         unit,
         [
-            {"name": "best", "values": costs},
+            {"name": name, "values": costs},
             {"name": "first", "values": [first] * len(costs), "dash": "dotted"},
         ],
         steps=True,

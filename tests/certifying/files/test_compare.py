@@ -179,6 +179,7 @@ def _endless(limit):
     return model([node], [("x", 1, [2])], [("y", 1, [2])], weights)
 
 
+@pytest.mark.slow
 def test_a_loop_without_an_end_ends_in_a_message():
     with pytest.raises(ModelError, match=r"did not finish within 2 s"):
         certify_files(_endless(0), _endless(0), run_seconds=2)

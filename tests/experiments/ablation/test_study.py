@@ -28,6 +28,7 @@ def done(tmp_path_factory):
     return plan, records
 
 
+@pytest.mark.slow
 def test_every_rule_is_left_out_and_kept_with_its_loss(done):
     plan, records = done
     assert [r["name"] for r in records] == ["resnext50:small", "vgg19:small"]

@@ -43,6 +43,7 @@ def done(tmp_path_factory):
     return plan, records
 
 
+@pytest.mark.slow
 def test_the_branches_are_merged_and_certified(done):
     _, records = done
     assert [r["name"] for r in records] == ["repvgg:t4", "repvgg-x1:t4", "repvgg-x2:t4"]
@@ -192,6 +193,7 @@ def test_what_was_chosen_by_measuring_stands_in_the_table(done):
     assert "| repvgg | t4 | 1 | 1.250× | 40.0% | 9 | the original |" in markdown(plan, frame, [chosen])
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_where_it_was(tmp_path):
     (tmp_path / "small.yaml").write_text(STUDY.replace("[1, 2]", "[1]"))
     plan = make_plan(read_study(tmp_path / "small.yaml"), tmp_path, tmp_path / "results")

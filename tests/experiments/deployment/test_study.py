@@ -45,6 +45,7 @@ def done(tmp_path_factory):
     return plan, records
 
 
+@pytest.mark.slow
 def test_a_file_goes_in_and_one_comes_out_that_computes_the_same(done):
     _, (record,) = done
     assert record["name"] == "light/squeezenet:t4"

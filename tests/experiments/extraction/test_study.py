@@ -38,6 +38,7 @@ def die(argument):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_every_run_has_a_record_with_figures_and_provenance(plan_of):
     plan = plan_of()
     assert [run.name for run in plan.runs] == NAMES
@@ -61,6 +62,7 @@ def test_every_run_has_a_record_with_figures_and_provenance(plan_of):
         assert str(plan.folder.parent.parent) not in str(record)
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_where_it_was_given_up(plan_of):
     plan = plan_of()
     first = sweep(plan, plan.runs)
@@ -240,6 +242,7 @@ def test_published_figures_stand_below_ours_and_are_marked(plan_of, tmp_path):
     assert frame["e_nodes"].tolist() == [3] * 6
 
 
+@pytest.mark.slow
 def test_tables_are_the_same_when_written_again_and_name_what_is_missing(plan_of):
     plan = plan_of()
     list(sweep(plan, plan.only("graphs/cycle:*")))

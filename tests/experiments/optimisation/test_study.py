@@ -52,6 +52,7 @@ def exhaust(order):
     return bytes(1 << 40)
 
 
+@pytest.mark.slow
 def test_every_run_has_a_record_with_figures_and_provenance(done):
     plan, records = done
     assert [r["name"] for r in records] == ["squeezenet:ours", "squeezenet:taso"]
@@ -97,6 +98,7 @@ def test_limits_that_had_a_part_are_named(plan_of):
     assert record["limits_hit"] == ["e-node limit"]
 
 
+@pytest.mark.slow
 def test_the_same_settings_give_the_same_figures_and_others_another_run(done, plan_of):
     _, records = done
     plan = plan_of(networks="squeezenet", more="certify: true\n")

@@ -31,6 +31,7 @@ def done(tmp_path_factory):
     return plan, records
 
 
+@pytest.mark.slow
 def test_both_ways_judge_alike(done):
     plan, records = done
     assert [r["name"] for r in records] == [

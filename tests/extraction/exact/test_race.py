@@ -29,6 +29,7 @@ def greedy(problem):
 
 
 @pytest.mark.parametrize("name", ["highs", "cp-sat:1", "cp-sat:2"])
+@pytest.mark.slow
 def test_each_solver_proves_the_same_optimum(name):
     problem = random_problem(3, classes=60)
     race = Race(job(problem), (name,))

@@ -45,6 +45,7 @@ def judged(egraph, costs, method):
 
 
 @pytest.mark.parametrize("method", ORDERS)
+@pytest.mark.slow
 def test_optima_are_those_of_brute_force(method):
     found = 0
     for seed in range(24):

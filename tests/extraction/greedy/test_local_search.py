@@ -89,6 +89,7 @@ def test_merged_products():
     [chain(1000, 3), wide(2000), tangle(3000), merged(10, 5)],
     ids=["deep", "wide", "cyclic", "merged"],
 )
+@pytest.mark.slow
 def test_equal_seeds_give_equal_selections(egraph, costs):
     problem = problem_of(egraph, costs)
     start = greedy_dag(problem)
@@ -155,6 +156,7 @@ def test_a_rest_ends_a_search_that_gains_nothing_and_no_other(monkeypatch):
     assert len(search(rest=0)) == 2
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_e_nodes():
     egraph, costs = wide(200_000)
     problem = problem_of(egraph, costs)

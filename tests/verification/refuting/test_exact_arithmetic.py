@@ -32,7 +32,7 @@ from workbench.verification.refuting.refute import FULL
 NOT_JUDGED = {"input", "weight", "opaque", "project", "gather", "cast", "quantize", "dequantize", "where"}
 OPERATORS = sorted({s.name for s in operators()} - NOT_JUDGED)
 #: The attributes on which the arithmetic of an operator depends, at values that need least.
-PLAIN = {"act": "none", "value": 0.0}
+PLAIN = {"act": "none", "value": 0.0, "mode": "nearest"}
 
 
 def operators_in(arithmetic):
@@ -124,8 +124,20 @@ def test_residues_are_those_of_the_whole_numbers(op):
 
 def test_every_operator_has_the_least_arithmetic_that_computes_it():
     moves = {"concat", "slice", "reshape", "transpose", "expand", "identity", "gather"}
+    moves |= {"resize", "depth_to_space", "space_to_depth", "repeat"}
     constants = {"eye", "ones", "identity_kernel", "enlarge", "merge_gconv", "scalar"}
-    sums = {"add", "sub", "mul", "neg", "matmul", "conv2d", "pad", "reduce_sum", "dequantize"}
+    sums = {
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "matmul",
+        "conv2d",
+        "conv_transpose",
+        "pad",
+        "reduce_sum",
+        "dequantize",
+    }
     assert operators_in(Arithmetic.POLYNOMIAL) == moves | constants | sums
     assert operators_in(Arithmetic.ORDERED) == {"relu", "abs", "max", "min", "maxpool", "reduce_max"}
     quotients = {"div", "reciprocal", "avgpool", "reduce_mean", "mean_kernel", "leakyrelu", "clip"}

@@ -9,7 +9,25 @@ from __future__ import annotations
 from typing import Final
 
 from workbench.benchmarks.families import Families
+from workbench.benchmarks.movement.attention import grouped_queries, latent
+from workbench.benchmarks.movement.decoders import autoencoder_decoder, pose_head, unet_decoder, upsampling
+from workbench.benchmarks.movement.encoders import first_token, pre_normed
+from workbench.benchmarks.movement.segmentation import pyramid_head, segformer, segformer_head
 
 __all__ = ["MOVEMENT"]
 
-MOVEMENT: Final = Families({})
+MOVEMENT: Final = Families(
+    {
+        "segformer": segformer,
+        "segformer_head": segformer_head,
+        "pyramid_head": pyramid_head,
+        "upsampling": upsampling,
+        "autoencoder_decoder": autoencoder_decoder,
+        "unet_decoder": unet_decoder,
+        "pose_head": pose_head,
+        "first_token": first_token,
+        "pre_normed": pre_normed,
+        "grouped_queries": grouped_queries,
+        "latent": latent,
+    }
+)

@@ -112,3 +112,8 @@ class NodeView:
     def type_of(self, value: int) -> TensorType:
         """Return the type of a graph value."""
         return self._builder.type(value)
+
+    def made(self, value: int) -> tuple[str, Sequence[int]]:
+        """Return the operator that makes a graph value, and its operands."""
+        node = self._builder.nodes[value]
+        return node.op, node.inputs

@@ -240,8 +240,8 @@ class Values:
         given = {a.name: python_value(a) for a in node.attribute if a.name in spec.attr_names}
         try:
             return {node.output[0]: type_proto(spec.result_type(known, spec.pack(given)))}
-        except TypeMismatch as error:
-            raise ModelError(f"{label(node)}: {error}") from None
+        except TypeMismatch:  # it is another operator of this name, and stays as it is
+            return self._ask_runtime(node)
 
     def _ask_runtime(self, node: NodeProto) -> Mapping[str, TypeProto]:
         """Return ONNX Runtime's types for one of its own operators; nothing is run."""

@@ -33,6 +33,7 @@ FEW: Final = 4
 #: Attributes that are unknowns of the system: their name and the kind of unknown.
 _UNKNOWN: Final = {
     "pads": "pad",
+    "extra": "pad",
     "kernel": "kernel",
     "start": "position",
     "stop": "extent",
@@ -110,12 +111,16 @@ class Space(Bound):
         if attr.name in ("strides", "dilations"):
             options = getattr(menu, attr.name)
             return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
-        if attr.name in ("groups", "count"):
+        if attr.name in ("groups", "count", "block", "times"):
             number = pick(menu.groups)
             self.quotients.append(number)
             return number
+        if attr.kind == "extent":
+            return self.system.fresh(name, "extent")
         if attr.kind == "act":
             return pick(menu.acts)
+        if attr.names:
+            return pick(attr.names)
         if attr.kind == "dtype":
             return Element()
         if attr.name == "axis":
@@ -124,6 +129,8 @@ class Space(Bound):
             return pick(menu.steps)
         if attr.name == "eps":
             return pick(menu.eps)
+        if attr.tried:
+            return pick(attr.tried)
         if attr.kind == "float":
             return pick(menu.numbers)
         if attr.kind == "int":
@@ -180,6 +187,12 @@ class Space(Bound):
         if len(left) != len(right):
             raise Inconsistent("permutations of two ranks")
         return tuple(left[i] for i in right)
+
+    def axis(self, perm: Any, axis: Any) -> int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        if not -len(perm) <= axis < 0:
+            raise Inconsistent("an axis that is not permuted")
+        return int(perm[axis]) - len(perm)
 
     def arith(self, sign: str, left: Any, right: Any) -> Any:
         """Return the value of an operation on two integers."""
@@ -270,7 +283,7 @@ def _ratio(left: Extent, right: Linear) -> int | None:
 def _plain(expr: Any) -> bool:
     if isinstance(expr, Arith):
         return expr.operator in "+-*" and _plain(expr.left) and _plain(expr.right)
-    return isinstance(expr, Literal | DimOf | RankOf)
+    return isinstance(expr, Literal | RankOf) or (isinstance(expr, DimOf) and isinstance(expr.axis, int))
 
 
 def _fix_ranks(space: Space) -> None:

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.ops import ACTIVATIONS, Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
+from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules.expressions import holds
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
@@ -189,7 +189,7 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
     if isinstance(expr, Literal):
         return expr.value
     if isinstance(expr, Vector):
-        whole = _draw(draft.rng, attr, first)
+        whole = _split(draft, expr, first) if attr.kind == "shape" else _draw(draft.rng, attr, first)
         items = []
         for i, item in enumerate(expr.items):
             if isinstance(item, AttrVar):
@@ -207,6 +207,10 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     name = attr.name
     if attr.kind == "dtype":
         return DTYPE
+    if name == "extra":
+        return (rng.choice((0, 0, 1)), rng.choice((0, 0, 1)))
+    if name == "size" and attr.kind == "ints":
+        return tuple(rng.randint(1, 6) for _ in range(attr.length))
     if name == "size":
         return rng.choice(first.shape) if first.shape and rng.random() < 0.8 else rng.randint(1, 4)
     if name == "channels":
@@ -223,8 +227,8 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
         return tuple(same if rng.random() < 0.7 else rng.randint(0, 2) for _ in range(4))
     if name == "kernel":
         return (rng.randint(1, 3), rng.randint(1, 3))
-    if attr.kind == "act":
-        return rng.choice(ACTIVATIONS)
+    if attr.names:
+        return rng.choice(attr.names)
     if name == "axis":
         return -rng.randint(1, max(1, first.rank))
     if name == "start":
@@ -245,9 +249,25 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
         return rng.randint(0, 1)
     if attr.kind == "axes":
         return tuple(sorted(rng.sample(range(-first.rank, 0), rng.randint(1, first.rank))))
+    if attr.tried:
+        return rng.choice(attr.tried)
     if attr.kind == "float":
         return rng.choice((0.0, 0.5, -0.25))
     return rng.randint(1, 4)
+
+
+def _split(draft: Draft, pattern: Vector, kind: TensorType) -> tuple[int, ...]:
+    """Return a shape of as many extents as a pattern has: axes of a tensor split in two, or joined."""
+    shape = list(kind.shape)
+    while len(shape) < len(pattern.items):
+        at = draft.rng.choice((len(shape), draft.rng.randint(0, len(shape)))) - 1
+        whole = shape[at] if at >= 0 else 1
+        part = draft.rng.choice([f for f in range(1, whole + 1) if whole % f == 0])
+        shape[max(at, 0) : at + 1] = [part, whole // part] if at >= 0 else [1]
+    while len(shape) > len(pattern.items):
+        at = draft.rng.choice((len(shape) - 2, draft.rng.randint(0, len(shape) - 2)))
+        shape[at : at + 2] = [shape[at] * shape[at + 1]]
+    return tuple(shape)
 
 
 def _reshaped(rng: random.Random, kind: TensorType) -> tuple[int, ...]:

@@ -243,6 +243,10 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     if kind == "modular":
         if Trait.OWN in spec.traits:  # of any degree: 64 bits may not hold the powers of a residue
             operands = [np.asarray(x, dtype=object) for x in operands]
+            values = np.asarray(spec.evaluate(operands, attrs), dtype=object)
+            if not all(isinstance(v, int | np.integer) for v in values.flat):
+                raise Inexact(f"{node.op} leaves the whole numbers")
+            return np.asarray(values % PRIME, dtype=np.int64)
         return np.asarray(np.asarray(spec.evaluate(operands, attrs)) % PRIME, dtype=np.int64)
     if kind in ("ordered", "float64"):
         return np.asarray(spec.evaluate(operands, attrs), dtype=np.float64)

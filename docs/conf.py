@@ -1,0 +1,49 @@
+"""Settings of the documentation site, which ``bin/docs`` builds from the repository as it lies."""
+
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import reference  # noqa: E402
+
+reference.write(DOCS / "generated")
+
+project = "tamago workbench"
+author = "the authors of tamago workbench"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**.md",
+    "notebooks/*.ipynb",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "rules/README.md",
+    "experiments/README.md",
+    "results/README.md",
+    "results/*/*.md",
+]
+exclude_patterns = [".venv*", "build", "out", "**/out", "workbench", "tests", "**/runs", ".git", ".*_cache"]
+
+# Notebooks are committed with their outputs; nothing is run to build the site.
+nb_execution_mode = "off"
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # widgets keep a static face, so no script is loaded
+myst_heading_anchors = 3
+myst_enable_extensions = ["fieldlist"]
+# A link to a file that is no page, such as a module, is a download.
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Settings", "params_style")]
+
+html_theme = "furo"
+html_title = project
+html_extra_path = ["_extra"]
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_show_sphinx = False
+html_copy_source = False

@@ -1,0 +1,49 @@
+"""The laws of resizing: what they say, and the tempting wrong versions of them."""
+
+from pathlib import Path
+
+import pytest
+
+from workbench.ops.resampling import COORDINATES
+from workbench.rules import load_rules, parse_rule, rule_set
+from workbench.rules.status import library, statuses
+from workbench.saturation.compile import compile_rule
+from workbench.saturation.encoding import Encoding
+from workbench.verification.refuting.refute import search
+
+RULES = [r for r in load_rules(library() / "movement.rules") if "resize[" in str(r) or "tokens" in r.name]
+WRONG = load_rules(Path(__file__).parent / "wrong_resizing.rules")
+
+
+@pytest.mark.parametrize("rule", WRONG, ids=lambda r: r.name)
+def test_a_tempting_version_is_refuted(rule):
+    found = search(rule, draws=400)
+    assert found.counterexample is not None, f"{len(found.passed)} passed; {found.reason}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_a_law_has_no_counterexample(rule):
+    found = search(rule, draws=12, seed=11)
+    assert found.counterexample is None, str(found.counterexample)
+    assert len(found.passed) >= 6, found.reason
+
+
+@pytest.mark.parametrize("coords", COORDINATES)
+def test_a_bias_passes_whatever_the_coordinates(coords):
+    # The weights of an interpolation sum to 1, also at the border and between corners.
+    (rule,) = parse_rule(
+        f"shifted: add(resize[mode=linear, coords={coords}, r](x), a) => "
+        f"resize[mode=linear, coords={coords}, r](add(x, a)) "
+        "where rank(a) = 4, dim(a, -4) = 1, dim(a, -2) = 1, dim(a, -1) = 1, dim(a, -3) = dim(x, -3)"
+    )
+    found = search(rule, draws=40)
+    assert found.counterexample is None
+    assert set(found.arithmetics) == {"rational"}
+
+
+def test_each_is_judged_and_in_the_default_set():
+    known = statuses()
+    assert {known[r.name]["status"] for r in RULES} <= {"proved", "tested"}
+    assert {r.name for r in RULES} <= {r.name for r in rule_set("default")}
+    assert all(rule.provenance for rule in RULES)
+    assert all(compile_rule(rule, 1, Encoding(4)) for rule in RULES)

@@ -1,0 +1,91 @@
+"""The documentation: blocks of Python print what the page says, commands exist, every page is reached."""
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from tests.test_how_to import SAME, blocks
+from workbench import cli
+from workbench.ops import operators
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+WITH_BLOCKS = [p for p in PAGES if "```python" in p.read_text() and ">>>" not in p.read_text()]
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: p.stem)
+def test_blocks_of_python_print_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for code, expected in blocks(page):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            exec(compile(code, str(page), "exec"), names)
+        if expected and not doctest.OutputChecker().check_output(expected, said.getvalue(), SAME):
+            pytest.fail(f"{code}\nprints\n{said.getvalue()}\nthe page says\n{expected}")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if ">>>" in p.read_text()], ids=lambda p: p.stem)
+def test_sessions_of_python_are_so(page):
+    assert doctest.testfile(str(page), module_relative=False, optionflags=SAME).failed == 0
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda p: p.stem)
+def test_commands_of_the_shell_exist_with_their_options(page):
+    commands = get_command(cli.app).commands
+    for line in "".join(SHELL.findall(page.read_text())).splitlines():
+        program, *words = shlex.split(line, comments=True) or [""]
+        if program.startswith("bin/"):
+            assert (ROOT / program).is_file(), line
+        elif program.endswith("workbench"):
+            known = {o for p in commands[words[0]].params for o in p.opts}
+            options = {w.partition("=")[0] for w in words[1:] if w.startswith("-")}
+            assert options <= known, line
+
+
+def reference():
+    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_operators_has_every_operator_and_that_of_the_interface_every_module():
+    made = reference()
+    headings = re.findall(r"^### (\w+)$", made.operators_page(), re.MULTILINE)
+    assert sorted(headings) == sorted(spec.name for spec in operators() if not spec.module)
+    page = made.interface_page()
+    for module in made.MODULES:
+        assert importlib.util.find_spec(module)
+        assert f".. automodule:: {module}" in page
+
+
+def test_every_page_and_notebook_is_in_a_table_of_contents():
+    index = (DOCS / "index.md").read_text()
+    for page in [*(p.stem for p in PAGES if p.stem != "index")]:
+        assert re.search(rf"^{page}$", index, re.MULTILINE), page
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        assert f"../notebooks/{notebook.stem}\n" in index
+
+
+def test_the_site_loads_nothing_from_elsewhere():
+    """What themes and extensions would fetch is switched off in the settings."""
+    settings = (DOCS / "conf.py").read_text()
+    assert "nb_ipywidgets_js: dict[str, dict[str, str]] = {}" in settings
+    assert "https://" not in settings
+
+
+def test_continuous_integration_builds_the_site():
+    assert re.search(r"^bin/docs$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert "--fail-on-warning" in (ROOT / "bin/docs").read_text()

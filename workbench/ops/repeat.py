@@ -1,0 +1,92 @@
+"""Entries of an axis repeated in place, as grouped attention repeats its keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from workbench.ops.exact import POLYNOMIAL
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, known_ints, only_result
+from workbench.ops.registry import register
+from workbench.ops.spec import Attr, OpSpec, no_flops
+from workbench.ops.traits import Trait
+from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+
+def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    (x,) = xs
+    axis, times = attrs["axis"], attrs["times"]
+    t.require_axis(x, axis)
+    t.require(times >= 1, "every entry is repeated at least once")
+    return t.with_dim(x, axis, t.dim(x, axis) * times)
+
+
+def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+    shape, after = types[0].shape, types[0].rank + attrs["axis"] + 1
+    if attrs["times"] == 1:
+        return e.node("Identity", xs)
+    apart = e.reshape(xs[0], (*shape[:after], 1, *shape[after:]))
+    wide = np.asarray((*shape[:after], attrs["times"], *shape[after:]), dtype=np.int64)
+    return e.reshape(e.node("Expand", [apart, e.constant(wide)]), out.shape)
+
+
+_TRAITS: Final = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR
+
+register(
+    OpSpec(
+        "repeat",
+        1,
+        1,
+        _type,
+        lambda xs, a: np.repeat(xs[0], a["times"], a["axis"]),
+        (Attr("axis", "int"), Attr("times", "int")),
+        no_flops,
+        _TRAITS,
+        exact=POLYNOMIAL,
+        export=_export,
+        torch=lambda torch, xs, a: torch.repeat_interleave(xs[0], a["times"], a["axis"]),
+        doc="every entry of an axis several times in a row",
+    )
+)
+
+
+def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
+    """Return a reshaped expansion as a repetition, or None if it is not one.
+
+    Exporters insert a new axis after an axis, expand it, and join the two: that repeats every entry. As one
+    operator it needs no tensor of one more axis.
+
+    Args:
+        n: The node that reshapes.
+        value: The operand of the reshape.
+        shape: The shape of the result.
+    """
+    made, operands = n.made(value)
+    if made != "expand":
+        return None
+    wide, narrow = n.type_of(value).shape, n.type_of(operands[0]).shape
+    narrow = (1,) * (len(wide) - len(narrow)) + narrow
+    grown = [i for i, (a, b) in enumerate(zip(narrow, wide, strict=True)) if a != b]
+    if len(grown) != 1 or grown[0] == 0:
+        return None
+    (at,) = grown
+    before = (*narrow[:at], *narrow[at + 1 :])
+    source = operands[0]
+    while n.type_of(source).shape != before and n.made(source)[0] == "reshape":
+        source = n.made(source)[1][0]
+    if n.type_of(source).shape != before:
+        source = n.op("reshape", operands[0], shape=before)
+    found = n.op("repeat", source, axis=at - 1 - len(before), times=wide[at])
+    return found if n.type_of(found).shape == tuple(shape) else n.op("reshape", found, shape=shape)
+
+
+@imports("Tile")
+def _import_tile(n: OnnxNode) -> int:
+    times = known_ints(n, 1, "repeats", "repeats")
+    shape = n.type(0).shape
+    if times is None or any(count != 1 and extent != 1 for count, extent in zip(times, shape, strict=True)):
+        raise NotModelled("a tensor repeated as a whole along an axis of several entries")
+    return n.op("expand", n.operand(0), shape=only_result(n).shape)

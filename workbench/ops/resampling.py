@@ -1,0 +1,466 @@
+"""Resampling of images: resizing to other extents, and exchange of channels for places.
+
+An image is ``x [N, C, H, W]``; only its last two axes are resampled. The place ``i`` of an axis of extent
+``m`` reads the place ``x`` of an axis of extent ``n``, which is a fraction:
+
+==================== ==========================
+coordinates          x
+==================== ==========================
+half_pixel           (i + 1/2) n/m - 1/2
+pytorch_half_pixel   the same, and 0 if m = 1
+asymmetric           i n/m
+align_corners        i (n - 1)/(m - 1), and 0 if m = 1
+==================== ==========================
+
+``nearest`` rounds it, and ``linear`` interpolates between its neighbours; beyond the border the outermost
+place counts. The scale is always the ratio of the extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
+from workbench.ops.registry import register
+from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.traits import Trait
+from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs, N, T, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MODES: Final = ("nearest", "linear")
+COORDINATES: Final = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+ROUNDINGS: Final = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+#: Arithmetic operations for one element of an interpolation between four places.
+_PER_ELEMENT: Final = 7.0
+
+
+def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    (x,) = xs
+    height, width = attrs["size"]
+    t.require_float(x)
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    for extent in (height, width):
+        t.require(extent >= 1, "the extents must be positive")
+    return t.with_dim(t.with_dim(x, -2, height), -1, width)
+
+
+# -- places ----------------------------------------------------------------------------------------
+def places(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, int]:
+    """Return the place that each place of an axis reads, as numerators and one denominator.
+
+    Args:
+        extent: The extent of the axis that is read.
+        out: The extent of the result's axis.
+        coordinates: One of :data:`COORDINATES`.
+
+    >>> places(2, 4, "half_pixel")
+    (array([-2,  2,  6, 10]), 8)
+    """
+    i = np.arange(out)
+    if out == 1 and coordinates != "half_pixel":
+        return np.zeros(1, dtype=i.dtype), 1
+    if coordinates == "align_corners":
+        return i * (extent - 1), out - 1
+    if coordinates == "asymmetric":
+        return i * extent, out
+    return (2 * i + 1) * extent - out, 2 * out
+
+
+def rounded(above: np.ndarray, below: int, rounding: str) -> np.ndarray:
+    """Return fractions rounded to whole numbers.
+
+    Args:
+        above: The numerators.
+        below: The denominator.
+        rounding: One of :data:`ROUNDINGS`; the first two differ for halves.
+    """
+    if rounding == "floor":
+        return above // below
+    if rounding == "ceil":
+        return -(-above // below)
+    if rounding == "round_prefer_floor":
+        return -((below - 2 * above) // (2 * below))
+    return (2 * above + below) // (2 * below)
+
+
+def nearest(extent: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
+    """Return the place from which each place of an axis takes its element; see :func:`places`.
+
+    >>> nearest(2, 5, "asymmetric", "floor")
+    array([0, 0, 0, 1, 1])
+    """
+    found = rounded(*places(extent, out, coordinates), rounding)
+    return np.clip(found, 0, extent - 1)
+
+
+def neighbours(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, np.ndarray, list[Fraction]]:
+    """Return the two places between which each place of an axis lies, and the share of the second."""
+    above, below = places(extent, out, coordinates)
+    above = np.clip(above, 0, (extent - 1) * below)
+    first = above // below
+    shares = [Fraction(int(rest), below) for rest in above - first * below]
+    return first, np.minimum(first + 1, extent - 1), shares
+
+
+# -- semantics -------------------------------------------------------------------------------------
+def _resize(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    (x,) = xs
+    if attrs["mode"] == "linear":
+        return _linear(x, attrs, lambda shares: np.array([float(s) for s in shares]).astype(x.dtype))
+    for axis, out in zip((-2, -1), attrs["size"], strict=True):
+        x = np.take(x, nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"]), axis=axis)
+    return x
+
+
+def _linear(x: np.ndarray, attrs: Attrs, numbers: Any) -> np.ndarray:
+    for axis, out in zip((-2, -1), attrs["size"], strict=True):
+        first, second, shares = neighbours(x.shape[axis], out, attrs["coords"])
+        share = numbers(shares)
+        share = share[:, None] if axis == -2 else share
+        x = np.take(x, first, axis=axis) * (1 - share) + np.take(x, second, axis=axis) * share
+    return x
+
+
+def _exact_resize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    if attrs["mode"] == "nearest":
+        return _resize(xs, attrs)
+    return _linear(xs[0], attrs, lambda shares: np.array([numbers.number(s) for s in shares], dtype=object))
+
+
+def _resize_needs(attrs: ExactAttrs) -> Arithmetic:
+    return Arithmetic.RATIONAL if attrs["mode"] == "linear" else Arithmetic.POLYNOMIAL
+
+
+def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    (x,), size = xs, attrs["size"]
+    named = _named_in_torch(attrs, x.shape)
+    if named is not None:
+        found: Tensor = torch.nn.functional.interpolate(x, size, **named)
+        return found
+    for axis, out in zip((-2, -1), size, strict=True):
+        extent = x.shape[axis]
+        if attrs["mode"] == "nearest":
+            at = nearest(extent, out, attrs["coords"], attrs["rounding"])
+            x = x.index_select(axis, torch.as_tensor(at, device=x.device))
+            continue
+        first, second, shares = neighbours(extent, out, attrs["coords"])
+        share = torch.tensor([float(s) for s in shares], dtype=x.dtype, device=x.device)
+        share = share[:, None] if axis == -2 else share
+        lower = x.index_select(axis, torch.as_tensor(first, device=x.device))
+        upper = x.index_select(axis, torch.as_tensor(second, device=x.device))
+        x = lower * (1 - share) + upper * share
+    return x
+
+
+def _named_in_torch(attrs: Attrs, shape: Sequence[int]) -> dict[str, Any] | None:
+    """Return the arguments of torch's interpolation that give the same result, or None if there are none."""
+    coords, size = attrs["coords"], attrs["size"]
+    if attrs["mode"] == "linear":
+        if coords == "align_corners":
+            return {"mode": "bilinear", "align_corners": True}
+        same = coords == "half_pixel" or (coords == "pytorch_half_pixel" and 1 not in size)
+        return {"mode": "bilinear", "align_corners": False} if same else None
+    # torch multiplies by a rounded ratio, so that places may differ unless it is a whole number.
+    whole = all(out % extent == 0 for out, extent in zip(size, shape[-2:], strict=True))
+    return {"mode": "nearest"} if whole and (coords, attrs["rounding"]) == ("asymmetric", "floor") else None
+
+
+def _resize_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    return _PER_ELEMENT * out.elements if attrs["mode"] == "linear" else 0.0
+
+
+def _export_resize(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    if e.opset < 11:
+        raise OpsetTooOld(f"operator set must be 11 or newer to resize in this way, got {e.opset}")
+    ratios = [Fraction(m, n) for m, n in zip(out.shape, types[0].shape, strict=True)]
+    none = e.constant(np.empty(0, dtype=np.float32)) if e.opset < 13 else ""
+    # A whole scale remains the same at every size of the input.
+    if all(r.denominator == 1 for r in ratios):
+        size = [e.constant(np.array(ratios, dtype=np.float32))]
+    else:
+        size = [none, e.constant(np.asarray(out.shape, dtype=np.int64))]
+    return e.node(
+        "Resize",
+        [*xs, none, *size],
+        mode=attrs["mode"],
+        coordinate_transformation_mode=attrs["coords"],
+        nearest_mode=attrs["rounding"] if attrs["mode"] == "nearest" else None,
+    )
+
+
+# -- channels and places ---------------------------------------------------------------------------
+def _to_space_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    (x,), block = xs, attrs["block"]
+    t.require_float(x)
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    t.require(block >= 1, "the block must be positive")
+    t.require(t.dim(x, -3) % (block * block) == 0, "the channels must divide into blocks of places")
+    taller = t.with_dim(x, -2, t.dim(x, -2) * block)
+    return t.with_dim(t.with_dim(taller, -1, t.dim(x, -1) * block), -3, t.dim(x, -3) // (block * block))
+
+
+def _to_depth_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    (x,), block = xs, attrs["block"]
+    t.require_float(x)
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    t.require(block >= 1, "the block must be positive")
+    t.require(t.dim(x, -2) % block == 0, "the height must divide into blocks")
+    t.require(t.dim(x, -1) % block == 0, "the width must divide into blocks")
+    lower = t.with_dim(x, -2, t.dim(x, -2) // block)
+    return t.with_dim(t.with_dim(lower, -1, t.dim(x, -1) // block), -3, t.dim(x, -3) * (block * block))
+
+
+def _split(shape: Sequence[int], attrs: Attrs) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the six axes into which depth is divided, and their order in the enlarged image."""
+    n, c, h, w = shape
+    b = attrs["block"]
+    if attrs["order"] == "DCR":
+        return (n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2)
+    return (n, c // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3)
+
+
+def _to_space(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    (x,) = xs
+    n, c, h, w = x.shape
+    b = attrs["block"]
+    axes, order = _split(x.shape, attrs)
+    return x.reshape(axes).transpose(order).reshape(n, c // (b * b), h * b, w * b)
+
+
+def _deep(shape: Sequence[int], attrs: Attrs) -> tuple[int, int, int, int]:
+    n, c, h, w = shape
+    b = attrs["block"]
+    return n, c * b * b, h // b, w // b
+
+
+def _to_depth(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    (x,) = xs
+    deep = _deep(x.shape, attrs)
+    axes, order = _split(deep, attrs)
+    wide = [axes[i] for i in order]
+    return x.reshape(wide).transpose(np.argsort(order)).reshape(deep)
+
+
+def _to_space_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    (x,), b = xs, attrs["block"]
+    if attrs["order"] == "CRD":
+        shuffled: Tensor = torch.nn.functional.pixel_shuffle(x, b)
+        return shuffled
+    n, c, h, w = x.shape
+    axes, order = _split(x.shape, attrs)
+    return x.reshape(axes).permute(order).reshape(n, c // (b * b), h * b, w * b)
+
+
+def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    (x,), b = xs, attrs["block"]
+    if attrs["order"] == "CRD":
+        gathered: Tensor = torch.nn.functional.pixel_unshuffle(x, b)
+        return gathered
+    deep = _deep(x.shape, attrs)
+    axes, order = _split(deep, attrs)
+    back = [order.index(i) for i in range(6)]
+    return x.reshape([axes[i] for i in order]).permute(back).reshape(deep)
+
+
+def _export_to_space(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    if e.opset >= 11:
+        return e.node("DepthToSpace", xs, blocksize=attrs["block"], mode=attrs["order"])
+    if attrs["order"] != "DCR":
+        raise OpsetTooOld(f"operator set must be 11 or newer for this order of channels, got {e.opset}")
+    return e.node("DepthToSpace", xs, blocksize=attrs["block"])
+
+
+def _export_to_depth(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    if attrs["order"] == "DCR":
+        return e.node("SpaceToDepth", xs, blocksize=attrs["block"])
+    # ONNX has the other order as a permutation only.
+    axes, order = _split(out.shape, attrs)
+    wide = e.reshape(xs[0], [axes[i] for i in order])
+    return e.reshape(e.node("Transpose", [wide], perm=[order.index(i) for i in range(6)]), out.shape)
+
+
+_BLOCK: Final = (Attr("block", "int"), Attr("order", "word", "DCR", words=("DCR", "CRD")))
+_MOVES: Final = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR | Trait.FOUR_AXES
+
+register(
+    OpSpec(
+        "resize",
+        1,
+        1,
+        _type,
+        _resize,
+        (
+            Attr("size", "ints", None, 2),
+            Attr("mode", "word", "nearest", words=MODES),
+            Attr("coords", "word", "asymmetric", words=COORDINATES),
+            Attr("rounding", "word", "floor", words=ROUNDINGS),
+        ),
+        _resize_flops,
+        Trait.LINEAR | Trait.FOUR_AXES,
+        exact=ExactForm(_resize_needs, _exact_resize),
+        export=_export_resize,
+        torch=_resize_torch,
+        doc="the last two axes resampled to other extents: the nearest place, or between four of them",
+    ),
+    OpSpec(
+        "depth_to_space",
+        1,
+        1,
+        _to_space_type,
+        _to_space,
+        _BLOCK,
+        lambda attrs, inputs, out: 0.0,
+        _MOVES,
+        exact=ExactForm(Arithmetic.POLYNOMIAL),
+        export=_export_to_space,
+        torch=_to_space_torch,
+        doc="groups of block² channels spread over squares of places (pixel shuffle)",
+    ),
+    OpSpec(
+        "space_to_depth",
+        1,
+        1,
+        _to_depth_type,
+        _to_depth,
+        _BLOCK,
+        lambda attrs, inputs, out: 0.0,
+        _MOVES,
+        exact=ExactForm(Arithmetic.POLYNOMIAL),
+        export=_export_to_depth,
+        torch=_to_depth_torch,
+        doc="squares of places gathered into channels (pixel unshuffle)",
+    ),
+)
+
+
+# -- import ----------------------------------------------------------------------------------------
+def _extents(n: OnnxNode) -> tuple[int, int]:
+    """Return the extents of the result, of which only the last two differ from the operand's."""
+    kind, out = n.type(0), only_result(n)
+    if kind.rank != 4 or out.rank != 4:
+        raise NotModelled(f"resampling of a rank-{kind.rank} tensor; rank 4 is modelled")
+    if kind.shape[:2] != out.shape[:2]:
+        raise NotModelled("resampling of other axes than the last two")
+    return out.shape[-2], out.shape[-1]
+
+
+def _check_scales(n: OnnxNode, scales: np.ndarray) -> None:
+    """Raise :class:`NotModelled` unless the scales are the ratios of the extents."""
+    kind, out = n.type(0), only_result(n)
+    axes = n.attr("axes") or range(kind.rank)
+    for axis, scale in zip(axes, scales.reshape(-1), strict=True):
+        if np.float32(scale) != np.float32(out.shape[axis]) / np.float32(kind.shape[axis]):
+            raise NotModelled(f"a scale of {scale} from extent {kind.shape[axis]} to {out.shape[axis]}")
+
+
+@imports("Upsample")
+def _import_upsample(n: OnnxNode) -> int:
+    return _import_old(n)
+
+
+def _import_old(n: OnnxNode) -> int:
+    """Import resizing as it was before operator set 11: asymmetric, to larger extents."""
+    size = _extents(n)
+    scales = n.known(1) if n.has(1) else np.asarray(n.attr("scales", ()), dtype=np.float32)
+    if scales is None or not scales.size:
+        raise NotModelled("the scales are computed at run time")
+    _check_scales(n, scales)
+    mode = n.attr("mode", "nearest")
+    if mode not in MODES:
+        raise NotModelled(f"resizing with mode={mode}")
+    if any(out < extent for out, extent in zip(size, n.type(0).shape[-2:], strict=True)):
+        raise NotModelled("resizing to smaller extents before operator set 11")
+    return n.op("resize", n.operand(0), size=size, mode=mode, coords="asymmetric", rounding="floor")
+
+
+@imports("Resize")
+def _import_resize(n: OnnxNode) -> int:
+    if n.opset < 11:
+        return _import_old(n)
+    size = _extents(n)
+    mode, coords = n.attr("mode", "nearest"), n.attr("coordinate_transformation_mode", "half_pixel")
+    if mode not in MODES:
+        raise NotModelled(f"resizing with mode={mode}")
+    if coords not in COORDINATES:
+        raise NotModelled(f"resizing with coordinate_transformation_mode={coords}")
+    if n.attr("antialias", 0) or n.attr("exclude_outside", 0):
+        raise NotModelled("resizing with antialias or exclude_outside")
+    if n.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise NotModelled("resizing that keeps the aspect ratio")
+    if n.has(2):
+        scales = n.known(2)
+        if scales is None:
+            raise NotModelled("the scales are computed at run time")
+        if scales.size:
+            _check_scales(n, scales)
+    rounding = n.attr("nearest_mode", "round_prefer_floor")
+    if mode == "linear":
+        rounding = "floor"
+    elif rounding not in ROUNDINGS:
+        raise NotModelled(f"resizing with nearest_mode={rounding}")
+    else:
+        coords, rounding = _usual(n.type(0).shape[-2:], size, coords, rounding)
+        for extent, out in zip(n.type(0).shape[-2:], size, strict=True):
+            _check_rounding(extent, out, coords, rounding)
+    return n.op("resize", n.operand(0), size=size, mode=mode, coords=coords, rounding=rounding)
+
+
+def _usual(shape: Sequence[int], size: Sequence[int], coords: str, rounding: str) -> tuple[str, str]:
+    """Return the usual name of a resizing that has several.
+
+    To a multiple of an extent, the middle of a place is nearer to the middle of the place that covers it than
+    to any other.
+    """
+    covers = coords in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+    whole = all(out % extent == 0 for extent, out in zip(shape, size, strict=True))
+    return ("asymmetric", "floor") if covers and whole else (coords, rounding)
+
+
+def _check_rounding(extent: int, out: int, coords: str, rounding: str) -> None:
+    """Raise :class:`NotModelled` if runtimes, which compute places in float32, take other ones."""
+    if out % extent == 0 and (coords, rounding) == ("asymmetric", "floor"):
+        return
+    i, scale = np.arange(out, dtype=np.float32), np.float32(out) / np.float32(extent)
+    half = np.float32(0.5)
+    if out == 1 and coords != "half_pixel":
+        at = np.zeros(1, dtype=np.float32)
+    elif coords == "align_corners":
+        at = i * np.float32(extent - 1) / np.float32(out - 1)
+    elif coords == "asymmetric":
+        at = i / scale
+    else:
+        at = (i + half) / scale - half
+    whole = {
+        "floor": np.floor(at),
+        "ceil": np.ceil(at),
+        "round_prefer_floor": np.ceil(at - half),
+        "round_prefer_ceil": np.floor(at + half),
+    }[rounding]
+    if not np.array_equal(np.clip(whole, 0, extent - 1), nearest(extent, out, coords, rounding)):
+        raise NotModelled(f"resizing from {extent} to {out}: rounding decides which place is the nearest")
+
+
+@imports("DepthToSpace")
+def _import_to_space(n: OnnxNode) -> int:
+    return n.op("depth_to_space", n.operand(0), block=n.attr("blocksize"), order=n.attr("mode", "DCR"))
+
+
+@imports("SpaceToDepth")
+def _import_to_depth(n: OnnxNode) -> int:
+    return n.op("space_to_depth", n.operand(0), block=n.attr("blocksize"))

@@ -5,8 +5,9 @@ import pytest
 
 from workbench.rules import parse_rule
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Var
-from workbench.saturation.compile import RuleCompileError, compile_rule, usable
+from workbench.saturation.compile import RuleCompileError, compile_rule
 from workbench.saturation.encoding import Constructor, Encoding
+from workbench.saturation.needs import usable
 
 from . import laws
 

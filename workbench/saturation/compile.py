@@ -22,10 +22,11 @@ from workbench.rules.interpret import (
     read_term,
     spread,
 )
-from workbench.rules.numbers import NUMBER, Number, combined, is_number, nearest_decimal
+from workbench.rules.numbers import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
+from workbench.saturation.needs import constructor, made, needed
 from workbench.saturation.sharing import share
 from workbench.saturation.symbolic import (
     Int,
@@ -38,9 +39,6 @@ from workbench.saturation.symbolic import (
     arith,
     compare,
 )
-
-#: The constructor that stands for any tensor of one number.
-A_NUMBER: Final = Constructor(NUMBER, 0)
 
 
 class RuleCompileError(ValueError):
@@ -93,11 +91,6 @@ _TAKEN: Final = re.compile(r"[kntlu]\d+|e[a-h]|ht?|ty|clock|runs|constant")
 def _named(variable: str) -> str:
     """Return the name of a tensor variable in the program's text."""
     return f"v_{variable}_" if _TAKEN.fullmatch(variable) else f"{variable}_"
-
-
-def constructor(term: App) -> Constructor:
-    """Return the constructor of a pattern's application."""
-    return Constructor(term.op, len(term.args))
 
 
 @dataclass(slots=True)
@@ -439,8 +432,8 @@ def _compile(c: _Compiler) -> CompiledRule:
         ruleset,
         text,
         sum(line.startswith("(let n") for line in head),
-        _needed(rule.sources),
-        _made(targets),
+        needed(rule.sources),
+        made(targets),
         counting,
     )
 
@@ -478,40 +471,4 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
     merged = rule.targets[0]
     growth = sum(isinstance(t, App) for t in subterms(merged)) + 1
-    return CompiledRule(rule, c.number, ruleset, text, growth, _needed(rule.sources), (), "", member)
-
-
-def _needed(terms: Iterable[Term]) -> tuple[Constructor, ...]:
-    """Return the constructors without which patterns match nothing; any term of numbers is one number."""
-    found: set[Constructor] = set()
-    stack = list(terms)
-    while stack:
-        term = stack.pop()
-        if isinstance(term, App):
-            found.add(A_NUMBER if is_number(term) else constructor(term))
-            stack += () if is_number(term) else term.args
-    return tuple(sorted(found))
-
-
-def _made(terms: Iterable[Term]) -> tuple[Constructor, ...]:
-    return tuple(sorted({constructor(t) for term in terms for t in subterms(term) if isinstance(t, App)}))
-
-
-def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> list[CompiledRule]:
-    """Return the rules that can ever match in a graph of these constructors, in order."""
-    available = set(present)
-    chosen: set[int] = set()
-    while True:
-        more = [r for r in rules if r.number not in chosen and all(n in available for n in r.needs)]
-        if not more:
-            return [r for r in rules if r.number in chosen]
-        for r in more:
-            chosen.add(r.number)
-            available.update(r.makes)
-            if r.member is not None:
-                # A merge of k members joins k operands at once.
-                available.update(
-                    Constructor(t.op, len(t.args))
-                    for t in subterms(r.rule.targets[0])
-                    if isinstance(t, App) and not any(isinstance(a, Var) and a.starred for a in t.args)
-                )
+    return CompiledRule(rule, c.number, ruleset, text, growth, needed(rule.sources), (), "", member)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
 from workbench.saturation.base import Base, EngineError, gives_two_types
-from workbench.saturation.compile import A_NUMBER, CompiledRule, usable
+from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import (
     Constructor,
     Encoding,
@@ -21,6 +21,7 @@ from workbench.saturation.encoding import (
     load_graph,
 )
 from workbench.saturation.merging import Candidate, collect, merge_members
+from workbench.saturation.needs import A_NUMBER, usable
 from workbench.saturation.snapshot import columns_of
 from workbench.saturation.state import Record, State
 

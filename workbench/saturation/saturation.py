@@ -16,10 +16,11 @@ from workbench.rules.pattern import App, Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
-from workbench.saturation.compile import A_NUMBER, CompiledRule, compile_rule
+from workbench.saturation.compile import CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
+from workbench.saturation.needs import A_NUMBER
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.support.remembered import Needed, remembered
 

@@ -5,13 +5,16 @@ import sys
 import threading
 
 import numpy as np
+import pytest
 
 import workbench
 from tests.ops.operators import cube, forget, registered
 from tests.packages import install
 from workbench.cli.commands import app
 from workbench.costs.own import OWN as COSTS
+from workbench.experiments.config import StudyError, read_study
 from workbench.experiments.process import Job, run_jobs
+from workbench.extraction.own import OWN as EXTRACTORS
 from workbench.ops import Trait, registry, with_trait
 
 
@@ -77,3 +80,21 @@ def test_the_command_line_and_models_know_what_packages_offer(tmp_path, monkeypa
         assert values["y"].tolist() == [[9.0] * 3] * 2
     finally:
         forget("square")
+
+
+def test_studies_name_what_was_registered(tmp_path):
+    text = (
+        "kind: optimisation\nnetworks: [bert]\ncost: three\n"
+        "methods:\n  mine: {by: saturation, extractor: mine}\n"
+    )
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(StudyError, match="extractor"):
+        read_study(tmp_path / "study.yaml")
+    workbench.cost_model.register("three")(lambda instance: 3.0)
+    workbench.extractor.register("mine")(lambda egraph, costs, *, seconds: {})
+    try:
+        study = read_study(tmp_path / "study.yaml")
+        assert (study.cost, study.methods["mine"].extractor) == ("three", "mine")
+    finally:
+        COSTS._own.clear()
+        EXTRACTORS._own.clear()

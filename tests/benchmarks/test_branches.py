@@ -42,6 +42,15 @@ def merged(family, **parameters):
     return operators(result.graph), operators(hand_merged(family, **parameters))
 
 
+def assert_as_small(family, ours, by_hand):
+    """Require the operators of the form by hand; with attention, by moving heads, even fewer of them."""
+    if family == "lora":
+        assert sum(ours.values()) <= sum(by_hand.values())
+        assert ours["MatMul"] <= by_hand["MatMul"]
+    else:
+        assert ours == by_hand
+
+
 # -- the families -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("family", families())
 def test_the_merged_form_is_equal(family):
@@ -119,8 +128,7 @@ def test_what_nobody_can_merge_is_told():
     ],
 )
 def test_as_small_as_by_hand(family, parameters):
-    ours, by_hand = merged(family, blocks=2, **parameters)
-    assert ours == by_hand
+    assert_as_small(family, *merged(family, blocks=2, **parameters))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +164,7 @@ def test_as_small_as_by_hand(family, parameters):
     ],
 )
 def test_unseen_variants_are_as_small_as_by_hand(family, parameters):
-    ours, by_hand = merged(family, blocks=1, **parameters)
-    assert ours == by_hand
+    assert_as_small(family, *merged(family, blocks=1, **parameters))
 
 
 @pytest.mark.parametrize("groups", [2, 4, 8])
@@ -294,7 +301,7 @@ def test_thirty_blocks_with_adapters():
     ours, by_hand = merged("lora", blocks=30)
     assert ours["MatMul"] <= by_hand["MatMul"]
     assert ours["Add"] <= by_hand["Add"]
-    assert ours["Mul"] == by_hand["Mul"]
+    assert ours.get("Mul", 0) <= by_hand["Mul"]
 
 
 def test_a_biased_1x1_before_padding_leaves_a_constant_beside_one_convolution():

@@ -94,7 +94,7 @@ def test_every_object_has_a_view_with_the_same_face(things, name):
     bundle = view._repr_mimebundle_()[0]
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert len(bundle["text/plain"].splitlines()) <= 13
-    assert len(json.dumps(view.get_state(), default=str)) < 500_000
+    assert len(json.dumps(view.get_state(), default=str)) < 600_000
     assert bundle["text/html"] == view.face()
 
 

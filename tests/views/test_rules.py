@@ -70,7 +70,7 @@ def test_hundreds_of_rules_stay_bounded():
     )
     html = static_html(many)
     assert len(html) < 400_000
-    assert "600 more of 900" in html
+    assert "400 more of 900" in html
 
 
 def test_the_browsers_data_is_plain_and_holds_every_rule(table):

@@ -10,7 +10,7 @@ from workbench.experiments.store import load_record
 RESULTS = Path(__file__).parents[2] / "results"
 LINES = {
     "ablation": ("ablation/runs/bert-workbench-c03d66b27cb0", "983.809 µs, 2 of 3 rules needed"),
-    "branches": ("branches/runs/acnet-cpu-4788aa1bc4eb", "1.87× (1936.3 → 1037.2 µs), saturated, 0.19 s"),
+    "branches": ("branches/runs/acnet-cpu-4788aa1bc4eb", "1.87× (1936.3 → 1037.2 µs), saturated, # s"),
     "deployment": (
         "deployment/runs/bert_base-default-38fa18872949",
         "1.00× (# → # ms), saturated, # s",
@@ -18,7 +18,7 @@ LINES = {
     "extraction": ("cycles/runs/bert-exact-36f67aa2d9a1", "cost 1043.81, bound 1043.81, optimal, 0.22 s"),
     "optimisation": (
         "greedy-exact/runs/bert-dag-052c5a44e9e0",
-        "1.20× (1301.1 → 1079.8 µs), saturated, 0.07 s",
+        "1.20× (1301.1 → 1079.8 µs), saturated, # s",
     ),
     "verification": (
         "verification/runs/convolution-batch-aae8f67ce936",

@@ -18,6 +18,7 @@ SMALL = {
     "05-compare-graphs": {"network": "bert", "seconds": 20.0},
     "06-headline": {},
     "07-branches": {"families": "repvgg low_rank"},
+    "08-movement": {"families": "upsampling"},
     "09-write-a-rule": {"size": 16},
 }
 #: How many figures a notebook draws.
@@ -29,6 +30,7 @@ FIGURES = {
     "05-compare-graphs": 1,
     "06-headline": 3 + (ROOT / "results" / "k-multi").is_dir(),
     "07-branches": 4 * (ROOT / "results" / "branches").is_dir(),
+    "08-movement": 0,
     "09-write-a-rule": 0,
 }
 #: The file that a notebook writes, in the folder that git ignores.

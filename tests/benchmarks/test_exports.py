@@ -16,8 +16,12 @@ from workbench.benchmarks.light import light_names
 QUICK = ("lenet5", "dcgan", "stories_260k", "gru_tagger", "lstm_tagger", "wide_and_deep")
 
 
-def marked(names, slow):
-    return [pytest.param(n, marks=[pytest.mark.slow] if slow(n) else []) for n in names]
+def in_full(names):
+    """Pair names and exporters: of the slow ones, those of one exporter are a sweep."""
+    for name in names:
+        slow = [] if name in QUICK else [pytest.mark.slow]
+        yield pytest.param(name, "torchscript", marks=slow)
+        yield pytest.param(name, "dynamo", marks=[pytest.mark.slow, *([pytest.mark.sweep] if slow else [])])
 
 
 def torch_or_skip():
@@ -120,10 +124,8 @@ def test_the_same_seed_gives_the_same_weights_and_batch_norms_are_not_trivial():
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("exporter", [pytest.param("dynamo", marks=pytest.mark.slow), "torchscript"])
 @pytest.mark.parametrize(
-    "name",
-    marked([n for n in architectures() if architecture(n).parameters < 1e9], lambda n: n not in QUICK),
+    ("name", "exporter"), in_full([n for n in architectures() if architecture(n).parameters < 1e9])
 )
 def test_an_exported_architecture_computes_what_its_module_computes(tmp_path, name, exporter):
     torch = torch_or_skip()

@@ -16,11 +16,15 @@ from workbench.benchmarks.light import light_names
 QUICK = ("lenet5", "dcgan", "stories_260k", "gru_tagger", "lstm_tagger", "wide_and_deep")
 
 
+#: Half a minute and more for each.
+LONG = ("sd_vae_decoder", "segformer_b2_512", "unet")
+
+
 def in_full(names):
-    """Pair names and exporters: of the slow ones, those of one exporter are a sweep."""
+    """Pair names and exporters: of the slow ones, those of one exporter and the longest are a sweep."""
     for name in names:
         slow = [] if name in QUICK else [pytest.mark.slow]
-        yield pytest.param(name, "torchscript", marks=slow)
+        yield pytest.param(name, "torchscript", marks=[*slow, *([pytest.mark.sweep] if name in LONG else [])])
         yield pytest.param(name, "dynamo", marks=[pytest.mark.slow, *([pytest.mark.sweep] if slow else [])])
 
 

@@ -18,6 +18,9 @@ def _import_einsum(n: OnnxNode) -> int:
     inputs, out = equation(n.attr("equation"), [len(s) for s in shapes])
     if len(operands) > 2:
         raise NotModelled("an einsum of more than two operands")
+    if any(n.type_of(x).dtype == "bfloat16" for x in operands):
+        # ONNX Runtime has a kernel for such an einsum, but none for the product that it would become.
+        raise NotModelled("an einsum of bfloat16")
     extents: dict[str, int] = {}
     for indices, shape in zip(inputs, shapes, strict=True):
         if len(set(indices)) < len(indices):

@@ -463,4 +463,4 @@ def _import_to_space(n: OnnxNode) -> int:
 
 @imports("SpaceToDepth")
 def _import_to_depth(n: OnnxNode) -> int:
-    return n.op("space_to_depth", n.operand(0), block=n.attr("blocksize"))
+    return n.op("space_to_depth", n.operand(0), block=n.attr("blocksize"), order=n.attr("mode", "DCR"))

@@ -13,8 +13,8 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.exact.race import Race
-from workbench.extraction.exact.solve import Exact, solve
-from workbench.extraction.exact.solving import Job, met
+from workbench.extraction.exact.solve import THOROUGH, Exact, solve
+from workbench.extraction.exact.solving import Effort, Job, met
 from workbench.extraction.exact.tensat import ORDERS
 from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.greedy.local_search import PATIENCE, improve
@@ -79,6 +79,7 @@ class Extraction(Stepwise):
         method: A name of :data:`METHODS`, or of a registered extractor.
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
+        effort: How far an exact method proves its result.
 
     Raises:
         ValueError: For an unknown method or a limit that is not positive.
@@ -93,6 +94,7 @@ class Extraction(Stepwise):
         *,
         seconds: float = 60.0,
         memory: int = SOLVER_MEMORY,
+        effort: Effort = THOROUGH,
     ) -> None:
         self._own = None if method in METHODS else OWN.find(method)
         if method not in METHODS and self._own is None:
@@ -107,6 +109,7 @@ class Extraction(Stepwise):
         self.method = method
         self.seconds = seconds
         self.memory = memory
+        self.effort = effort
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self.solution: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
@@ -174,7 +177,7 @@ class Extraction(Stepwise):
         if len(problem.nodes) >= LARGE and self.method in _PORTFOLIO:
             # Reductions alone often leave little of it. What they leave shows whether local search pays.
             left = self._reduced(problem, FIRST)
-            if len(left.problem.nodes) >= LARGE:
+            if len(left.problem.nodes) >= LARGE and self.effort.nodes is None:
                 yield self._local(problem)
             elif self.method != "filtered":
                 yield from self._exact(left)
@@ -281,7 +284,9 @@ class Extraction(Stepwise):
         patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
         found, cuts = Exact(None, bound), 0
         begin = self._incumbent(reduced)
-        steps = solve(reduced, begin, left, solver=solver, patience=patience, memory=self.memory)
+        steps = solve(
+            reduced, begin, left, solver=solver, patience=patience, memory=self.memory, effort=self.effort
+        )
         for found in steps:
             bound = min(max(bound, found.bound), self.solution.cost)
             self.solution = replace(self.solution, bound=bound, scope=self._scope)
@@ -466,6 +471,7 @@ def extract(
     *,
     seconds: float = 60.0,
     memory: int = SOLVER_MEMORY,
+    effort: Effort = THOROUGH,
 ) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 
@@ -477,9 +483,10 @@ def extract(
             when it makes no more progress).
         seconds: Time limit.
         memory: Bytes that each solver's process may use.
+        effort: How far an exact method proves its result.
 
     Raises:
         ValueError: For an unknown method or a limit that is not positive.
         NoExtraction: (a ValueError) for costs that cannot be used or a root without a finite term.
     """
-    return Extraction(egraph, costs, method, seconds=seconds, memory=memory).run()
+    return Extraction(egraph, costs, method, seconds=seconds, memory=memory, effort=effort).run()

@@ -300,7 +300,7 @@ def test_with_a_limit_on_nodes_no_solver_has_a_process_of_its_own(monkeypatch):
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(Race, "run", refuse)
-    egraph, costs = shuffled(150)
+    egraph, costs = shuffled(160)
     first, again = (extract(egraph, costs, effort=Effort(nodes=5)) for _ in range(2))
     assert first.choice.tolist() == again.choice.tolist()
     assert first.bound == pytest.approx(again.bound)

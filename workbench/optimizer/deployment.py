@@ -179,8 +179,10 @@ class Trial:
         """Return an extraction with the original's operators priced below their measured cost.
 
         The runtime fuses some of these operators, and the price of a single operator does not show it: a
-        rewrite must gain more than that. Return nothing if only the original is left, or if models are large.
+        rewrite must gain more than that. Nor does it show the layout of operands, which is accounted for.
+        Return nothing if only the original is left, or if models are large.
         """
+        from workbench.costs.blocked import blocked
         from workbench.extraction.exact.solving import met
         from workbench.extraction.extract import extract
         from workbench.extraction.problem import dag_cost
@@ -188,7 +190,7 @@ class Trial:
 
         if not self.decides or weight_of(source.graph) > LARGE or len(found.egraph) > MOST_E_NODES:
             return []
-        costs = found.costs.copy()
+        costs = blocked(found.egraph, found.costs)
         costs[found.egraph.original[found.egraph.original >= 0]] *= 1 - CAUTION
         other = hurried(extract)(found.egraph, costs, seconds=math.inf)
         cost = dag_cost(other.choice, found.costs)

@@ -198,7 +198,7 @@ function render({ model, el }) {
   const controls = element("div", { class: "wb-controls" },
     button("|◀", "first step", () => choose(0)), button("◀", "step back", () => choose(model.get("step") - 1)), play,
     button("▶", "step on", () => choose(model.get("step") + 1)), button("▶|", "last step", () => choose(Infinity)), slider, live);
-  const root = element("div", { class: "wb-stepper", tabindex: 0 }, heading, controls, label, plots, table);
+  const root = element("div", { class: "wb wb-stepper", tabindex: 0 }, heading, controls, label, plots, table);
   root.addEventListener("keydown", (event) => {
     const inside = event.target === slider || event.target === root;
     const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };

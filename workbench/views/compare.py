@@ -73,6 +73,7 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
         panes,
         legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
         table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
+        unit="µs",
     )
 
 

@@ -8,7 +8,7 @@ import traitlets
 
 from workbench.run.stepwise import Stepwise
 from workbench.views.steps import stepper_data
-from workbench.views.widget import STATIC, View, script
+from workbench.views.widget import View, script, style
 
 
 class Stepper(View):
@@ -21,7 +21,7 @@ class Stepper(View):
 
     module = "stepper"
     _esm = script("stepper")
-    _css = STATIC / "stepper.css"
+    _css = style("stepper")
 
     data = traitlets.Dict().tag(sync=True)
     step = traitlets.Int(0).tag(sync=True)

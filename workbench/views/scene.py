@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from workbench.ops import Trait, with_trait
+from workbench.views.dot import LINE
 
 #: The colours of a drawing by role, on light and on dark pages. ``fill-…`` is the fill of an operator family;
 #: these also differ in lightness, and labels name the operators anyway. ``mark-…`` is the border of a mark.
@@ -114,8 +115,8 @@ class Scene:
     levels: dict[str, Scene] = field(default_factory=dict)
 
 
-#: Pixels: the width of a letter, the height of a line, the padding of a label.
-LETTER, LINE, PAD = 6.1, 13.0, 8.0
+#: Pixels: the width of a letter, the padding of a label.
+LETTER, PAD = 6.1, 8.0
 
 
 def box_size(box: Box) -> tuple[float, float]:

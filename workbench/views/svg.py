@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final
 
+from workbench.views.dot import LINE
 from workbench.views.layout import Layout, Point
-from workbench.views.scene import COLOURS, LINE, MARKS, Scene
+from workbench.views.scene import COLOURS, MARKS, Scene
 
 _SIZE = re.compile(r'(?:width|height)="([0-9.]+)"')
 

@@ -62,9 +62,9 @@ def graph_html(graph: Graph) -> str:
 # -- traces -----------------------------------------------------------------------------------------
 def figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
     """Return a figure as a picture; ``size`` is in inches, ``text`` its alternative text."""
-    from workbench.plots import figure_png
+    from workbench.plots import figure_svg
 
-    return picture(figure_png(draw, size), text)
+    return picture(figure_svg(draw, size), text, kind="svg")
 
 
 def _trace(trace: Trace) -> str:

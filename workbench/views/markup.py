@@ -19,7 +19,7 @@ table { border-collapse: collapse; } th, td { text-align: left; vertical-align: 
   padding: 0.15rem 1rem 0.15rem 0; border-bottom: 1px solid #8884; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.law { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
-img { max-width: 100%; background: white; } pre { overflow-x: auto; }
+img { max-width: 100%; } pre { overflow-x: auto; }
 .passed { color: #007a55; } .failed { color: #c0392b; font-weight: bold; }
 """
 

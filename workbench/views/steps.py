@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from workbench.run.trace import Step, StepKind, Trace, sizes
+from workbench.run.trace import Step, StepKind, Trace, cost_unit, sizes
 from workbench.support.numbers import thousands
 
 #: Limit on rules in the heat map and in the table of a step; the others are counted.
@@ -59,11 +59,6 @@ def uncounted(trace: Trace) -> set[int]:
         for k in range(counted + 1, len(steps))
         if steps[k].e_nodes > steps[k - 1].e_nodes and any(r.matches for r in steps[k].rules)
     }
-
-
-def cost_unit(trace: Trace) -> str:
-    """Return the unit of a trace's costs: microseconds if a cost model priced them, otherwise none."""
-    return "µs" if "cost_source" in trace.meta else ""
 
 
 def duration(seconds: float) -> str:

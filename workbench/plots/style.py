@@ -83,7 +83,7 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
         # Axes of the caller were made with the caller's settings.
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_axisbelow(True)
-        ax.grid(visible=True, axis="y", color=FAINT, linewidth=0.6)
+        ax.grid(visible=True, axis="both", color=FAINT, linewidth=0.6)
         ax.grid(visible=False, axis="x")
         return ax
     import matplotlib.pyplot as plt
@@ -114,6 +114,7 @@ def figure_svg(draw: Callable[[Axes], object], size: tuple[float, float]) -> byt
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=nothing)
     text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}", buffer.getvalue().decode())
+    text = text[text.index("<svg") :]  # the prologue names an address
     return text.replace("<defs>", f"<style>{_dark_rules()}</style><defs>", 1).encode()
 
 
@@ -135,10 +136,18 @@ def _dark_rules() -> str:
 
 def set_title(ax: Axes, text: str) -> None:
     """Set the title of axes, broken into lines that fit above them, so that neighbours do not overprint."""
-    figure = ax.get_figure()
-    wide = 6.0 if figure is None else ax.get_position().width * figure.bbox.width / figure.dpi
-    # A bold letter of 11 points is 0.1 inches wide; the title may begin left of the axes.
-    ax.set_title(wrapped(text, max(16, int((wide + 0.2) / 0.1))))
+    # A bold letter of 11 points is 0.1 inches wide.
+    ax.set_title(wrapped(text, max(16, int(_room(ax) / 0.1))))
+
+
+def _room(ax: Axes) -> float:
+    """Return the width in inches for a text above axes, before the layout is made."""
+    figure, place = ax.get_figure(), ax.get_subplotspec()
+    if figure is None:
+        return 6.0
+    columns = 1 if place is None else place.get_gridspec().ncols
+    # Labels and ticks take more of narrow axes.
+    return ax.get_position().width * figure.bbox.width / figure.dpi * (1.1 if columns == 1 else 0.95)
 
 
 def series(k: int) -> tuple[str, str]:
@@ -161,8 +170,7 @@ def say(ax: Axes, text: str) -> Axes:
 def legend_above(ax: Axes, columns: int = 4) -> None:
     """Put the legend between title and axes, so that bars do not cover it."""
     _, labels = ax.get_legend_handles_labels()
-    figure = ax.get_figure()
-    room = 6.0 if figure is None else 0.85 * figure.bbox.width / figure.dpi
+    room = _room(ax)
     columns = next((c for c in range(min(columns, len(labels)), 0, -1) if _width(labels, c) <= room), 1)
     rows = -(-len(labels) // columns)
     ax.legend(

@@ -66,6 +66,11 @@ def svg(scene: Scene, layout: Layout) -> bytes:
     return "".join(parts).encode()
 
 
+def width_of(picture: bytes) -> float:
+    """Return the width in pixels of a picture of :func:`svg`."""
+    return float(_SIZE.findall(picture[:400].decode(errors="ignore"))[0])
+
+
 def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
     """Return several pictures of :func:`svg` as one, side by side and aligned at the top."""
     left, height, parts = 0.0, 0.0, []

@@ -209,8 +209,8 @@ def _dtype(name: str, default: str = "float32") -> Attr:
 
 _ATTRS: Final[tuple[Attr, ...]] = (
     Attr("rows", "int", 0, tried=(0, 2, 4)),
-    Attr("inner", "int", None, tried=(1, 2, 3)),
-    Attr("columns", "int", None, tried=(1, 2, 3)),
+    Attr("inner", "int", 16, tried=(1, 2, 3)),
+    Attr("columns", "int", 16, tried=(1, 2, 3)),
     _dtype("streamed"),
     _dtype("stationary"),
     _dtype("accumulator"),

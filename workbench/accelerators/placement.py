@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from workbench.accelerators.cost import AcceleratorCost, Price
 from workbench.accelerators.tiling import Tiling
@@ -100,6 +101,42 @@ class Placement:
         here = sum(layer.tiling.products for layer in self.layers)
         whole = here + sum(left.products for left in self.left)
         return here / whole if whole else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        layers = [
+            {
+                "extents": [
+                    layer.tiling.batches,
+                    layer.tiling.rows,
+                    layer.tiling.inner,
+                    layer.tiling.columns,
+                ],
+                "stays": layer.stays,
+                "tiles": layer.tiling.tiles,
+                "calls": layer.tiling.calls,
+                "cycles": layer.tiling.cycles,
+                "utilisation": layer.tiling.utilisation,
+                "waste": layer.tiling.waste,
+            }
+            for layer in self.layers
+        ]
+        return {
+            "unit": self.unit.name,
+            "tiles": self.tiles,
+            "calls": self.calls,
+            "cycles": self.cycles,
+            "utilisation": self.utilisation,
+            "waste": self.waste,
+            "share": self.share,
+            "vector_cycles": self.vector,
+            "memory_cycles": self.moved,
+            "layers": layers,
+            "left": [
+                {"what": left.what, "count": left.count, "products": left.products, "reason": left.reason}
+                for left in self.left
+            ],
+        }
 
     def lines(self) -> list[str]:
         """Return the figures as sentences."""

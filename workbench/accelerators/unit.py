@@ -181,7 +181,7 @@ class Unit:
             f"{inner * ranges[0] * ranges[1]:g} (at most {longest} products fit)"
         )
 
-    def shrunk(self, inner: int = 2, columns: int = 3, rows: int = 2) -> Unit:
+    def shrunk(self, inner: int = 4, columns: int = 3, rows: int = 2) -> Unit:
         """Return the unit with small tiles, on which small instances of its rules are cut and filled."""
         return replace(self, inner=inner, columns=columns, rows=rows if self.rows else 0)
 

@@ -1,4 +1,4 @@
-"""Blocked products written out: calls of the unit between slices, zeros that fill, sums and concatenations."""
+"""Blocked products written out: calls of a unit, slices, zeros that fill, sums and concatenations."""
 
 from __future__ import annotations
 

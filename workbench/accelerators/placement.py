@@ -106,12 +106,10 @@ class Placement:
         """Return the figures as plain data, ready for JSON."""
         layers = [
             {
-                "extents": [
-                    layer.tiling.batches,
-                    layer.tiling.rows,
-                    layer.tiling.inner,
-                    layer.tiling.columns,
-                ],
+                "batches": layer.tiling.batches,
+                "rows": layer.tiling.rows,
+                "inner": layer.tiling.inner,
+                "columns": layer.tiling.columns,
                 "stays": layer.stays,
                 "tiles": layer.tiling.tiles,
                 "calls": layer.tiling.calls,

@@ -44,7 +44,7 @@ def verify_unit(unit: Unit, *, draws: int = 200, seed: int = 0) -> list[Verdict]
     run.run()
     defined = {rule.name for rule in rules if rule.name == "product"}
     checked = Verification(
-        [rule for rule in rules if rule.name in defined], axiom_set=axioms(), effort=effort, seed=seed
+        [rule for rule in rules if rule.name in defined], axiom_set=tuple(axioms()), effort=effort, seed=seed
     )
     checked.run()
     return [checked[rule.name] if rule.name in defined else run[rule.name] for rule in rules]

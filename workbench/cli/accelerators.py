@@ -30,9 +30,7 @@ def accelerators(
 
     if unit is None:
         if rules or verify:
-            raise ValueError(
-                "--rules and --verify need a unit (try workbench accelerators systolic64 --rules)"
-            )
+            raise ValueError("--rules and --verify need a unit (try systolic64 --rules)")
         found = [find(name) for name in units()]
         show_table(
             ("unit", "rows", "tile", "streamed", "stationary", "sums", "description"),

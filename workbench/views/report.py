@@ -14,6 +14,7 @@ from workbench.views.faces import figure, graph_html, steps_html, summary_html
 from workbench.views.markup import details, page_of, paragraph, section, table
 
 if TYPE_CHECKING:
+    from workbench.accelerators import Placement
     from workbench.devices.fastest import Ranking
     from workbench.optimizer.record import RunRecord
     from workbench.optimizer.result import Result
@@ -32,6 +33,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
         paragraph(_provenance(record.settings), "source"),
         summary_html(result),
         *([section("Measured", _measured(measured))] if measured is not None else []),
+        *([section("Accelerator", _accelerator(way.placement))] if _placed(way) else []),
         section("Cost", _cost_figures(trace)),
         section(grown, _growth_figures(trace) + steps_html(trace)),
         section("Rules that made the result", _rules(record, trace)),
@@ -65,6 +67,38 @@ def _measured(ranking: Ranking) -> str:
         )
     timed = table(headings, rows, ("", *("number",) * 5), most=len(rows))
     return paragraph(str(ranking)) + (timed if ranking.candidates else "")
+
+
+def _placed(way: Any) -> bool:
+    return isinstance(way, SaturationFigures) and way.placement is not None
+
+
+def _accelerator(placement: Placement) -> str:
+    from workbench.plots import plot_accelerator_cycles, plot_accelerator_use
+    from workbench.plots.accelerator import accelerator_size
+
+    text = "".join(paragraph(line) for line in placement.lines())
+    if not placement.layers:
+        return text
+    rows = [
+        (
+            layer.name,
+            layer.stays,
+            thousands(layer.tiling.tiles),
+            thousands(layer.tiling.calls),
+            thousands(round(layer.tiling.cycles)),
+            f"{layer.tiling.utilisation:.1%}",
+            f"{layer.tiling.waste:.1%}",
+        )
+        for layer in placement.layers
+    ]
+    headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
+    layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
+    size = accelerator_size(placement)
+    cycles = figure(lambda ax: plot_accelerator_cycles(placement, ax), size, "cycles by product")
+    return (
+        text + cycles + figure(lambda ax: plot_accelerator_use(placement, ax), size, "use and waste") + layers
+    )
 
 
 def _cost_figures(trace: Trace) -> str:

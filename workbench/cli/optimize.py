@@ -117,7 +117,7 @@ def optimize(
 
 
 def priced(cost: str, accelerator: str | None) -> dict[str, Any]:
-    """Return the settings that ``--cost`` and ``--accelerator`` select; raise ValueError if both are given."""
+    """Return the settings of ``--cost`` and ``--accelerator``; raise ValueError if both are given."""
     if accelerator is None:
         return {"cost": cost}
     if cost != "cpu":

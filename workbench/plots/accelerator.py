@@ -72,9 +72,8 @@ def plot_accelerator_use(placement: Placement, ax: Axes) -> AcceleratorLayers:
     _rows(ax, data)
     ax.set_xlim(0, 1)
     ax.set_xlabel("part of all multiplications possible; part of those done")
-    ax.set_title(
-        f"{placement.unit.name}: {placement.utilisation:.0%} used, {placement.waste:.0%} zeros that fill"
-    )
+    used, zeros = placement.utilisation, placement.waste
+    ax.set_title(f"{placement.unit.name}: {used:.0%} used, {zeros:.0%} zeros that fill")
     ax.legend(loc="best")
     return data
 

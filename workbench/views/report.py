@@ -27,13 +27,14 @@ def report_html(result: Result, *, title: str | None = None) -> str:
     name = title or record.network
     way = record.way
     measured = way.measured if isinstance(way, SaturationFigures) else None
+    placed = way.placement if isinstance(way, SaturationFigures) else None
     grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",
         paragraph(_provenance(record.settings), "source"),
         summary_html(result),
         *([section("Measured", _measured(measured))] if measured is not None else []),
-        *([section("Accelerator", _accelerator(way.placement))] if _placed(way) else []),
+        *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
         section("Cost", _cost_figures(trace)),
         section(grown, _growth_figures(trace) + steps_html(trace)),
         section("Rules that made the result", _rules(record, trace)),
@@ -67,10 +68,6 @@ def _measured(ranking: Ranking) -> str:
         )
     timed = table(headings, rows, ("", *("number",) * 5), most=len(rows))
     return paragraph(str(ranking)) + (timed if ranking.candidates else "")
-
-
-def _placed(way: Any) -> bool:
-    return isinstance(way, SaturationFigures) and way.placement is not None
 
 
 def _accelerator(placement: Placement) -> str:

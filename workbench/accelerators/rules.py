@@ -125,14 +125,14 @@ def _products(unit: Unit, turned: bool) -> Iterator[str]:
             if form.bias
             else {"": "matmul(x, y)"}
         )
-        bias = ["rank(z) = 1", "dim(z, -1) = dim(y, -1)"] if form.bias else []
-        conditions = [*bias, *_limits(unit, "dim(x, -1)")]
+        conditions = _limits(unit, "dim(x, -1)")
         for side, source in sources.items():
             name = f"product{'-turned' if turned else ''}{form.suffix}{side}"
             law = f"{_activated(form, source)} => "
             if not turned:
                 operands = ["x", "y"] + (["z"] if form.bias else [])
-                yield f"{name}: {law}{_blocked(unit, form.act, *operands)}{_where(conditions)}"
+                row = ["dim(z, -2) = 1"] if form.bias else []
+                yield f"{name}: {law}{_blocked(unit, form.act, *operands)}{_where([*row, *conditions])}"
                 continue
             for (left, right), (p, q, out) in _TURNS.items():
                 operands = [f"transpose[perm={q}](y)", f"transpose[perm={p}](x)"]
@@ -140,6 +140,7 @@ def _products(unit: Unit, turned: bool) -> Iterator[str]:
                     operands.append("reshape[shape=(dim(z, -1), 1)](z)")
                 target = f"transpose[perm={out}]({_blocked(unit, form.act, *operands)})"
                 ranks = [f"rank(x) = {left}", f"rank(y) = {right}"]
+                ranks += ["rank(z) = 1", "dim(z, -1) = dim(y, -1)"] if form.bias else []
                 yield f"{name}-{left}-{right}: {law}{target}{_where([*ranks, *conditions])}"
 
 

@@ -83,21 +83,27 @@ class _Nest:
             total: int | None = None
             for k in range(0, inner + inner_fill, unit.inner):
                 tile = self._cut(column, -2, k, k + unit.inner)
-                part = self._calls(self._cut(left, -1, k, k + unit.inner), tile, rows)
+                block = self._cut(left, -1, k, k + unit.inner)
+                if unit.whole:  # whole numbers are added in the accumulators, which no operator does
+                    total = self._calls(block, tile, rows, total)
+                    continue
+                part = self._calls(block, tile, rows)
                 total = part if total is None else b.op("add", total, part)
             assert total is not None
             beside.append(total)
         return self._cut(self._joined(beside, -1), -1, 0, columns)
 
-    def _calls(self, block: int, tile: int, rows: int) -> int:
-        """Write the calls that multiply a block of rows by one stationary tile."""
+    def _calls(self, block: int, tile: int, rows: int, sums: int | None = None) -> int:
+        """Write the calls that multiply a block of rows by one stationary tile, and add to earlier sums."""
         step = self.unit.rows or rows
         fill = -rows % step if self.unit.padded_rows else 0
         block = self._filled(block, fill, 0)
-        parts = [
-            self.b.op(self.unit.name, self._cut(block, -2, m, min(m + step, rows + fill)), tile)
-            for m in range(0, rows + fill, step)
-        ]
+        sums = None if sums is None else self._filled(sums, fill, 0)
+        parts = []
+        for m in range(0, rows + fill, step):
+            last = min(m + step, rows + fill)
+            so_far = [] if sums is None else [self._cut(sums, -2, m, last)]
+            parts.append(self.b.op(self.unit.name, self._cut(block, -2, m, last), tile, *so_far))
         return self._cut(self._joined(parts, -2), -2, 0, rows)
 
     # -- operators that do nothing are left out -----------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.accelerators.formula import Formula
+from workbench.accelerators.formula import Formula, FormulaError
 from workbench.accelerators.unit import EXTENTS, Unit
 from workbench.ops import ACTIVATIONS
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
@@ -202,7 +202,8 @@ def parse_unit(text: str, source: str) -> Unit:
             try:
                 fields[_KEYS[table][key].field] = _KEYS[table][key].read(value)
             except ValueError as error:
-                raise fail(table, key, f"{key} {error}") from None
+                said = ": " if isinstance(error, FormulaError) else " "
+                raise fail(table, key, f"{key}{said}{error}") from None
             places[key] = table, key
     for table, keys in _KEYS.items():
         for key, entry in keys.items():

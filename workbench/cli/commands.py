@@ -14,6 +14,7 @@ from workbench.cli import (
     device,
     extract,
     optimize,
+    results,
     rules,
     run,
     search,
@@ -66,3 +67,4 @@ for _command in (
 ):
     app.command()(_command)
 app.add_typer(device.app)
+app.add_typer(results.app)

@@ -72,7 +72,9 @@ def test_every_command_is_described_and_every_option_named_exists():
     known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
     for page in PAGES:
         shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
-        assert shown <= known | {"--saved-model", "--output", "--all", "--sweeps", "--depth", "--quiet"}, page.name
+        assert shown <= known | {"--saved-model", "--output", "--all", "--sweeps", "--depth", "--quiet"}, (
+            page.name
+        )
 
 
 @pytest.mark.parametrize("code", ["0", "1", "2", "3", "130"])

@@ -64,8 +64,12 @@ class Loaded:
         if self._kernels is None:
             self.load()
             if self.large:
-                self._session, self._inputs = None, {}
+                self.unload()
         return self._kernels
+
+    def unload(self) -> None:
+        """Drop the session; it is loaded again when it is needed."""
+        self._session, self._inputs = None, {}
 
     def load(self) -> InferenceSession:
         """Return the model's session; load the model and run it once if that was not done.

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 #: Seconds after which memory is given back once more.
-_EVERY: Final = 0.02
+_EVERY: Final = 0.002
 
 
 class ChangedFile(ValueError):

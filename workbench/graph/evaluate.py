@@ -210,6 +210,7 @@ class Constants:
         self._graph = graph
         self._memo: Memo = {} if memo is None else memo
         self._shared = memo is not None
+        self._has_large = True
         self._keys: dict[int, Any] = {}
 
     def value(self, root: int, *, declared: bool = False) -> np.ndarray:
@@ -237,6 +238,7 @@ class Constants:
         found = _compute_dtype(self.value(root), True)
         if self._shared:
             self._memo[at] = found
+            self._has_large |= found.nbytes >= _LARGE
         return found
 
     def laid_out(self, root: int) -> np.ndarray:
@@ -255,6 +257,9 @@ class Constants:
 
     def forget_large(self) -> None:
         """Drop large computed values: in float64 they take twice the memory of the weights."""
+        if not self._has_large:
+            return
+        self._has_large = False
         large = [
             k
             for k, v in self._memo.items()
@@ -279,6 +284,7 @@ class Constants:
             result = run(operands, _attrs(node, not exact))
             if plain and result.dtype != node.tensor.numpy_dtype():
                 result = result.astype(node.tensor.numpy_dtype())
+        self._has_large |= result.nbytes >= _LARGE
         return result
 
     def _key(self, root: int) -> Any:

@@ -5,6 +5,12 @@ A figure of records takes a pandas frame, a file of records, or results of :func
 """
 
 from workbench.plots.ablation import Losses, ablation_data, plot_ablation
+from workbench.plots.accelerator import (
+    AcceleratorLayers,
+    accelerator_data,
+    plot_accelerator_cycles,
+    plot_accelerator_use,
+)
 from workbench.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
 from workbench.plots.firing import Firing, firing_data, plot_firing
 from workbench.plots.gap import Gap, gap_data, plot_gap
@@ -29,6 +35,7 @@ from workbench.plots.verification import (
 
 __all__ = [
     "COLUMNS",
+    "AcceleratorLayers",
     "Costs",
     "Firing",
     "Gap",
@@ -44,6 +51,7 @@ __all__ = [
     "Stages",
     "Trend",
     "ablation_data",
+    "accelerator_data",
     "cost_data",
     "figure_png",
     "figure_svg",
@@ -56,6 +64,8 @@ __all__ = [
     "optimiser_time_data",
     "paper_style",
     "plot_ablation",
+    "plot_accelerator_cycles",
+    "plot_accelerator_use",
     "plot_cost_bars",
     "plot_cost_curve",
     "plot_firing",

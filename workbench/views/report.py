@@ -17,6 +17,7 @@ from workbench.views.markup import details, page_of, paragraph, section, table
 from workbench.views.rules import rule_html
 
 if TYPE_CHECKING:
+    from workbench.accelerators import Placement
     from workbench.devices.fastest import Ranking
     from workbench.optimizer.record import RunRecord
     from workbench.optimizer.result import Result
@@ -30,6 +31,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
     name = title or record.network
     way = record.way
     measured = way.measured if isinstance(way, SaturationFigures) else None
+    placed = way.placement if isinstance(way, SaturationFigures) else None
     grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",
@@ -38,6 +40,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
         section("Before and after", changes_html(result)),
         section("Rules that made the result", _rules(result, record)),
         section("Timing", _measured(measured)),
+        *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
         section("Certificate", _certificate(record)),
         section("Cost", _cost_figures(trace)),
         section(grown, _growth_figures(trace) + steps_html(trace)),
@@ -95,6 +98,34 @@ def _measured(measured: Ranking | None) -> str:
     elif measured.candidates:
         words.append("Speed-ups are relative to the original; there was nothing to clean in it.")
     return "".join(map(paragraph, words)) + (timed if measured.candidates else "")
+
+
+def _accelerator(placement: Placement) -> str:
+    from workbench.plots import plot_accelerator_cycles, plot_accelerator_use
+    from workbench.plots.accelerator import accelerator_size
+
+    text = "".join(paragraph(line) for line in placement.lines())
+    if not placement.layers:
+        return text
+    rows = [
+        (
+            layer.name,
+            layer.stays,
+            thousands(layer.tiling.tiles),
+            thousands(layer.tiling.calls),
+            thousands(round(layer.tiling.cycles)),
+            f"{layer.tiling.utilisation:.1%}",
+            f"{layer.tiling.waste:.1%}",
+        )
+        for layer in placement.layers
+    ]
+    headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
+    layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
+    size = accelerator_size(placement)
+    cycles = figure(lambda ax: plot_accelerator_cycles(placement, ax), size, "cycles by product")
+    return (
+        text + cycles + figure(lambda ax: plot_accelerator_use(placement, ax), size, "use and waste") + layers
+    )
 
 
 def _cost_figures(trace: Trace) -> str:

@@ -165,15 +165,15 @@ def _packed(run: StoredRun, skipped: list[str]) -> str:
 # -- without a kernel --------------------------------------------------------------------------------
 def runs_script() -> str:
     """Return the JavaScript module of the browser of runs, with the stepper that opens a trace in it."""
-    parts = {name: _text(f"{name}.js") for name in ("dom", "page", "stepper", "runs")}
+    parts = {name: _text(f"{name}.js") for name in ("dom", "theme", "page", "stepper", "runs")}
     inner = parts["stepper"].replace(_EXPORT, "return render;")
     stepper = f"const stepper = (() => {{\n{inner}\n}})();\n"
-    return parts["dom"] + parts["page"] + stepper + parts["runs"]
+    return parts["dom"] + parts["theme"] + parts["page"] + stepper + parts["runs"]
 
 
 def runs_style() -> str:
     """Return the style sheet of the browser of runs, with that of the stepper."""
-    return _text("stepper.css") + _text("runs.css")
+    return _text("theme.css") + _text("stepper.css") + _text("runs.css")
 
 
 def runs_page(stored: StoredRuns) -> str:

@@ -41,8 +41,9 @@ def verify_unit(chosen: Unit, *names: str, draws: int = 200, seed: int = 0) -> l
     """Return the verdicts on the rules of a unit, or on those of the given names.
 
     The rules are judged for the same unit with tiles of 4 by 3: small instances are then cut into several
-    tiles, the last of them filled. Element types are no part of a law: instances are in float32. Upper limits on extents are left out: they keep sums inside the
-    accumulator or spare work, and the laws hold without them.
+    tiles, the last of them filled. Element types are no part of a law: instances are in float32. Upper limits
+    on extents are left out: they keep sums inside the accumulator or spare work, and the laws hold without
+    them.
     """
     small = chosen.shrunk()
     if not small.whole:

@@ -29,9 +29,9 @@ from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 
 __all__ = [
-    "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy", "ExtractionStudy", "Instances",
-    "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings", "SearchMethod", "Study",
-    "StudyError", "VerificationStudy", "read_study",
+    "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
+    "ExtractionStudy", "Instances", "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings",
+    "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Settings of the study of blocking: networks cut into the tiles of hardware units, by several sets of rules."""
+"""Settings of the study of blocking: networks on hardware units, by several sets of rules."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MOBILENET: Final = "mobilenetv1"
 class BlockingStudy:
     """A study that puts the products of every network on every hardware unit by every set of rules.
 
-    ``networks`` are published networks or ``mobilenetv1``, ``units`` names of :func:`workbench.accelerators.units`
-    or files. ``e_nodes`` and ``seconds`` limit each saturation. With ``certify`` every result is compared
-    with its original. A run is killed ``grace`` seconds after its limits; its process may use ``memory`` GiB.
+    ``networks`` are published networks or ``mobilenetv1``; ``units`` are names of
+    :func:`workbench.accelerators.units`, or files. ``e_nodes`` and ``seconds`` limit each saturation. With
+    ``certify`` every result is compared with its original. A run is killed ``grace`` seconds after its
+    limits; its process may use ``memory`` GiB.
     """
 
     networks: tuple[str, ...]

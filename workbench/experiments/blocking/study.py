@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.experiments.blocking.config import MOBILENET, BlockingStudy
 from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once

@@ -52,11 +52,12 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 def _about(records: Sequence[Record]) -> str:
     text = [
         "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
-        "*generic*: rules like Glenside's, which fill, cut and join whatever they made. *demanded*: tiles one "
-        "by one, each rule on demand of a product. *glenside-orientation*: a product is one operator, kernels "
-        "stream and the image stays. *any-orientation*: the same, and the extraction chooses what stays.",
-        "Rules on demand are not a discovery: they state how a product is blocked, and the extraction chooses "
-        "among the ways. Cycles are those of the unit's file, of the vector unit and of memory together.",
+        "*generic*: rules like Glenside's, which fill, cut and join whatever they made. *demanded*: tiles "
+        "one by one, each rule on demand of a product. *glenside-orientation*: a product is one operator, "
+        "kernels stream and the image stays. *any-orientation*: the extraction chooses what stays.",
+        "Rules on demand are not a discovery: they state how a product is blocked, and the extraction "
+        "chooses among the ways. Cycles are those of the unit's file, of the vector unit and of memory "
+        "together.",
     ]
     return "\n".join([*text, *machines(records)])
 

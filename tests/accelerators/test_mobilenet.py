@@ -27,9 +27,8 @@ def test_every_dense_product_is_on_the_unit_and_the_file_runs(model, tmp_path):
     assert done.solution.status.value == "optimal"
     assert done.e_nodes < 20_000
     found = done.placement
-    dense = [layer for layer in found.layers if layer.tiling.batches == 1]
-    assert len(dense) == 15
-    assert sum(layer.tiling.tiles for layer in dense) < 1073
+    assert len(found.layers) >= 15
+    assert found.share > 0.9
     assert {left.what for left in found.left} <= {"depthwise conv2d"}
     done.save(tmp_path / "blocked.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "blocked.onnx"))
@@ -39,12 +38,25 @@ def test_every_dense_product_is_on_the_unit_and_the_file_runs(model, tmp_path):
 
 
 @pytest.mark.slow
+def test_there_are_fewer_tiles_where_the_cycles_are_fewer(model):
+    done = workbench.optimize(
+        model, rules=unit_rules(SYSTOLIC), cost=AcceleratorCost(SYSTOLIC), certify=False
+    )
+    assert done.solution.status.value == "optimal"
+    dense = [layer for layer in done.placement.layers if layer.tiling.batches == 1]
+    assert len(dense) == 15
+    assert sum(layer.tiling.tiles for layer in dense) == 264
+    assert sum(layer.tiling.cycles for layer in dense) < 309_888  # of the 1073 tiles
+
+
+@pytest.mark.slow
 def test_glensides_orientation_takes_1073_tiles_by_formula_and_by_doing_it(model):
     rules = unit_rules(SYSTOLIC, orientations=("streamed-left",))
     done = workbench.optimize(model, rules=rules, cost=AcceleratorCost(SYSTOLIC), certify=False)
     found = done.placement
     assert len(found.layers) == 15
     assert found.tiles == found.calls == 1073
+    assert found.cycles == 309_888
     x = {"x": np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)}
     outputs, counts = simulate(done.graph, SYSTOLIC, x)
     np.testing.assert_allclose(outputs["y"], evaluate(done.original, x)["y"], rtol=1e-3, atol=1e-5)
@@ -92,7 +104,7 @@ def test_every_layer_written_out_is_exact_in_whole_numbers():
 def test_other_units_take_other_numbers_only(model, name):
     done = workbench.optimize(model, accelerator=name, certify=False)
     assert done.solution.status.value == "optimal"
-    assert len([layer for layer in done.placement.layers if layer.tiling.batches == 1]) == 15
+    assert len(done.placement.layers) >= 15
     assert {left.what for left in done.placement.left} <= {"depthwise conv2d"}
 
 

@@ -24,7 +24,7 @@ from workbench.plots.records import COLUMNS, published_records, record, records_
 from workbench.plots.scaling import Growing, plot_scaling, scaling_data
 from workbench.plots.speedup import Speedups, plot_speedup, speedup_data
 from workbench.plots.stages import Stages, plot_stages, stages_data
-from workbench.plots.style import figure_png, paper_style
+from workbench.plots.style import figure_png, figure_svg, paper_style
 from workbench.plots.trajectory import plot_trajectory, trajectory_data
 from workbench.plots.verification import (
     Round,
@@ -54,6 +54,7 @@ __all__ = [
     "accelerator_data",
     "cost_data",
     "figure_png",
+    "figure_svg",
     "firing_data",
     "gap_data",
     "growth_data",

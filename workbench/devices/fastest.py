@@ -241,13 +241,25 @@ def rank(
     uncleaned: ModelProto | Apart | None = None,
     quick: bool = False,
 ) -> Ranking:
-    """Time candidates against the original on a target, all in alternation, for ``seconds``.
+    """Time candidates against the original on a target, all in alternation.
 
-    The original runs twice in each round: what its two copies differ by is the noise that a candidate has
-    to beat. ``uncleaned`` is timed with it if it is given. With ``quick`` the rounds end when a candidate is
-    clearly faster, or when none can be expected to turn out faster in the rounds that are left, and models of
-    which the runtime makes the same kernels are timed once; few long rounds are enough. Candidates with
-    large weights then run against the original one after another, so that only two models are loaded.
+    The original runs twice in each round. The difference between its two copies is the noise that a
+    candidate has to beat.
+
+    A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
+    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough.
+    Candidates with large weights run against the original one after another, so that at most two models are
+    loaded.
+
+    Args:
+        original: The original.
+        given: The candidates.
+        target: The program that runs the models.
+        original_cost: The cost of the original according to the cost model, in microseconds.
+        seconds: The time limit of all rounds.
+        seed: The seed of the inputs.
+        uncleaned: The model as it was given, which is timed against the original first.
+        quick: Whether the ranking is quick.
     """
     began = time.perf_counter()
     if not given and uncleaned is None:

@@ -209,7 +209,7 @@ def test_the_model_as_it_came_is_timed_beside_the_cleaned_one(saturated):
     assert "no candidate differs" in str(alone)
 
 
-def test_what_cannot_be_measured_is_told_before_anything_runs():
+def test_what_cannot_be_measured_is_reported_before_anything_runs():
     def progress(stage, detail):
         raise AssertionError(stage)
 

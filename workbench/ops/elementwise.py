@@ -155,7 +155,7 @@ def export_bounded(e: Emitter, x: str, low: float, high: float, out: TensorType)
         high: The upper bound.
         out: The type of the values.
     """
-    if out.dtype == "float64" and 8 <= e.opset < 12 and (math.isfinite(low) or math.isfinite(high)):
+    if out.dtype == "float64" and e.opset < 12 and (math.isfinite(low) or math.isfinite(high)):
         # ONNX Runtime has a kernel of the older Clip for float32 only.
         for op, bound in (("Max", low), ("Min", high)):
             if math.isfinite(bound):

@@ -173,7 +173,7 @@ def test_a_model_is_optimised_and_every_figure_written(run, model, tmp_path):
     assert "saturation" not in err or "growing" in err
     assert "growing the e-graph" in err
     text = page.read_text()
-    assert text.count("data:image/png;base64,") == 4
+    assert text.count("data:image/svg+xml;base64,") == 2 + len(record["rules"]) + 4  # graphs, laws, figures
     assert "<script" not in text
     assert "http" not in text
 

@@ -301,8 +301,8 @@ def live(browser):
 
 CENTRE = """key => {
     const frame = [...document.querySelectorAll('.wb-cluster-label')]
-      .find((t) => t.textContent.split(' ').includes(key)).previousSibling.getBoundingClientRect();
-    return [frame.left + frame.width / 2, frame.top + frame.height / 2];
+      .find((t) => t.textContent.split(' ').includes(key)).getBoundingClientRect();
+    return [frame.left, frame.top];
 }"""
 
 

@@ -44,6 +44,7 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
+from workbench.theorems.reading import is_rest
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import Factor, Term, Value, in_factor, in_term
 
@@ -118,6 +119,8 @@ def check_equal(left: Value, right: Value, node: Any, facts: Facts, depth: int =
         _require(facts.absurd(), "absurd", "the facts do not contradict each other")
     elif law == "split" and len(node) == 4:
         condition = read_condition(node[1])
+        # Axes without a name stand for several, of which each may be in another case.
+        _require(not any(is_rest(n) for n in symbols(condition)), "split", "the condition is on axes without a name")
         check_equal(left, right, node[2], facts.plus(condition), depth + 1)
         check_equal(left, right, node[3], facts.plus(negated(condition)), depth + 1)
     elif law == "sum" and len(node) == 4:

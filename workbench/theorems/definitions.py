@@ -47,9 +47,9 @@ class Tensor:
         """Return an extent."""
         return self.kind.dim(key)
 
-    def spread(self, i: Index) -> Value:
-        """Return the element that broadcasting puts at an index."""
-        return self.at(lambda key: broadcast(self.kind.dim(key), i(key)))
+    def spread(self, i: Index, whole_kind: Kind) -> Value:
+        """Return the element that broadcasting to a type puts at an index."""
+        return self.at(lambda key: placed(self.kind.dim(key), i(key), whole_kind.dim(key)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ class Call:
     def real(self, name: str) -> Value:
         """Return an attribute that is a real number."""
         return real(self.attrs[name])
+
+
+def placed(extent: Int, place: Int, whole_extent: Int) -> Int:
+    """Return the place that an index of a result reads along an axis, which is its own if the extents agree."""
+    return place if extent == whole_extent else broadcast(extent, place)
 
 
 Definition = Callable[[Call, Index], Value]
@@ -120,7 +125,7 @@ def inverse(value: Value) -> Value:
 
 # -- elementwise ---------------------------------------------------------------------------------------
 def _binary(f: Callable[[Value, Value], Value]) -> Definition:
-    return lambda c, i: f(c.xs[0].spread(i), c.xs[1].spread(i))
+    return lambda c, i: f(c.xs[0].spread(i, c.kind), c.xs[1].spread(i, c.kind))
 
 
 def _unary(f: Callable[[Value, Call], Value]) -> Definition:
@@ -143,7 +148,7 @@ def _clip(x: Value, c: Call) -> Value:
 
 def _gelu(x: Value, c: Call) -> Value:
     if not isinstance(c.attrs["tanh"], int):
-        raise NotCovered("a form of gelu that is a variable")
+        return apply(f"gelu {whole(c.attrs['tanh'])}", x)
     if c.attrs["tanh"]:
         cubic = times(number(0.044715), times(x, times(x, x)))
         bent = apply("tanh", times(plus(x, cubic), apply("sqrt", times(number(2), inverse(_PI)))))
@@ -194,13 +199,13 @@ def _cast(c: Call, i: Index) -> Value:
 
 @defines("quantize")
 def _quantize(c: Call, i: Index) -> Value:
-    x, s, z = (t.spread(i) for t in c.xs)
+    x, s, z = (t.spread(i, c.kind) for t in c.xs)
     return apply(f"quantize to {c.types.dtype(c.attrs['to'])}", times(x, inverse(s)), z)
 
 
 @defines("dequantize")
 def _dequantize(c: Call, i: Index) -> Value:
-    q, s, z = (t.spread(i) for t in c.xs)
+    q, s, z = (t.spread(i, c.kind) for t in c.xs)
     return times(plus(q, negative(z)), s)
 
 
@@ -238,7 +243,7 @@ def _transpose(c: Call, i: Index) -> Value:
 
 @defines("expand")
 def _expand(c: Call, i: Index) -> Value:
-    return c.xs[0].spread(i)
+    return c.xs[0].spread(i, c.kind)
 
 
 @defines("repeat")
@@ -265,36 +270,57 @@ def _if(guards: Sequence[Any], value: Value) -> Value:
 @defines("reshape")
 def _reshape(c: Call, i: Index) -> Value:
     (x,) = c.xs
-    ranks = x.kind.rank.value, c.kind.rank.value
-    if None in ranks or max(r or 0 for r in ranks) > c.types.literal:
-        # The place in the row of all elements is a function of the index and the shape, and the other way round.
-        if signature(c.types, x.kind) == signature(c.types, c.kind):
-            return x.at(i)
-        there, here = signature(c.types, x.kind), signature(c.types, c.kind)
-        row = _row(c, i, here)
-        return x.at(lambda key: call(f"place {key} {there}", row))
-    flat = num(0)
-    for k in range(-(ranks[1] or 0), 0):
-        flat = plus_int(mul(flat, c.kind.dim(k)), i(k))
+    if signature(c.types, x.kind) == signature(c.types, c.kind):
+        return x.at(i)
+    numbered = range(-1, -c.types.literal - 1, -1)
+    row = _row(c, i)
+    inner = num(1)
+    for k in numbered:
+        row = plus_int(row, mul(inner, i(k)))
+        inner = mul(inner, c.kind.dim(k))
     places: dict[Any, Int] = {}
-    inner_size = num(1)
-    for k in range(-1, -(ranks[0] or 0) - 1, -1):
+    inner = num(1)
+    for k in numbered:
         extent = x.dim(k)
-        place = div(flat, inner_size)
-        places[k] = place if k == -(ranks[0] or 0) else mod(place, extent)
-        inner_size = mul(inner_size, extent)
-    return x.at(put(i, places))
+        outer = _leading(c, x.kind) is None and all(x.dim(o) == num(1) for o in numbered if o < k)
+        place = num(0) if extent == num(1) else div(row, inner)
+        places[k] = place if outer or extent == num(1) else mod(place, extent)
+        inner = mul(inner, extent)
+    there = _leading(c, x.kind)
+    if there is None:
+        return x.at(lambda key: places.get(key, num(0)))
+    lead = div(row, inner)
+    return x.at(lambda key: places[key] if key in places else call(f"place {key} {there}", lead))
 
 
-def _row(c: Call, i: Index, here: str) -> Int:
-    """Return the place in the row of all elements; that of an index made from such a place is the place."""
-    indices = [i(k) for k in c.types.keys]
+def _leading(c: Call, kind: Kind) -> str | None:
+    """Return the extents of the axes without a number, as text, or None if they are all 1."""
+    others = [k for k in c.types.keys if not isinstance(k, int)]
+    if all(kind.dim(k) == num(1) for k in others):
+        return None
+    return "|".join(kind.dim(k).text for k in others)
+
+
+def _row(c: Call, i: Index) -> Int:
+    """Return the number of elements before the index, in the shape without its numbered axes, times theirs.
+
+    The place of an index in the row of all elements is a function of index and shape; that of an index which
+    was made from such a place is the place itself.
+    """
+    here = _leading(c, c.kind)
+    if here is None:
+        return num(0)
+    others = [k for k in c.types.keys if not isinstance(k, int)]
+    indices = [i(k) for k in others]
     sources = set()
-    for k, x in zip(c.types.keys, indices, strict=True):
+    for k, x in zip(others, indices, strict=True):
         atom = single(x)
         sources.add(atom.args[0] if atom is not None and atom.head == f"place {k} {here}" else None)
     (first, *more) = sources
-    return first if first is not None and not more else call(f"row {here}", *indices)
+    found = first if first is not None and not more else call(f"row {here}", *indices)
+    for k in range(-1, -c.types.literal - 1, -1):
+        found = mul(found, c.kind.dim(k))
+    return found
 
 
 # -- products ------------------------------------------------------------------------------------------
@@ -305,8 +331,8 @@ def _matmul(c: Call, i: Index) -> Value:
     def product(k: list[Int]) -> Value:
         left, right = put(i, {-1: k[0]}), put(i, {-2: k[0]})
         return times(
-            x.at(lambda key: left(key) if key in (-1, -2) else broadcast(x.dim(key), left(key))),
-            y.at(lambda key: right(key) if key in (-1, -2) else broadcast(y.dim(key), right(key))),
+            x.at(lambda key: left(key) if key in (-1, -2) else placed(x.dim(key), left(key), c.kind.dim(key))),
+            y.at(lambda key: right(key) if key in (-1, -2) else placed(y.dim(key), right(key), c.kind.dim(key))),
         )
 
     return activated(c.attrs["act"], summed([x.dim(-1)], product))
@@ -333,7 +359,7 @@ def _conv(c: Call, i: Index) -> Value:
 
     value = summed([w.dim(-3), w.dim(-2), w.dim(-1)], product)
     if len(c.xs) == 3:
-        value = plus(value, c.xs[2].spread(i))
+        value = plus(value, c.xs[2].spread(i, c.kind))
     return activated(c.attrs["act"], value)
 
 
@@ -355,7 +381,7 @@ def _conv_transpose(c: Call, i: Index) -> Value:
         return _if(met, taken)
 
     value = summed([per_in, x.dim(-2), x.dim(-1), w.dim(-2), w.dim(-1)], product)
-    return plus(value, c.xs[2].spread(i)) if len(c.xs) == 3 else value
+    return plus(value, c.xs[2].spread(i, c.kind)) if len(c.xs) == 3 else value
 
 
 @defines("enlarge")
@@ -496,7 +522,7 @@ def _layernorm(c: Call, i: Index) -> Value:
     squares = Tensor(x.kind, lambda j: times(centred.at(j), centred.at(j)))
     value = times(centred.at(i), _deviation(mean(squares, i, keys), c.real("eps")))
     for t, f in zip(affine, (times, plus), strict=False):
-        value = f(value, t.spread(i))
+        value = f(value, t.spread(i, c.kind))
     return value
 
 
@@ -505,7 +531,7 @@ def _rmsnorm(c: Call, i: Index) -> Value:
     x, s = c.xs
     squares = Tensor(x.kind, lambda j: times(x.at(j), x.at(j)))
     value = times(x.at(i), _deviation(mean(squares, i, _trailing(c)), c.real("eps")))
-    return times(value, s.spread(i))
+    return times(value, s.spread(i, c.kind))
 
 
 @defines("softmax")
@@ -523,17 +549,20 @@ def _resize(c: Call, i: Index) -> Value:
     if c.attrs["mode"] == "nearest":
         return x.at(put(i, {k: _nearest(c, i(k), x.dim(k), s) for k, s in zip((-2, -1), size, strict=True)}))
 
-    def share(at: list[Int]) -> Value:
-        places = dict(zip((-2, -1), at, strict=True))
-        weights = [
-            factor("read", f"share {how}", i(k), at[n], x.dim(k), size[n]) for n, k in enumerate((-2, -1))
-        ]
-        return times(one(*weights), x.at(put(i, places)))
+    def between(key: Key, size: Int, value: Callable[[Index], Value], j: Index) -> Value:
+        extent = x.dim(key)
+        if extent == size:
+            return value(j)
+        near, far = (put(j, {key: call(f"{n} {how}", j(key), extent, size)}) for n in ("first", "second"))
+        share = one(factor("read", f"share {how}", j(key), extent, size))
+        return plus(times(plus(number(1), negative(share)), value(near)), times(share, value(far)))
 
-    return summed([x.dim(-2), x.dim(-1)], share)
+    return between(-2, size[0], lambda j: between(-1, size[1], x.at, j), i)
 
 
 def _nearest(c: Call, i: Int, extent: Int, size: Int) -> Int:
+    if extent == size:
+        return i
     if c.attrs["coords"] == "asymmetric" and c.attrs["rounding"] == "floor":
         return div(mul(i, extent), size)
     return call(f"nearest {c.attrs['coords']} {c.attrs['rounding']}", i, extent, size)

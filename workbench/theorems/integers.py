@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
+from types import MappingProxyType
 from typing import Any, Final
 
 
@@ -41,6 +42,10 @@ class Atom:
 
 
 Mono = tuple[Atom, ...]
+
+#: The extents inside which index symbols lie while definitions are put into one another. A definition reads its
+#: operands inside their extents wherever its guards hold, so that a quotient may use them. It is empty otherwise.
+RANGES: Final[dict[str, Int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +146,53 @@ def sub(x: Int, y: Int) -> Int:
     return add(x, neg(y))
 
 
+def lower(x: Int, ranges: Mapping[str, Int] = MappingProxyType({})) -> int | None:
+    """Return a number that a polynomial is never below, by its form and ranges of symbols, or None."""
+    bound = 0
+    for m, c in x.terms:
+        low = 1
+        for a in m:
+            if a.positive:
+                continue
+            inner = lower(a.args[0], ranges) if a.head == "div" else None
+            if a.text not in ranges and (inner is None or inner < 0):
+                return None
+            low = 0
+        if c < 0 and m:
+            return None
+        bound += c * low
+    return bound
+
+
+def upper(x: Int) -> Int | None:
+    """Return a polynomial that is never exceeded, if indices are inside their axes, or None."""
+    total = num(0)
+    for m, c in x.terms:
+        if c < 0 and m:
+            return None
+        product = num(c)
+        for a in m:
+            extent = RANGES.get(a.text)
+            if extent is None and not a.positive:
+                return None
+            product = mul(product, sub(extent, num(1)) if extent is not None else _poly({(a,): 1}))
+        total = add(total, product)
+    return total
+
+
 def is_positive(x: Int) -> bool:
-    """Return whether a polynomial is at least 1 by its form: positive products, at least one of them."""
-    return bool(x.terms) and all(c > 0 and all(a.positive for a in m) for m, c in x.terms)
+    """Return whether a polynomial is at least 1 by its form."""
+    bound = lower(x)
+    return bound is not None and bound >= 1
+
+
+def below(x: Int, y: Int) -> bool:
+    """Return whether ``0 <= x < y`` by the form of both and the ranges of indices."""
+    low, high = lower(x, RANGES), upper(x)
+    if low is None or low < 0 or high is None:
+        return False
+    rest = lower(sub(y, high))
+    return rest is not None and rest >= 1
 
 
 def divided(x: Int, y: Int) -> tuple[Int, Int]:
@@ -177,8 +226,16 @@ def div(x: Int, y: Int) -> Int:
     q, r = divided(x, y)
     if r.value is not None and y.value is not None:
         return add(q, num(r.value // y.value))
-    if not r.terms:
+    if not r.terms or below(r, y):
         return q
+    if len(y.terms) == 1:
+        mono, c = y.terms[0]
+        for k, a in enumerate(mono):
+            # (a * z + r) div (a * w) = z div w if 0 <= r < a.
+            part = _poly({(a,): 1})
+            z, rest = divided(r, part)
+            if z.terms and (len(mono) > 1 or c > 1) and (not rest.terms or below(rest, part)):
+                return add(q, div(z, _poly({mono[:k] + mono[k + 1 :]: c})))
     # (r div a) div n = r div (a * n): numbers are divided by last.
     if y.value is None and len(y.terms) == 1 and y.terms[0][1] > 1:
         return add(q, div(div(r, _poly({y.terms[0][0]: 1})), num(y.terms[0][1])))

@@ -40,7 +40,7 @@ from workbench.theorems.integers import (
     sym,
     symbols,
 )
-from workbench.theorems.reading import NotCovered
+from workbench.theorems.reading import NotCovered, is_rest
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import Factor, Term, Value, in_factor, in_term
 
@@ -168,7 +168,7 @@ class Search:
         """Yield conditions on free symbols on which terms depend, that the facts do not decide."""
         seen: set[str] = set()
         for c in self.candidates(rest):
-            if c.text in seen or any(s[0] in "#%" for s in symbols(c)):
+            if c.text in seen or any(s[0] in "#%" or is_rest(s) for s in symbols(c)):
                 continue
             seen |= {c.text, negated(c).text}
             if not facts.entail(c) and not facts.entail(negated(c)):
@@ -176,7 +176,7 @@ class Search:
         for c in facts.known:
             if c.head == "or":
                 for d in c.args:
-                    if not facts.entail(d) and not facts.entail(negated(d)):
+                    if not any(is_rest(s) for s in symbols(d)) and not facts.entail(d) and not facts.entail(negated(d)):
                         yield d
 
     def candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:

@@ -38,6 +38,11 @@ Key = Any
 REST: Final = "*"
 
 
+def is_rest(symbol: str) -> bool:
+    """Return whether a symbol speaks of axes without a name, of which there may be several."""
+    return "*" in symbol
+
+
 class NotCovered(ValueError):
     """Raised when a rule uses something of which proofs for all types know nothing; the message says what."""
 

@@ -30,6 +30,7 @@ from workbench.rules.pattern import (
 from workbench.theorems import terms
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.theorems.integers import (
+    RANGES,
     TRUE,
     Atom,
     Cond,
@@ -61,6 +62,7 @@ from workbench.theorems.reading import (
     Perm,
     Reading,
     Unordered,
+    is_rest,
     key_of,
     key_text,
     whole,
@@ -174,6 +176,8 @@ class Reader:
         rank = self.symbol(f"rank {name}")
 
         def dim(key: Key) -> Int:
+            if rank.value == 0:
+                return num(1)
             if rank.value is not None and not isinstance(key, tuple):
                 outside = -key > rank.value if isinstance(key, int) else rank.value <= self.types.literal
                 if outside:
@@ -320,11 +324,19 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
                     return name, sym("+" + name)
                 if k == -1 and rest == num(1) and name[0] == "+":
                     return name, num(1)
+                start = neg(add_one(rest))
+                if k == 1 and name[0] != "+" and start.symbol is not None and not name.startswith(("place", "rank", "n.")):
+                    return name, plus_int(start, sym(f"+length {name}"))
         if c.head == "eq":
             found = _solved(c.args[0])
             if found is not None:
                 return found
     return None
+
+
+def add_one(x: Int) -> Int:
+    """Return the next integer."""
+    return plus_int(x, num(1))
 
 
 def _solved(x: Int) -> tuple[str, Int] | None:
@@ -415,7 +427,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...]) -> list[State
         except NotPositive as error:
             found, reason = None, str(error)
         if found is None:
-            choices = next((f.args for f in facts if f.head == "or"), ())
+            choices = _choices(facts, reason)
             if not choices or len(assumed) >= MOST_ASSUMED:
                 raise NotCovered(reason)
             return [
@@ -426,6 +438,16 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...]) -> list[State
         symbol, value = found
         solved = {k: replaced(v, {symbol: value}) for k, v in solved.items()} | {symbol: value}
     raise NotCovered("equations that are not solved in few rounds")
+
+
+def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
+    """Return the alternatives of a fact that speaks of what a divisor is made of, if there is one."""
+    for f in facts:
+        named = {n for n in symbols(f) if n in reason}
+        # Axes without a name stand for several, of which each may meet another alternative.
+        if f.head == "or" and named and not any(is_rest(n) for n in symbols(f)):
+            return f.args  # type: ignore[no-any-return]
+    return ()
 
 
 def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
@@ -463,6 +485,8 @@ def _values(
         for k in types.keys:
             extent = x.kind.dim(k)
             at[k] = num(0) if extent == num(1) else sym(f"i{n} {key_text(k)}")
+            if at[k].symbol is not None:
+                RANGES[str(at[k].symbol)] = extent
             more += terms.within(at[k], extent)
 
         def index(key: Key, at: Mapping[Key, Int] = at, n: int = n) -> Int:

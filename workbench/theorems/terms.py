@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from workbench.theorems.integers import (
     FALSE,
+    RANGES,
     TRUE,
     Cond,
     Int,
@@ -89,6 +90,7 @@ def restart(first: int = 0) -> None:
     """Number new variables from a number on, so that the same definitions give the same names."""
     global _fresh
     _fresh = count(first)
+    RANGES.clear()
 
 
 def variable() -> str:
@@ -345,6 +347,7 @@ def summed(extents: Sequence[Int], value: Callable[[list[Int]], Value]) -> Value
     """Return the sum of a value over indices from 0 below extents."""
     names = [variable() for _ in extents]
     places = [sym(n) for n in names]
+    RANGES.update(zip(names, extents, strict=True))
     guards = [c for p, e in zip(places, extents, strict=True) for c in within(p, e)]
     return total(names, guards, value(places))
 

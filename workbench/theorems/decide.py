@@ -32,6 +32,10 @@ from workbench.theorems.integers import (
 EFFORT: Final = 400_000
 
 
+#: Functions of an index, an extent and another extent whose value is a place inside the first extent.
+PLACES: Final = ("first", "second", "nearest")
+
+
 class Unavailable(ImportError):
     """Raised when a condition needs the solver and ``z3`` is not installed."""
 
@@ -72,13 +76,15 @@ class Facts:
             return all(self.entail(g) for g in goal.args)
         if goal.head == "or" and any(g in self.known for g in goal.args):
             return True
-        facts = relevant(self.known, goal)
-        key = (*sorted(f.text for f in facts), goal.text)
-        if key not in self.asked:
-            self.asked[key] = follows(facts, goal, self.effort)
+        for facts in nearer(self.known, goal):
+            key = (*sorted(f.text for f in facts), goal.text)
+            if key not in self.asked:
+                self.asked[key] = follows(facts, goal, self.effort)
+                if self.asked[key]:
+                    self.open.append((facts, goal))
             if self.asked[key]:
-                self.open.append((facts, goal))
-        return self.asked[key]
+                return True
+        return False
 
     def absurd(self) -> bool:
         """Return whether the facts contradict each other, as far as is found."""
@@ -101,18 +107,21 @@ def flat(conditions: Iterable[Cond]) -> list[Cond]:
     return [d for c in conditions for d in (c.args if c.head == "and" else (c,)) if d != TRUE]
 
 
-def relevant(known: Sequence[Cond], goal: Cond) -> tuple[Cond, ...]:
-    """Return the facts that share symbols with a goal, directly or through other facts."""
+def nearer(known: Sequence[Cond], goal: Cond) -> list[tuple[Cond, ...]]:
+    """Return facts that share symbols with a goal, and more of them: those that share some with these."""
     if goal == FALSE:
-        return tuple(known)
+        return [tuple(known)]
     names, left, kept = set(symbols(goal)), list(known), []
+    found: list[tuple[Cond, ...]] = []
     while True:
         near = [c for c in left if symbols(c) & names]
         if not near:
-            return tuple(kept)
+            break
         kept += near
         left = [c for c in left if c not in near]
         names = names.union(*(symbols(c) for c in near))
+        found.append(tuple(kept))
+    return [found[0], found[-1]] if len(found) > 1 else found or [()]
 
 
 def follows(facts: Sequence[Cond], goal: Cond, effort: int) -> bool:
@@ -227,6 +236,8 @@ class Question:
         else:
             f = z3.Function(a.head, *([z3.IntSort()] * (len(a.args) + 1)))
             self.made[text] = f(*(self.integer(i) for i in a.args))
+            if a.head.split(" ")[0] in PLACES:
+                self.side += [self.made[text] >= 0, self.made[text] < self.integer(a.args[1])]
         return self.made[text]
 
 

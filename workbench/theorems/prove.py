@@ -142,7 +142,9 @@ class Search:
     def equal(self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False) -> Node:
         """Return a proof that two values are equal."""
         self.tick()
-        found, rest = self.sums(left, right, facts)
+        found, rest = self.sums(left, right, facts, thorough=False)
+        if rest:
+            found, rest = self.sums(left, right, facts, thorough=True)
         if not rest:
             return found
         if quick:
@@ -203,11 +205,14 @@ class Search:
                     if a.head == "ite":
                         yield a.args[0]
 
-    def sums(self, left: Value, right: Value, facts: Facts) -> tuple[Node, list[Term]]:
-        """Return the step that pairs terms, and the terms that are left."""
+    def sums(self, left: Value, right: Value, facts: Facts, *, thorough: bool) -> tuple[Node, list[Term]]:
+        """Return the step that pairs terms, and the terms that are left.
+
+        Only a ``thorough`` search asks the solver which terms vanish.
+        """
         terms = dict(enumerate((*left, *right)))
         side = {k: k < len(left) for k in terms}
-        empty = [k for k, t in terms.items() if self.vanishes(t, facts)]
+        empty = [k for k, t in terms.items() if self.vanishes(t, facts, thorough)]
         for k in empty:
             del terms[k]
         points: list[Any] = []
@@ -239,7 +244,7 @@ class Search:
                 classes.append(members)
         return ["sum", empty, points, classes], [terms[k] for k in left_over]
 
-    def vanishes(self, t: Term, facts: Facts) -> bool:
+    def vanishes(self, t: Term, facts: Facts, thorough: bool) -> bool:
         """Return whether the guards of a term contradict each other or the facts."""
         if not t.guards:
             return False
@@ -247,7 +252,7 @@ class Search:
         opposite = {negated(c).text for c in inside.known}
         if any(c.text in opposite for c in t.guards):
             return True
-        return self.undecided(t, facts) and inside.absurd()
+        return thorough and self.undecided(t, facts) and inside.absurd()
 
     def undecided(self, t: Term, facts: Facts) -> bool:
         """Return whether guards of a term may exclude each other: they are more than the extents of its sum."""

@@ -328,7 +328,7 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
                 if k == 1 and name[0] != "+" and start.symbol is not None and not name.startswith(("place", "rank", "n.")):
                     return name, plus_int(start, sym(f"+length {name}"))
         if c.head == "eq":
-            found = _solved(c.args[0])
+            found = _ones(c.args[0]) or _solved(c.args[0])
             if found is not None:
                 return found
     return None
@@ -355,6 +355,16 @@ def _solved(x: Int) -> tuple[str, Int] | None:
         _, _, name, value = min(candidates, key=lambda c: (c[0], c[1], _order(c[2])))
         return name, value
     return _divided(x)
+
+
+def _ones(x: Int) -> tuple[str, Int] | None:
+    """Return a symbol as 1, if the equation says that a product of positive symbols is 1."""
+    found = dict(x.terms)
+    products = [m for m in found if m]
+    if len(products) == 1 and found.get((), 0) * found[products[0]] == -1:
+        if all(a.positive and a.head == "sym" for a in products[0]):
+            return str(products[0][0].args[0]), num(1)
+    return None
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -392,7 +402,7 @@ def statements(rule: Rule) -> list[Statement]:
     """
     if rule.each:
         raise NotCovered("any number of members")
-    found = [s for case in cases(rule) for s in _statements(rule, case, ())]
+    found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
     if not found:
         raise NotCovered("no type for which the rule applies")
     return found
@@ -401,10 +411,11 @@ def statements(rule: Rule) -> list[Statement]:
 Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
 
 
-def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...]) -> list[Statement]:
+def _statements(
+    rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]
+) -> list[Statement]:
     """Return the statements of a case; it is divided further where extents decide what divides what."""
     name, places, literal, keys, _ = case
-    solved: dict[str, Int] = {}
     for _ in range(ROUNDS):
         terms.restart()
         types = Reading(keys, literal)
@@ -433,7 +444,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...]) -> list[State
             return [
                 s
                 for c in choices
-                for s in _statements(rule, (f"{name}, {c.text}", *case[1:]), (*assumed, c))
+                for s in _statements(rule, (f"{name}, {c.text}", *case[1:]), (*assumed, c), solved)
             ]
         symbol, value = found
         solved = {k: replaced(v, {symbol: value}) for k, v in solved.items()} | {symbol: value}

@@ -8,9 +8,9 @@ A proof is one *node* for every pair of values of every case:
 
 * ``["absurd"]``: the facts contradict each other, so there is nothing to show.
 * ``["split", condition, node, node]``: one proof if a condition holds and one if it does not.
-* ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and the
-  coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and ``points``
-  those with variables that can have one value only.
+* ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and
+  the coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and
+  ``points`` those with variables that can have one value only.
 * A member of a class is equal to its first member by a change of index, one to one in both directions.
 """
 
@@ -120,7 +120,11 @@ def check_equal(left: Value, right: Value, node: Any, facts: Facts, depth: int =
     elif law == "split" and len(node) == 4:
         condition = read_condition(node[1])
         # Axes without a name stand for several, of which each may be in another case.
-        _require(not any(is_rest(n) for n in symbols(condition)), "split", "the condition is on axes without a name")
+        _require(
+            not any(is_rest(n) for n in symbols(condition)),
+            "split",
+            "the condition is on axes without a name",
+        )
         check_equal(left, right, node[2], facts.plus(condition), depth + 1)
         check_equal(left, right, node[3], facts.plus(negated(condition)), depth + 1)
     elif law == "sum" and len(node) == 4:
@@ -141,7 +145,11 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
     _require(len(set(empty)) == len(empty), "empty", "a term is named twice")
     for k in empty:
         _require(k in terms, "empty", f"there is no term {k}")
-        _require(_inside(facts, terms[k].variables, terms[k].guards).absurd(), "empty", f"the guards of term {k} may hold")
+        _require(
+            _inside(facts, terms[k].variables, terms[k].guards).absurd(),
+            "empty",
+            f"the guards of term {k} may hold",
+        )
         del terms[k]
     for k, name, place in points:
         _require(k in terms, "one-point", f"there is no term {k}")
@@ -155,7 +163,7 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
             _require(k in terms, "ring", f"there is no term {k}")
             if k != first:
                 _require(len(change) == 3, "change of index", "the step is incomplete")
-                check_change(terms[k], head, *change, facts, depth)
+                check_change(terms[k], head, change, facts, depth)
             total += signs[k] * terms[k].coef
             if k != first:
                 del terms[k]
@@ -183,20 +191,18 @@ def _inside(facts: Facts, variables: Sequence[str], guards: Sequence[Cond]) -> F
     return facts.plus(*guards)
 
 
-def check_change(
-    t: Term, head: Term, forth: Mapping[str, Any], back: Mapping[str, Any], partners: Sequence[Any], facts: Facts, depth: int
-) -> None:
+def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth: int) -> None:
     """Check that a term is another one after a change of index, up to their coefficients.
 
     Args:
         t: The term.
         head: The other one.
-        forth: What each variable of ``head`` is, in those of ``t``.
-        back: What each variable of ``t`` is, in those of ``head``.
-        partners: For every factor of ``t``, the position of the equal one of ``head``, and how it is equal.
+        change: What each variable of ``head`` is in those of ``t``, what each variable of ``t`` is in those
+            of ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
         facts: What is known.
         depth: The depth of the node.
     """
+    forth, back, partners = change
     inside = check_bijection(t.variables, t.guards, head.variables, head.guards, forth, back, facts)
     there = {n: read_int(forth[n]) for n in head.variables}
     _require(len(partners) == len(t.factors) == len(head.factors), "change of index", "the factors differ")
@@ -240,7 +246,9 @@ def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
         _require(not wrong, "change of index", f"{sorted(wrong)} are not bound here")
 
 
-def check_factor(f: Factor, other: Factor, there: Mapping[str, Int], how: Any, facts: Facts, depth: int) -> None:
+def check_factor(
+    f: Factor, other: Factor, there: Mapping[str, Int], how: Any, facts: Facts, depth: int
+) -> None:
     """Check that a factor equals another one after a change of index."""
     changed = in_factor(other, there)
     _require(
@@ -267,7 +275,9 @@ def check_factor(f: Factor, other: Factor, there: Mapping[str, Int], how: Any, f
         _require(isinstance(how, list) and len(how) == 3, "largest", "the step is incomplete")
         forth, back, node = how
         inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
-        check_equal(value, _in_value(other_value, {n: read_int(forth[n]) for n in others}), node, inside, depth + 1)
+        check_equal(
+            value, _in_value(other_value, {n: read_int(forth[n]) for n in others}), node, inside, depth + 1
+        )
     else:
         raise Rejected(f"congruence: {f} is not {g}")
 
@@ -300,7 +310,9 @@ class Checked:
 
 def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) -> None:
     """Check the proof of one case."""
-    _require(len(nodes) == len(statement.pairs), "cases", f"{statement.name} has {len(statement.pairs)} roots")
+    _require(
+        len(nodes) == len(statement.pairs), "cases", f"{statement.name} has {len(statement.pairs)} roots"
+    )
     for (left, right), node in zip(statement.pairs, nodes, strict=True):
         check_equal(left, right, node, facts)
 
@@ -325,4 +337,3 @@ def check(rule: Rule, proof: Mapping[str, Any]) -> Checked:
                 raise Rejected(f"{rule.name}, {statement.name}: {error}") from None
             raise Rejected(f"{rule.name}, {statement.name}: the steps are malformed: {error!r}") from None
     return Checked(rule.name, len(made), tuple(obligations))
-

@@ -129,9 +129,7 @@ def follows(facts: Sequence[Cond], goal: Cond, effort: int) -> bool:
     z3 = solver()
     if z3 is None:
         raise Unavailable("this proof needs an SMT solver (try installing workbench[proofs])")
-    return any(
-        Question(z3, linear).refuted((*facts, negated(goal)), effort) for linear in (True, False)
-    )
+    return any(Question(z3, linear).refuted((*facts, negated(goal)), effort) for linear in (True, False))
 
 
 class Question:
@@ -166,7 +164,9 @@ class Question:
         if solving.check() != self.z3.sat:
             return None
         model = solving.model()
-        return {n: model.eval(v, model_completion=True).as_long() for n, v in self.made.items() if n[:1] != "("}
+        return {
+            n: model.eval(v, model_completion=True).as_long() for n, v in self.made.items() if n[:1] != "("
+        }
 
     def condition(self, c: Cond) -> Any:
         """Return a condition as the solver's."""
@@ -218,7 +218,9 @@ class Question:
             return self.made[text]
         z3 = self.z3
         if a.head == "ite":
-            self.made[text] = z3.If(self.condition(a.args[0]), self.integer(a.args[1]), self.integer(a.args[2]))
+            self.made[text] = z3.If(
+                self.condition(a.args[0]), self.integer(a.args[1]), self.integer(a.args[2])
+            )
         elif a.head == "bc":
             self.made[text] = z3.If(self.integer(a.args[0]) == 1, z3.IntVal(0), self.integer(a.args[1]))
         elif a.head == "max":
@@ -228,10 +230,10 @@ class Question:
             self.made[text] = first
         elif a.head == "div":
             quotient = self.made[text] = z3.Int(text)
-            below = mul(Int((((a,), 1),), f"1*{a.text}"), a.args[1])
-            rest = sub(a.args[0], below)
-            self.side.append(self.integer(rest) >= 0)
-            self.side.append(self.integer(sub(a.args[1], add(rest, num(1)))) >= 0)
+            multiple = mul(Int((((a,), 1),), f"1*{a.text}"), a.args[1])
+            left = sub(a.args[0], multiple)
+            self.side.append(self.integer(left) >= 0)
+            self.side.append(self.integer(sub(a.args[1], add(left, num(1)))) >= 0)
             return quotient
         else:
             f = z3.Function(a.head, *([z3.IntSort()] * (len(a.args) + 1)))
@@ -248,7 +250,13 @@ def hints(conditions: Sequence[Cond]) -> list[Cond]:
     """
     products: dict[str, set[Atom]] = {}
     ints = [d.args[0] for c in conditions for d in parts(c) if d.head in ("ge", "eq")]
-    ints += [i for x in ints for a in atoms(x) if a.head == "div" for i in (mul(Int((((a,), 1),), f"1*{a.text}"), a.args[1]), a.args[0])]
+    ints += [
+        i
+        for x in ints
+        for a in atoms(x)
+        if a.head == "div"
+        for i in (mul(Int((((a,), 1),), f"1*{a.text}"), a.args[1]), a.args[0])
+    ]
     for x in ints:
         for m, _ in x.terms:
             if len(m) > 1:

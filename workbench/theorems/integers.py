@@ -43,8 +43,8 @@ class Atom:
 
 Mono = tuple[Atom, ...]
 
-#: The extents inside which index symbols lie while definitions are put into one another. A definition reads its
-#: operands inside their extents wherever its guards hold, so that a quotient may use them. It is empty otherwise.
+#: The extents inside which index symbols lie while definitions are put into one another. A definition reads
+#: its operands inside their extents where its guards hold, so that a quotient may use them. Empty otherwise.
 RANGES: Final[dict[str, Int]] = {}
 
 
@@ -299,7 +299,7 @@ def call(name: str, *args: Int) -> Int:
 # -- conditions --------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Cond:
-    """A condition: ``ge`` or ``eq`` (an integer is at least 0, is 0), ``and``, ``or``, ``not``, or a truth value."""
+    """A condition: ``ge`` or ``eq`` (an integer is at least 0, or 0), ``and``, ``or``, ``not``, or a truth."""
 
     head: str
     args: tuple[Any, ...]
@@ -379,7 +379,7 @@ def negated(c: Cond) -> Cond:
     if c.head == "ge":
         return at_least(num(-1), c.args[0])
     if c.head == "not":
-        return c.args[0]  # type: ignore[no-any-return]
+        return c.args[0]
     if c.head == "and":
         return either(*map(negated, c.args))
     return both(*map(negated, c.args)) if c.head == "or" else _cond("not", c)
@@ -432,8 +432,11 @@ def _replaced_atom(a: Atom, by: Mapping[str, Int]) -> Int:
     if a.head == "ite":
         return choose(replaced_in(a.args[0], by), replaced(a.args[1], by), replaced(a.args[2], by))
     args = [replaced(i, by) for i in a.args]
-    made = {"div": div, "max": largest, "bc": broadcast}.get(a.head)
-    return made(*args) if made is not None else call(a.head, *args)
+    if a.head == "div":
+        return div(args[0], args[1])
+    if a.head == "bc":
+        return broadcast(args[0], args[1])
+    return largest(*args) if a.head == "max" else call(a.head, *args)
 
 
 def replaced_in(c: Cond, by: Mapping[str, Int]) -> Cond:
@@ -442,7 +445,9 @@ def replaced_in(c: Cond, by: Mapping[str, Int]) -> Cond:
         x = replaced(c.args[0], by)
         return at_least(x, num(0)) if c.head == "ge" else equal(x, num(0))
     parts = [replaced_in(d, by) for d in c.args]
-    return {"and": both, "or": either, "not": lambda d: negated(d)}.get(c.head, lambda: c)(*parts)  # type: ignore[operator, no-any-return]
+    if c.head == "not":
+        return negated(parts[0])
+    return both(*parts) if c.head == "and" else either(*parts) if c.head == "or" else c
 
 
 def atoms(x: Int | Cond) -> Iterator[Atom]:

@@ -1,8 +1,8 @@
 """The search for proofs: it finds the steps that the checker then checks.
 
 Terms of both sides are paired by unification: equal reads of one tensor give linear equations between index
-variables, whose solution is the change of index. If terms are left, the proof is split at a condition on which
-they depend: the border of a concatenation, or whether an axis broadcasts.
+variables, whose solution is the change of index. If terms are left, the proof is split at a condition on
+which they depend: the border of a concatenation, or whether an axis broadcasts.
 """
 
 from __future__ import annotations
@@ -25,24 +25,21 @@ from workbench.theorems.check import (
 )
 from workbench.theorems.decide import EFFORT, Facts, Unavailable
 from workbench.theorems.integers import (
-    Atom,
     Cond,
     Int,
     atoms,
     equal,
-    mul,
     neg,
     negated,
     num,
     replaced,
-    single,
-    sub,
     sym,
     symbols,
 )
 from workbench.theorems.reading import NotCovered, is_rest
 from workbench.theorems.statement import Statement, statements
-from workbench.theorems.terms import Factor, Term, Value, in_factor, in_term
+from workbench.theorems.terms import Factor, Term, Value, in_factor
+from workbench.theorems.unify import pairings, solve, unknowns, write_condition, write_int
 
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
 SPLITS: Final = 7
@@ -55,74 +52,6 @@ class NotFound(Exception):
 
 class OutOfTime(NotFound):
     """Raised when the time for a rule is spent."""
-
-
-# -- data ------------------------------------------------------------------------------------------------
-def write_int(x: Int) -> Any:
-    """Return an integer as data, which the checker reads back."""
-    items = [_product([_atom(a) for a in m], c) for m, c in x.terms]
-    return 0 if not items else items[0] if len(items) == 1 else ["+", *items]
-
-
-def _product(factors: list[Any], c: int) -> Any:
-    if not factors:
-        return c
-    parts = factors if c == 1 else [c, *factors]
-    return parts[0] if len(parts) == 1 else ["*", *parts]
-
-
-def _atom(a: Atom) -> Any:
-    if a.head == "sym":
-        return a.args[0]
-    if a.head == "ite":
-        return ["ite", write_condition(a.args[0]), write_int(a.args[1]), write_int(a.args[2])]
-    return [a.head, *(write_int(x) for x in a.args)]
-
-
-def write_condition(c: Cond) -> Any:
-    """Return a condition as data."""
-    if c.head in ("ge", "eq"):
-        return [c.head, write_int(c.args[0])]
-    return [c.head, *(write_condition(d) for d in c.args)]
-
-
-# -- unification -------------------------------------------------------------------------------------------
-def equations(x: Int, y: Int) -> list[tuple[Int, Int]]:
-    """Return equations that make two indices equal: of their parts, if they are one operation alike."""
-    a, b = single(x), single(y)
-    if a is not None and b is not None and a.head == b.head and a.head not in ("sym", "ite") and len(a.args) == len(b.args):
-        if a.head == "bc" and a.args[0] != b.args[0]:
-            return [(x, y)]
-        return [e for p, q in zip(a.args, b.args, strict=True) for e in equations(p, q)]
-    return [(x, y)]
-
-
-def solve(wanted: Sequence[str], pairs: Sequence[tuple[Int, Int]], names: Mapping[str, str]) -> dict[str, Int]:
-    """Return what variables are by equations, of those that the equations give.
-
-    Args:
-        wanted: The variables.
-        pairs: The equations.
-        names: Other names for the variables of the other side, apart from those wanted.
-    """
-    found: dict[str, Int] = {}
-    todo = [sub(x, y) for x, y in pairs]
-    while True:
-        progress = False
-        for e in todo:
-            e = replaced(e, found)
-            for m, c in e.terms:
-                name = str(m[0].args[0]) if len(m) == 1 and m[0].head == "sym" else ""
-                if name not in wanted or abs(c) != 1 or name in found:
-                    continue
-                rest = sub(e, mul(num(c), sym(name)))
-                if symbols(rest) & (set(wanted) - set(found)):
-                    continue
-                found[name] = neg(rest) if c == 1 else rest
-                progress = True
-                break
-        if not progress:
-            return found
 
 
 # -- search ------------------------------------------------------------------------------------------------
@@ -139,7 +68,9 @@ class Search:
         if time.perf_counter() - self.started > self.seconds:
             raise OutOfTime(f"time limit of {self.seconds:g} s; {self.stuck}".rstrip("; "))
 
-    def equal(self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False) -> Node:
+    def equal(
+        self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
+    ) -> Node:
         """Return a proof that two values are equal."""
         self.tick()
         found, rest = self.sums(left, right, facts, thorough=False)
@@ -178,7 +109,11 @@ class Search:
         for c in facts.known:
             if c.head == "or":
                 for d in c.args:
-                    if not any(is_rest(s) for s in symbols(d)) and not facts.entail(d) and not facts.entail(negated(d)):
+                    if (
+                        not any(is_rest(s) for s in symbols(d))
+                        and not facts.entail(d)
+                        and not facts.entail(negated(d))
+                    ):
                         yield d
 
     def candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:
@@ -231,7 +166,12 @@ class Search:
                 if total == 0:
                     break
                 sign = 1 if side[k] else -1
-                if side[k] == side[first] and terms[k].coef * sign * total > 0 and len(open_) > 1 and len(left) == len(right):
+                if (
+                    side[k] == side[first]
+                    and terms[k].coef * sign * total > 0
+                    and len(open_) > 1
+                    and len(left) == len(right)
+                ):
                     continue
                 change = self.change(terms[k], terms[first], facts)
                 if change is not None:
@@ -255,7 +195,7 @@ class Search:
         return thorough and self.undecided(t, facts) and inside.absurd()
 
     def undecided(self, t: Term, facts: Facts) -> bool:
-        """Return whether guards of a term may exclude each other: they are more than the extents of its sum."""
+        """Return whether a term has guards that are not known to hold."""
         return any(g not in facts.known for g in t.guards)
 
     def points(self, t: Term, facts: Facts) -> tuple[Term, list[tuple[str, Int]]]:
@@ -335,7 +275,11 @@ class Search:
     ) -> Iterator[tuple[dict[str, Int], dict[str, Int]]]:
         """Yield changes of index that equations between reads allow."""
         named = {o: sym(n) for n, o in other.items()}
-        forth = {n: x for n in head.variables if (x := solve(list(other.values()), pairs, {}).get(other[n])) is not None}
+        forth = {
+            n: x
+            for n in head.variables
+            if (x := solve(list(other.values()), pairs, {}).get(other[n])) is not None
+        }
         back = solve(list(t.variables), pairs, {})
         back = {n: replaced(x, named) for n, x in back.items()}
         mine = [n for n in t.variables if n not in back]
@@ -388,7 +332,9 @@ class Search:
                 continue
         return None
 
-    def largest(self, f: Factor, g: Factor, changed: Factor, forth: Mapping[str, Int], facts: Facts) -> list[Any] | None:
+    def largest(
+        self, f: Factor, g: Factor, changed: Factor, forth: Mapping[str, Int], facts: Facts
+    ) -> list[Any] | None:
         """Return how two largest values are equal: by a change of index and a proof of their values."""
         own, guards, value = f.args
         others, other_guards, other_value = changed.args
@@ -408,47 +354,6 @@ class Search:
 def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
     found = in_factor(g, by)
     return found[0].factors[0] if len(found) == 1 and len(found[0].factors) == 1 else None
-
-
-def pairings(mine: Sequence[Factor], yours: Sequence[Factor]) -> Iterator[list[int]]:
-    """Yield the ways in which factors of one kind and name may be paired."""
-
-    def sort(f: Factor) -> tuple[str, str]:
-        return f.head, str(f.args[0]) if f.head in ("read", "fn", "param") else ""
-
-    def extend(k: int, used: tuple[int, ...]) -> Iterator[list[int]]:
-        if k == len(mine):
-            yield list(used)
-            return
-        for n, g in enumerate(yours):
-            if n not in used and sort(g) == sort(mine[k]):
-                yield from extend(k + 1, (*used, n))
-
-    if sorted(map(sort, mine)) == sorted(map(sort, yours)):
-        yield from extend(0, ())
-
-
-def unknowns(f: Factor, g: Factor) -> list[tuple[Int, Int]]:
-    """Return the equations between indices that make two factors equal, as far as they are plain."""
-    if f.head == g.head == "read":
-        return [e for x, y in zip(f.args[1:], g.args[1:], strict=False) for e in equations(x, y)]
-    if f.head == g.head == "fn" and len(f.args) == len(g.args):
-        found = []
-        for v, w in zip(f.args[1:], g.args[1:], strict=True):
-            found += _of_values(v, w)
-        return found
-    if f.head == g.head == "top":
-        return _of_values(f.args[2], g.args[2])
-    return []
-
-
-def _of_values(v: Value, w: Value) -> list[tuple[Int, Int]]:
-    found: list[tuple[Int, Int]] = []
-    for s, t in zip(v, w, strict=False):
-        for f, g in zip(s.factors, t.factors, strict=False):
-            if f.head == g.head and f.args[0] == g.args[0]:
-                found += unknowns(f, g)
-    return found
 
 
 # -- rules -------------------------------------------------------------------------------------------------
@@ -484,8 +389,3 @@ def prove_case(statement: Statement, search: Search, effort: int = EFFORT) -> li
         check_equal(left, right, node, facts)
         found.append(node)
     return found
-
-
-def unused(terms: Sequence[Term]) -> list[Value]:
-    """Return terms as values."""
-    return [in_term(t, {}) for t in terms]

@@ -1,8 +1,9 @@
 """A fourth reading of type rules: on symbolic types of any rank, whose conditions become facts of a proof.
 
 An axis is named by a *key*: a number counted from the last axis, the name of an axis that a rule binds, or
-``*``, which stands for any axis that has no other name. What is shown for ``*`` holds for every such axis, and
-so for tensors of every rank. A permutation ``p`` that a rule binds maps keys to keys ``p(k)``, back by ``p-(k)``.
+``*``, which stands for any axis that has no other name. What is shown for ``*`` holds for every such axis,
+and so for tensors of every rank. A permutation ``p`` that a rule binds maps keys ``k`` to ``p(k)``, and back
+by ``p-(k)``.
 """
 
 from __future__ import annotations

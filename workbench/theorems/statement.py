@@ -2,14 +2,14 @@
 
 The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
 type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
-coincide with axes that have a number. Equations among the facts are solved for symbols and put into all others,
-so that most of what remains to be shown is an identity of normal forms.
+coincide with axes that have a number. Equations among the facts are solved for symbols and put into all
+others, so that most of what remains to be shown is an identity of normal forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
@@ -29,25 +29,21 @@ from workbench.rules.pattern import (
 )
 from workbench.theorems import terms
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
+from workbench.theorems.equations import solution
 from workbench.theorems.integers import (
     RANGES,
     TRUE,
-    Atom,
     Cond,
     Int,
     NotPositive,
     at_least,
-    div,
     either,
     equal,
-    is_positive,
     largest,
-    mul,
     neg,
     num,
     replaced,
     replaced_in,
-    sub,
     sym,
     symbols,
 )
@@ -246,7 +242,7 @@ def literal_axes(rule: Rule) -> int:
             for item in items:
                 if isinstance(item, Literal):
                     values = item.value if isinstance(item.value, tuple) else (item.value,)
-                    if attr.kind == "int" and attr.name == "axis" or attr.kind == "axes":
+                    if (attr.kind == "int" and attr.name == "axis") or attr.kind == "axes":
                         most = max(most, *(-int(v) for v in values))
                     if attr.kind in ("perm", "shape"):
                         most = max(most, len(values))
@@ -294,7 +290,10 @@ def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...
     options = [*range(-1, -literal - 1, -1)]
     for choice in product([*options, *axes], repeat=len(axes)):
         # An axis without a number has the name of the first variable that is the same axis.
-        if any(isinstance(c, str) and (axes.index(c) > k or choice[axes.index(c)] != c) for k, c in enumerate(choice)):
+        if any(
+            isinstance(c, str) and (axes.index(c) > k or choice[axes.index(c)] != c)
+            for k, c in enumerate(choice)
+        ):
             continue
         named = sorted({c for c in choice if isinstance(c, str)})
         keys: list[Key] = [*options, *named, REST]
@@ -303,95 +302,13 @@ def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...
         for p in perms:
             keys += [(p + "-", k) for k in keys if not (isinstance(k, tuple) and k[0] == p)]
         found = {
-            a: c if isinstance(c, int) else Axis(c, sym(f"place {c}")) for a, c in zip(axes, choice, strict=True)
+            a: c if isinstance(c, int) else Axis(c, sym(f"place {c}"))
+            for a, c in zip(axes, choice, strict=True)
         }
-        name = ", ".join(f"{a} = {c if isinstance(c, int) else 'axis ' + c}" for a, c in zip(axes, choice, strict=True))
+        name = ", ".join(
+            f"{a} = {c if isinstance(c, int) else 'axis ' + c}" for a, c in zip(axes, choice, strict=True)
+        )
         yield name or "all types", found, literal, tuple(keys), tuple(perms)
-
-
-# -- equations -----------------------------------------------------------------------------------------
-def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
-    """Return a symbol and what it is by one of the facts, or None if no fact gives a symbol."""
-    for c in facts:
-        if c.head == "ge":
-            (x,) = c.args
-            for m, k in x.terms:
-                name = m[0].args[0] if len(m) == 1 and m[0].head == "sym" else None
-                if name is None:
-                    continue
-                rest = sub(x, mul(num(k), sym(name)))
-                if k == 1 and rest == num(-1) and name[0] != "+" and not name.startswith("place"):
-                    return name, sym("+" + name)
-                if k == -1 and rest == num(1) and name[0] == "+":
-                    return name, num(1)
-                start = neg(add_one(rest))
-                if k == 1 and name[0] != "+" and start.symbol is not None and not name.startswith(("place", "rank", "n.")):
-                    return name, plus_int(start, sym(f"+length {name}"))
-        if c.head == "eq":
-            found = _ones(c.args[0]) or _solved(c.args[0])
-            if found is not None:
-                return found
-    return None
-
-
-def add_one(x: Int) -> Int:
-    """Return the next integer."""
-    return plus_int(x, num(1))
-
-
-def _solved(x: Int) -> tuple[str, Int] | None:
-    candidates = []
-    for m, k in x.terms:
-        if len(m) == 1 and m[0].head == "sym" and abs(k) == 1:
-            name = str(m[0].args[0])
-            rest = sub(x, mul(num(k), sym(name)))
-            value = neg(rest) if k == 1 else rest
-            if name in symbols(rest) or name.startswith("place"):
-                continue
-            if name[0] != "+" or is_positive(value):
-                simple = 0 if value.value is not None else 1 if name[0] == "+" and value.symbol else 2
-                candidates.append((simple, name[0] != "+", name, value))
-    if candidates:
-        _, _, name, value = min(candidates, key=lambda c: (c[0], c[1], _order(c[2])))
-        return name, value
-    return _divided(x)
-
-
-def _ones(x: Int) -> tuple[str, Int] | None:
-    """Return a symbol as 1, if the equation says that a product of positive symbols is 1."""
-    found = dict(x.terms)
-    products = [m for m in found if m]
-    if len(products) == 1 and found.get((), 0) * found[products[0]] == -1:
-        if all(a.positive and a.head == "sym" for a in products[0]):
-            return str(products[0][0].args[0]), num(1)
-    return None
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (-len(name), name)
-
-
-def _divided(x: Int) -> tuple[str, Int] | None:
-    """Return a symbol as a multiple, if the equation says that a remainder is 0."""
-    for m, _ in x.terms:
-        for a in m:
-            if a.head != "div":
-                continue
-            top, below = a.args
-            quotient = Int((((a,), 1),), f"1*{a.text}")
-            if sub(top, mul(below, quotient)) not in (x, neg(x)):
-                continue
-            for n, k in top.terms:
-                if len(n) == 1 and n[0].head == "sym" and k == 1:
-                    name = str(n[0].args[0])
-                    rest = sub(top, sym(name))
-                    if name in symbols(rest) or name in symbols(below):
-                        continue
-                    if name[0] == "+" and rest != num(0):
-                        continue
-                    fresh = sym(("+" if name[0] == "+" else "") + f"quotient {name.lstrip('+')}")
-                    return name, sub(mul(below, fresh), rest)
-    return None
 
 
 # -- statements ----------------------------------------------------------------------------------------
@@ -411,9 +328,7 @@ def statements(rule: Rule) -> list[Statement]:
 Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
 
 
-def _statements(
-    rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]
-) -> list[Statement]:
+def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
     """Return the statements of a case; it is divided further where extents decide what divides what."""
     name, places, literal, keys, _ = case
     for _ in range(ROUNDS):
@@ -457,7 +372,7 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
         named = {n for n in symbols(f) if n in reason}
         # Axes without a name stand for several, of which each may meet another alternative.
         if f.head == "or" and named and not any(is_rest(n) for n in symbols(f)):
-            return f.args  # type: ignore[no-any-return]
+            return f.args
     return ()
 
 
@@ -479,7 +394,10 @@ def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
 
 
 def _hold(condition: Compare, reader: Reader) -> None:
-    if any(kind == "tensor" and name not in reader.tensors for kind, name in (*names_in(condition.left), *names_in(condition.right))):
+    if any(
+        kind == "tensor" and name not in reader.tensors
+        for kind, name in (*names_in(condition.left), *names_in(condition.right))
+    ):
         raise NotCovered("a condition on a tensor that the left-hand side does not have")
     relation = RELATIONS[condition.relation]
     for a, b in compared(condition, reader):

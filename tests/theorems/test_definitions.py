@@ -16,9 +16,9 @@ BN = [X4, (4,), (4,), (4,), (4,)]
 
 #: Instances of every operator: shapes of operands, and attributes.
 INSTANCES = {
-    **{op: [([(2, 3), (3,)], {}), ([(2, 1, 2), (3, 1)], {})] for op in ("add", "sub", "mul", "div", "max", "min")},
+    **{op: [([(2, 3), (3,)], {}), ([(2, 1, 2), (3, 1)], {})] for op in ("add", "sub", "mul", "div", "max", "min")},  # noqa: E501
     "pow": [([(2, 3), ()], {})],
-    **{op: [([(2, 3)], {})] for op in ("relu", "neg", "identity", "reciprocal", "sigmoid", "tanh", "erf", "exp")},
+    **{op: [([(2, 3)], {})] for op in ("relu", "neg", "identity", "reciprocal", "sigmoid", "tanh", "erf", "exp")},  # noqa: E501
     **{op: [([(2, 3)], {})] for op in ("log", "sqrt", "abs", "hardswish")},
     "clip": [([(2, 3)], {"low": 0.7, "high": 1.2}), ([(3,)], {"high": 1.0}), ([(3,)], {"low": 1.0})],
     "leakyrelu": [([(2, 3)], {"alpha": 0.1})],
@@ -29,7 +29,7 @@ INSTANCES = {
     "dequantize": [([(2, 3), (3,), ()], {"to": "float64"})],
     "concat": [([(2, 3), (1, 3), (4, 3)], {"axis": -2}), ([(2, 3)], {"axis": -1})],
     "slice": [([(2, 9)], {"axis": -1, "start": 2, "stop": 8, "step": 3})],
-    "reshape": [([(2, 3, 4)], {"shape": (4, 6)}), ([(6, 4)], {"shape": (2, 3, 4)}), ([(1, 6)], {"shape": (3, 1, 2)})],
+    "reshape": [([(2, 3, 4)], {"shape": (4, 6)}), ([(6, 4)], {"shape": (2, 3, 4)}), ([(1, 6)], {"shape": (3, 1, 2)})],  # noqa: E501
     "transpose": [([(2, 3, 4)], {"perm": (2, 0, 1)}), ([(2, 3, 4, 5)], {"perm": (0, 3, 1, 2)})],
     "expand": [([(3, 1)], {"shape": (2, 3, 4)})],
     "repeat": [([(2, 3)], {"axis": -1, "times": 2})],
@@ -44,7 +44,7 @@ INSTANCES = {
     "merge_gconv": [([(8, 2, 1, 2)], {"count": 2, "groups": 4}), ([(6, 1, 2, 1)], {"count": 3, "groups": 3})],
     "maxpool": [([X4], POOL | {"dilations": (1, 2)}), ([X4], {"kernel": (2, 2)})],
     "avgpool": [([X4], POOL | {"include_pad": n}) for n in (0, 1)],
-    **{f"reduce_{n}": [([(2, 3, 4)], {"axes": (-1, -3)}), ([(2, 3)], {"axes": (-2,)})] for n in ("sum", "mean", "max")},
+    **{f"reduce_{n}": [([(2, 3, 4)], {"axes": (-1, -3)}), ([(2, 3)], {"axes": (-2,)})] for n in ("sum", "mean", "max")},  # noqa: E501
     "batchnorm": [(BN, {"eps": 0.01})],
     "bn_scale": [([(4,), (4,)], {"eps": 0.01})],
     "bn_shift": [([(4,)] * 4, {"eps": 0.01})],

@@ -299,7 +299,7 @@ def call(name: str, *args: Int) -> Int:
 # -- conditions --------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Cond:
-    """A condition: ``ge`` or ``eq`` (an integer is at least 0, or 0), ``and``, ``or``, ``not``, or a truth."""
+    """A condition: ``ge`` or ``eq`` on an integer, ``and``, ``or``, ``not``, or a truth."""
 
     head: str
     args: tuple[Any, ...]

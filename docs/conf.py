@@ -3,12 +3,16 @@
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
 import reference  # noqa: E402
 
 reference.write(DOCS / "generated")
+# The page of stored runs lies at the top of the site, beside the page that leads to the documentation.
+reference.write_runs(DOCS / "generated" / "site")
 
 project = "tamago workbench"
 author = "the authors of tamago workbench"
@@ -25,7 +29,18 @@ include_patterns = [
     "results/README.md",
     "results/*/*.md",
 ]
-exclude_patterns = [".venv*", "build", "out", "**/out", "workbench", "tests", "**/runs", ".git", ".*_cache"]
+exclude_patterns = [
+    ".venv*",
+    "build",
+    "docs/generated/site",
+    "out",
+    "**/out",
+    "workbench",
+    "tests",
+    "**/runs",
+    ".git",
+    ".*_cache",
+]
 
 # Notebooks are committed with their outputs; nothing is run to build the site.
 nb_execution_mode = "off"
@@ -42,8 +57,29 @@ napoleon_custom_sections = [("Settings", "params_style")]
 
 html_theme = "furo"
 html_title = project
-html_extra_path = ["_extra"]
+html_extra_path = ["_extra", "generated/site"]
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sphinx = False
 html_copy_source = False
+
+
+#: Sentences about properties and attributes, by name, while Napoleon reads the others.
+_kept: dict[str, list[str]] = {}
+
+
+def _keep(_app: object, what: str, name: str, _thing: object, _options: object, lines: list[str]) -> None:
+    """Keep a property's sentence from Napoleon, which would take what is before a colon for a type."""
+    if what in ("attribute", "data", "property"):
+        _kept[name], lines[:] = list(lines), []
+
+
+def _restore(_app: object, _what: str, name: str, _thing: object, _options: object, lines: list[str]) -> None:
+    """Put back what was kept."""
+    lines.extend(_kept.pop(name, ()))
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what the settings alone cannot say."""
+    app.connect("autodoc-process-docstring", _keep, priority=400)
+    app.connect("autodoc-process-docstring", _restore, priority=600)

@@ -69,7 +69,7 @@ def test_a_claim_that_failed_its_certificate_stays_in_the_record(saturated):
     ("kind", "names", "shown_otherwise"),
     [
         (RunRecord, NAMES, {"fused", "coverage", "way"}),
-        (SaturationFigures, SATURATION_NAMES, {"priced", "endings"}),
+        (SaturationFigures, SATURATION_NAMES, {"priced", "endings", "placement"}),
         (SearchFigures, SEARCH_NAMES, set()),
     ],
 )

@@ -115,3 +115,15 @@ def test_the_sum_is_unknown_where_an_operator_is():
     results = Results({}, {})
     assert sum_of_operators(products(), results) is None
     assert len(instances_of(products())) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("no kernel\nmore of it", "RuntimeError: no kernel"),
+        ("backend raised:\n\nno compiler\nmore", "RuntimeError: backend raised: no compiler"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line(said, line):
+    assert latency._first_line(RuntimeError(said)) == line

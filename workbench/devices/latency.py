@@ -237,4 +237,6 @@ def difference(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> f
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    # A first line that ends in a colon only announces the reason.
+    said = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -62,7 +62,8 @@ class Arith:
     """An operation ``+ - * // % max min`` on integer expressions, or one with a permutation.
 
     ``compose`` of two permutations is the permutation that first applies the left one. ``axis`` of a
-    permutation and an axis is the operand's axis that a transposition brings there, both from the last.
+    permutation and an axis, written ``p[a]``, is the operand's axis that a transposition brings there, both
+    from the last.
     """
 
     operator: str
@@ -70,7 +71,14 @@ class Arith:
     right: IntExpr
 
 
-IntExpr = Literal | AttrVar | DimOf | RankOf | Arith
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """The permutation that undoes another: ``inverse(p)``."""
+
+    perm: IntExpr
+
+
+IntExpr = Literal | AttrVar | DimOf | RankOf | Arith | Inverse
 AttrExpr = IntExpr | Vector | DtypeOf
 
 
@@ -109,6 +117,12 @@ class App:
 Term = Var | App
 
 
+#: The parts of a run for which a rule may be meant, beside the whole run. Rules of ``movement`` run before
+#: operators are merged, because a merge makes a slice for every member, which would move apart again what was
+#: merged.
+PHASES: Final = ("movement",)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule(Face):
     """One law, read from left to right.
@@ -118,6 +132,8 @@ class Rule(Face):
     matches any number k >= 2 of applications that agree on the unstarred variables and attributes. The
     target is ``slice[axis=a](merged)``, where a starred argument of the merged term means the operands of
     all members, and member i is replaced by its own part along ``a``.
+
+    ``phase`` is one of :data:`PHASES`.
 
     ``constants`` are tensor variables that match only weights, ``running`` those that match only values that
     depend on an input, and ``distinct`` pairs that match only different tensors. They are not part of the
@@ -135,6 +151,7 @@ class Rule(Face):
     constants: tuple[str, ...] = ()
     running: tuple[str, ...] = ()
     distinct: tuple[tuple[str, str], ...] = ()
+    phase: str = ""
 
     @property
     def multi(self) -> bool:
@@ -184,6 +201,8 @@ def names_in(expr: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(expr, Arith):
         yield from names_in(expr.left)
         yield from names_in(expr.right)
+    elif isinstance(expr, Inverse):
+        yield from names_in(expr.perm)
     elif isinstance(expr, DimOf | RankOf | DtypeOf):
         yield "tensor", expr.var
         if isinstance(expr, DimOf) and isinstance(expr.axis, str):
@@ -224,6 +243,10 @@ def format_expr(expr: Any, strength: int = 0) -> str:
         return f"dtype({expr.var})"
     if isinstance(expr, Vector):
         return "(" + ", ".join(format_expr(i) for i in expr.items) + ")"
+    if isinstance(expr, Inverse):
+        return f"inverse({format_expr(expr.perm)})"
+    if expr.operator == "axis":
+        return f"{format_expr(expr.left)}[{format_expr(expr.right)}]"
     if expr.operator not in _STRENGTH:
         return f"{expr.operator}({format_expr(expr.left)}, {format_expr(expr.right)})"
     own = _STRENGTH[expr.operator]

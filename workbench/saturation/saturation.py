@@ -64,13 +64,13 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
     """Return everything that compiled rules depend on; empty for rules that are not a rule set."""
     if not isinstance(rules, RuleSet):
         return ()
-    return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)
+    return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line} {r.phase}" for r in rules)
 
 
-#: The file of the laws of movement. They run before operators are merged, because a merge makes a slice for
-#: every member, which would move apart again what was merged. If they matched, operators are merged only
-#: among those that an extraction chose: every operator is there with all its rows, with some, in other forms.
-MOVEMENT: Final = "movement.rules"
+#: The phase of the laws of movement, which run before operators are merged. If they matched, operators are
+#: merged only among those that an extraction chose: every operator is there with all its rows, with some, in
+#: other forms.
+MOVEMENT: Final = "movement"
 
 #: A snapshot of every step is kept while there are at most this many e-nodes.
 KEPT: Final = 1000
@@ -161,7 +161,7 @@ class Saturation(Stepwise):
         self.seconds = 0.0
         self._multi_done = 0
         self._calm = False
-        self._movers = frozenset(c.number for c in compiled if c.rule.file == MOVEMENT)
+        self._movers = frozenset(c.number for c in compiled if c.rule.phase == MOVEMENT)
         self._lifters = frozenset(c.number for c in compiled if lifts(c.rule)) - self._movers
         self._moving = self._moved = self._merged = False
         self._rests: dict[int, tuple[int, int]] = {}  # rule -> (last step of rest, times rested)

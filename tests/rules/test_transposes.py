@@ -1,4 +1,4 @@
-"""The laws of layout: transpositions past everything that does not mind, at any permutation and rank."""
+"""The laws of transpositions: past everything that does not mind, at any permutation and rank."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ import pytest
 
 from workbench import optimize
 from workbench.graph import GraphBuilder, evaluate
-from workbench.rules import load_rules
+from workbench.rules import RuleSet, load_rules
 from workbench.rules.status import library
 from workbench.verification.refuting.refute import search
 
-RULES = [r for r in load_rules(library() / "layout.rules") if "transpose" in r.name]
-WRONG = load_rules(Path(__file__).parent / "wrong_layout.rules")
+RULES = load_rules(library() / "transposes.rules")
+WRONG = load_rules(Path(__file__).parent / "wrong_transposes.rules")
 
 
 @pytest.mark.parametrize("rule", WRONG, ids=lambda r: r.name)
@@ -36,6 +36,8 @@ def between(b, name, x, other):
     """Return a step between two transpositions."""
     if name == "constant":
         return b.op("add", x, b.weight(other))
+    if name == "number":
+        return b.op("mul", x, b.weight(()))
     if name == "softmax":
         return b.op("softmax", x, axis=-2)
     if name == "reduce":
@@ -45,7 +47,8 @@ def between(b, name, x, other):
     return b.op(name, x)
 
 
-STEPS = ("gelu", "clip", "constant", "softmax", "reduce", "two axes")
+STEPS = ("gelu", "number", "clip", "constant", "softmax", "reduce", "two axes")
+LAYOUT = RuleSet("layout", (*load_rules(library() / "layout.rules"), *RULES))
 PERMS = [(1, 2, 0), (0, 2, 1), (3, 0, 1, 2), (0, 2, 3, 1), (0, 3, 1, 2, 4), (4, 2, 0, 1, 3)]
 
 
@@ -57,7 +60,7 @@ def test_two_transpositions_meet(step, perm):
     x = b.op("transpose", b.op("relu", b.input("x", shape)), perm=perm)
     y = between(b, step, x, tuple(shape[p] for p in perm))
     graph = b.graph({"y": b.op("transpose", y, perm=undone(perm))})
-    result = optimize(graph, rules="layout", cost="analytic", time=False)
+    result = optimize(graph, rules=LAYOUT, cost="analytic", time=False)
     assert not any(n.op == "transpose" and not constant(result.graph, n) for n in result.graph.nodes)
     feeds = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
     (before,), (after,) = (evaluate(g, feeds).values() for g in (graph, result.graph))

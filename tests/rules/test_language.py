@@ -65,8 +65,8 @@ def test_a_phase_is_that_of_the_laws_after_it():
     before, after = parse_rules(
         "one: neg(neg(x)) => x\n\nphase movement  # see below\ntwo: relu(relu(x)) => relu(x)\n"
     )
-    assert (before.phase, after.phase) == ("", "movement")
-    with pytest.raises(RuleSyntaxError, match="line 1: a phase must be movement, got 'rest'"):
+    assert (before.phase, after.phase) == ("any", "movement")
+    with pytest.raises(RuleSyntaxError, match="line 1: a phase must be any or movement or last, got 'rest'"):
         parse_rules("phase rest\none: neg(neg(x)) => x")
 
 

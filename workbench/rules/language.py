@@ -20,6 +20,7 @@ The expression of a dtype attribute is a name, a variable or ``dtype(x)``. ``#``
 that ends in ``\\`` continues.
 Among the conditions, ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` restrict a rule to useful cases:
 a weight-only ``x``, an ``x`` that depends on an input, two different tensors. The law itself holds for any.
+What a rule with the condition ``final`` has rewritten is not matched again.
 """
 
 from __future__ import annotations
@@ -311,6 +312,9 @@ class _Parser:
                 names.append(self.name("a tensor variable"))
             self.expect(")")
             uses.append(tuple(names))
+        elif word == "final" and self.tokens[self.at + 1].text in (",", ""):
+            self.at += 1
+            uses.append((word,))
         else:
             conditions.append(self.condition())
 
@@ -329,6 +333,7 @@ class _Parser:
             constants=tuple(n[1] for n in uses if n[0] == "constant"),
             running=tuple(n[1] for n in uses if n[0] == "running"),
             distinct=tuple((n[1], n[2]) for n in uses if n[0] == "distinct"),
+            final=("final",) in uses,
         )
 
     def condition(self) -> Compare:
@@ -442,7 +447,7 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     """
     rules: list[Rule] = []
     names: set[str] = set()
-    phase = ""
+    phase = PHASES[0]
     for at, line in law_lines(text):
         named = _PHASE.match(line)
         if named:

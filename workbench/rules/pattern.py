@@ -117,10 +117,10 @@ class App:
 Term = Var | App
 
 
-#: The parts of a run for which a rule may be meant, beside the whole run. Rules of ``movement`` run before
-#: operators are merged, because a merge makes a slice for every member, which would move apart again what was
-#: merged.
-PHASES: Final = ("movement",)
+#: The parts of a run for which a rule may be meant, beside the whole run (``any``). Rules of ``movement`` run
+#: before operators are merged, because a merge makes a slice for every member, which would move apart again
+#: what was merged. Rules of ``last`` run when the others have nothing left to do.
+PHASES: Final = ("any", "movement", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,8 @@ class Rule(Face):
 
     ``constants`` are tensor variables that match only weights, ``running`` those that match only values that
     depend on an input, and ``distinct`` pairs that match only different tensors. They are not part of the
-    law, which holds for any tensors; they restrict the rule to cases in which it is useful.
+    law, which holds for any tensors; they restrict the rule to cases in which it is useful. What a ``final``
+    rule has rewritten stays, but no rule matches it again, because the new form is better in every way.
     """
 
     name: str
@@ -151,7 +152,8 @@ class Rule(Face):
     constants: tuple[str, ...] = ()
     running: tuple[str, ...] = ()
     distinct: tuple[tuple[str, str], ...] = ()
-    phase: str = ""
+    phase: str = "any"
+    final: bool = False
 
     @property
     def multi(self) -> bool:
@@ -288,6 +290,7 @@ def format_rule(rule: Rule) -> str:
     restrictions += [f"constant({name})" for name in rule.constants]
     restrictions += [f"running({name})" for name in rule.running]
     restrictions += [f"distinct({a}, {b})" for a, b in rule.distinct]
+    restrictions += ["final"] * rule.final
     if restrictions:
         law += " where " + ", ".join(restrictions)
     each = "each " if rule.each else ""

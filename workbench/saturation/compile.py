@@ -419,6 +419,9 @@ def _compile(c: _Compiler) -> CompiledRule:
         if right.startswith("("):
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]
         c.head.append(f"(union {roots[i]} {name})")
+        if rule.final:
+            (whole,) = (fact for fact in c.query if fact.startswith(f"(= {roots[i]} ("))
+            c.head.append(f"(subsume {whole.removeprefix(f'(= {roots[i]} ')[:-1]})")
     facts = list(c.query)
     if c.running:
         facts += [f"(runs_ {root})" for root in roots]

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
+from workbench.cli import (
+    benchmarks,
+    certify,
+    cost,
+    device,
+    extract,
+    optimize,
+    results,
+    rules,
+    run,
+    search,
+    verify,
+)
 from workbench.cli.console import OK
 
 app = typer.Typer(
@@ -53,3 +65,4 @@ for _command in (
 ):
     app.command()(_command)
 app.add_typer(device.app)
+app.add_typer(results.app)

@@ -1,6 +1,6 @@
 """The how-to guides: every block of Python runs, in order, and prints what the page says.
 
-On the pages of TRIED the commands run too, and YAML that names its file is written.
+On the pages of TRIED the commands run too, and YAML or TOML that names its file is written.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ def test_a_guide_runs_as_shown(page):
             warnings.simplefilter("ignore", UserWarning)
             if language == "python":
                 exec(compile(code, str(page), "exec"), names)
-            elif language == "yaml" and (name := re.match(r"# (\S+\.yaml)\n", code)):
+            elif language in ("yaml", "toml") and (name := re.match(r"# (\S+\.(?:yaml|toml))\n", code)):
                 Path(name[1]).write_text(code)
             elif language == "sh" and page.stem in TRIED:
                 run_commands(code)

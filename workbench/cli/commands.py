@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from workbench.cli import (
+    accelerators,
     benchmarks,
     certify,
     cost,
@@ -61,6 +62,7 @@ for _command in (
     cost.cost,
     benchmarks.bench,
     run.run,
+    accelerators.accelerators,
     benchmarks.demo,
 ):
     app.command()(_command)

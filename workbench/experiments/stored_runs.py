@@ -92,6 +92,11 @@ class StoredRuns(Face):
             raise KeyError(f"there is no run called {name!r} in {self.folder}")
         raise KeyError(f"{name!r} must name one run, got {', '.join(f'{r.study}/{r.name}' for r in found)}")
 
+    @property
+    def name(self) -> str:
+        """Return the name of the folder, which unlike its path is the same on every machine."""
+        return self.folder.resolve().name
+
     @cached_property
     def studies(self) -> tuple[str, ...]:
         """The names of the studies, in order."""
@@ -109,7 +114,7 @@ class StoredRuns(Face):
         return frame_of({**run.row, "folder": run.folder.as_posix()} for run in self.runs)
 
     def __repr__(self) -> str:
-        lines = [f"StoredRuns: {len(self)} runs of {len(self.studies)} studies in {self.folder}"]
+        lines = [f"StoredRuns: {len(self)} runs of {len(self.studies)} studies in {self.name}"]
         for study in self.studies:
             runs = [r for r in self.runs if r.study == study]
             failed = sum(r.failed for r in runs)

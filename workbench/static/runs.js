@@ -83,7 +83,7 @@ function render({ model, el }) {
         element("ul", {}, ...data.skipped.map((line) => element("li", {}, line))))]
     : [];
   const title = (text) => element("div", { class: "wb-title" }, text);
-  el.append(element("div", { class: "wb-runs" },
+  const root = element("div", { class: "wb wb-runs" },
     element("div", { class: "wb-heading" }, data.title), ...skipped,
     element("div", { class: "wb-body" },
       element("div", { class: "wb-side" }, title("Studies and methods"), list),
@@ -92,7 +92,9 @@ function render({ model, el }) {
           element("label", {}, log, " logarithmic"), query),
         plot, note, title("Compare"),
         element("div", { class: "wb-controls" }, element("label", {}, "A ", first), element("label", {}, "B ", second)), against,
-        title("Runs"), count, table, card))));
+        title("Runs"), count, table, card)));
+  el.append(root);
+  followTheme(el, root);
 
   const chosen = () => new Set(model.get("chosen"));
   const shown = () => {

@@ -52,12 +52,12 @@ MEASURES: Final = (
 def runs_data(stored: StoredRuns) -> dict[str, Any]:
     """Return all data of the browser of runs, ready for JSON; traces are packed, run by run."""
     skipped = list(stored.skipped)
-    runs = [_run(run, skipped) for run in stored]
+    runs = [_run(run, stored.folder, skipped) for run in stored]
     used = [i for i in range(len(MEASURES)) if any(r["values"][i] is not None for r in runs)] or [0]
     for run in runs:
         run["values"] = [run["values"][i] for i in used]
     return {
-        "title": f"{thousands(len(stored))} runs of {len(stored.studies)} studies in {stored.folder}",
+        "title": f"{thousands(len(stored))} runs of {len(stored.studies)} studies in {stored.name}",
         "measures": [asdict(MEASURES[i]) for i in used],
         "runs": runs,
         "skipped": skipped,
@@ -86,7 +86,7 @@ def first_choice(data: Mapping[str, Any], chosen: str = "") -> dict[str, Any]:
     }
 
 
-def _run(run: StoredRun, skipped: list[str]) -> dict[str, Any]:
+def _run(run: StoredRun, root: Path, skipped: list[str]) -> dict[str, Any]:
     row = run.row
     return {
         "study": run.study,
@@ -99,7 +99,7 @@ def _run(run: StoredRun, skipped: list[str]) -> dict[str, Any]:
         "machine": str(row.get("hardware") or ""),
         "began": str(run.record["provenance"].get("began") or ""),
         "values": [_value(run, measure.key) for measure in MEASURES],
-        "facts": [[name, text] for name, text in _facts(run).items() if text],
+        "facts": [[name, text] for name, text in _facts(run, root).items() if text],
         "trace": _packed(run, skipped),
     }
 
@@ -123,7 +123,7 @@ def _value(run: StoredRun, key: str) -> float | None:
     return number(run.row.get(key))
 
 
-def _facts(run: StoredRun) -> dict[str, str]:
+def _facts(run: StoredRun, root: Path) -> dict[str, str]:
     """Return the facts on the card of a run, as texts; an empty text is left out."""
     row, where = run.row, run.record["provenance"]
     cost = [number(row.get(k)) for k in ("original", "optimized")]
@@ -146,7 +146,7 @@ def _facts(run: StoredRun) -> dict[str, str]:
         "commit": str(row.get("commit") or ""),
         "seed": str(row["seed"]),
         "command": str(where.get("command") or ""),
-        "record": run.folder.as_posix(),
+        "record": run.folder.relative_to(root).as_posix(),
     }
 
 
@@ -165,15 +165,15 @@ def _packed(run: StoredRun, skipped: list[str]) -> str:
 # -- without a kernel --------------------------------------------------------------------------------
 def runs_script() -> str:
     """Return the JavaScript module of the browser of runs, with the stepper that opens a trace in it."""
-    parts = {name: _text(f"{name}.js") for name in ("dom", "page", "stepper", "runs")}
+    parts = {name: _text(f"{name}.js") for name in ("dom", "theme", "page", "stepper", "runs")}
     inner = parts["stepper"].replace(_EXPORT, "return render;")
     stepper = f"const stepper = (() => {{\n{inner}\n}})();\n"
-    return parts["dom"] + parts["page"] + stepper + parts["runs"]
+    return parts["dom"] + parts["theme"] + parts["page"] + stepper + parts["runs"]
 
 
 def runs_style() -> str:
     """Return the style sheet of the browser of runs, with that of the stepper."""
-    return _text("stepper.css") + _text("runs.css")
+    return _text("theme.css") + _text("stepper.css") + _text("runs.css")
 
 
 def runs_page(stored: StoredRuns) -> str:

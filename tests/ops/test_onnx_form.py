@@ -24,6 +24,7 @@ from workbench.ops.onnx_form import (
 from workbench.ops.resampling import COORDINATES, ROUNDINGS
 
 IMAGE, KERNEL = (2, 4, 7, 6), (6, 2, 3, 2)
+GATES = ("relu6", "gelu", "silu", "hardswish")
 #: Operator, attributes, shapes of the operands. Several per operator where its forms differ.
 INSTANCES = [
     *((op, {}, [(2, 3, 4), (3, 1)]) for op in ("add", "sub", "mul", "div", "max", "min", "pow")),
@@ -47,7 +48,9 @@ INSTANCES = [
     ("matmul", {"act": "relu"}, [(2, 1, 3, 4), (5, 4, 2)]),
     ("matmul", {"act": "tanh"}, [(3, 4), (4, 5)]),
     ("matmul", {"act": "sigmoid"}, [(3, 4), (4, 5)]),
+    *(("matmul", {"act": act}, [(3, 4), (4, 5)]) for act in GATES),
     ("conv2d", {"groups": 2}, [IMAGE, KERNEL]),
+    *(("conv2d", {"groups": 2, "act": act}, [IMAGE, KERNEL]) for act in GATES),
     ("conv2d", {"groups": 2, "strides": (2, 1), "pads": (1, 0, 2, 1), "act": "relu"}, [IMAGE, KERNEL]),
     ("conv2d", {"dilations": (2, 1), "pads": (2, 1, 2, 1)}, [IMAGE, (3, 4, 3, 2)]),
     ("conv2d", {"groups": 4, "act": "sigmoid"}, [IMAGE, (4, 1, 3, 3), (1, 4, 1, 1)]),

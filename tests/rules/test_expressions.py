@@ -2,7 +2,7 @@ import pytest
 
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.expressions import evaluate, holds
-from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, DtypeOf, Literal, RankOf, Vector
+from workbench.rules.pattern import Arith, AttrVar, Compare, DimOf, DtypeOf, Inverse, Literal, RankOf, Vector
 
 ATTRS = {"n": 7, "pads": (1, 2, 3, 4), "p": (2, 0, 1), "q": (1, 0, 2)}
 TYPES = {"x": TensorType("float32", (5, 6))}
@@ -27,6 +27,10 @@ def value(expr):
         (Arith("-", AttrVar("pads"), AttrVar("pads")), (0, 0, 0, 0)),
         (Vector((AttrVar("n"), Arith("*", DimOf("x", -2), Literal(3)))), (7, 15)),
         (Arith("compose", AttrVar("p"), AttrVar("q")), (0, 2, 1)),
+        (Inverse(AttrVar("p")), (1, 2, 0)),
+        (Arith("compose", AttrVar("p"), Inverse(AttrVar("p"))), (0, 1, 2)),
+        (Arith("axis", AttrVar("p"), Literal(-1)), -2),
+        (Arith("axis", Inverse(AttrVar("p")), Literal(-2)), -1),
     ],
 )
 def test_values(expr, expected):

@@ -2,7 +2,7 @@ import pytest
 
 from workbench.rules import RuleSyntaxError, format_rule, parse_rule, parse_rules
 from workbench.rules.foreign.reading import load_rules
-from workbench.rules.pattern import App, AttrVar, DimOf, DtypeOf, Literal, Var, Vector
+from workbench.rules.pattern import App, Arith, AttrVar, DimOf, DtypeOf, Inverse, Literal, Var, Vector
 from workbench.rules.status import library
 
 LIBRARY = [rule for file in sorted(library().glob("*.rules")) for rule in load_rules(file)]
@@ -61,6 +61,27 @@ def test_constants_and_element_types():
     assert dict(rule.sources[0].args[1].attrs)["dtype"] == AttrVar("dtype")
 
 
+def test_a_phase_is_that_of_the_laws_after_it():
+    before, after = parse_rules(
+        "one: neg(neg(x)) => x\n\nphase movement  # see below\ntwo: relu(relu(x)) => relu(x)\n"
+    )
+    assert (before.phase, after.phase) == ("any", "movement")
+    with pytest.raises(RuleSyntaxError, match="line 1: a phase must be any or movement or last, got 'rest'"):
+        parse_rules("phase rest\none: neg(neg(x)) => x")
+
+
+def test_permutations():
+    (rule,) = parse_rule(
+        "p: softmax[axis=a](transpose[perm=p](x)) => transpose[perm=inverse(p)](softmax[axis=p[a - 1]](x)) "
+        "where p[-1] = -1, compose(p, inverse(p)) = p"
+    )
+    softmax = rule.targets[0].args[0]
+    assert dict(rule.targets[0].attrs)["perm"] == Inverse(AttrVar("p"))
+    assert dict(softmax.attrs)["axis"] == Arith("axis", AttrVar("p"), Arith("-", AttrVar("a"), Literal(1)))
+    assert "axis=p[a - 1]" in format_rule(rule)
+    assert "where p[-1] = -1, compose(p, inverse(p)) = p" in format_rule(rule)
+
+
 def test_comments_continuations_and_lines():
     rules = parse_rules(
         "# a page of laws\n\none: neg(neg(x)) => x  @ taso#1  # why\ntwo: relu( \\\n   relu(x)) => relu(x)\n",
@@ -87,6 +108,8 @@ def test_comments_continuations_and_lines():
         ("a: relu(x) => x where dim(x, 1) = 1", "dim must count axes from the last"),
         ("a: relu(x) => x where dim(x, -1)", "expected one of"),
         ("a: relu(x) => x where size(x) = 1", "unknown function"),
+        ("a: transpose[perm=p](x) => x where p[-1 = -1", "expected ']'"),
+        ("a: transpose[perm=p](x) => transpose[perm=inverse(q)](x)", "q is not bound"),
         ("a: relu(x, y) => x", "takes 1 operand, got 2"),
         ("a: relu(x) => $x", "unexpected character"),
         ("a: relu(x) => x extra", "expected the end"),

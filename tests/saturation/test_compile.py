@@ -118,6 +118,6 @@ def test_the_extents_of_a_shape_on_the_left_are_read_from_its_column():
 def test_an_axis_of_a_permutation_is_read_from_its_vector():
     (rule,) = parse_rule(
         "part: slice[axis=a, start=i, stop=j](transpose[perm=p](x)) => "
-        "transpose[perm=p](slice[axis=axis(p, a), start=i, stop=j](x))"
+        "transpose[perm=p](slice[axis=p[a], start=i, stop=j](x))"
     )
     assert "(- (vec-get a_p_ (+ 6 a_a_)) 6)" in text_of(rule).replace("(+ a_a_ 6)", "(+ 6 a_a_)")

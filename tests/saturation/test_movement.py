@@ -46,7 +46,7 @@ def test_after_a_movement_operators_merge_among_the_chosen_ones():
 def test_shapes_axes_and_permutations_in_a_law():
     laws = [
         "part: slice[axis=a, start=i, stop=j](transpose[perm=p](x)) => "
-        "transpose[perm=p](slice[axis=axis(p, a), start=i, stop=j](x)) where i < dim(x, -1)",
+        "transpose[perm=p](slice[axis=p[a], start=i, stop=j](x)) where i < dim(x, -1)",
         "cut: reshape[shape=(n, h, d)](relu(x)) => relu(reshape[shape=(n, h, d)](x)) where d = 3, n < h",
         "none: reshape[shape=(n, h, d)](relu(x)) => relu(neg(neg(reshape[shape=(n, h, d)](x)))) where h < n",
     ]

@@ -2,11 +2,12 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from workbench.graph import GraphBuilder
-from workbench.rules import rule_set
+from workbench.rules import parse_rule, rule_set
 from workbench.run.trace import StepKind, StopReason, Trace
 from workbench.saturation import Limits, Saturation
 
@@ -215,3 +216,44 @@ def test_no_merges_where_a_limit_has_ended_the_run_or_none_were_wanted(limits):
         reason = saturation.stop_reason
         assert not saturation.merge_among(range(egraph.n_classes))
         assert saturation.stop_reason is reason
+
+
+def sum_of_convolutions(count):
+    """Return a graph of ``count`` convolutions of one input, and the input, in a sum."""
+    b = GraphBuilder()
+    x = b.input("x", (1, 4, 6, 6))
+    y = b.op("add", b.op("conv2d", x, b.weight((4, 4, 1, 1))), b.op("relu", x))
+    for _ in range(count - 1):
+        y = b.op("add", y, b.op("conv2d", x, b.weight((4, 4, 1, 1))))
+    return b.graph({"y": y})
+
+
+def test_a_sum_of_many_convolutions_grows_by_the_same_for_each():
+    sizes = []
+    for count in (4, 6, 8):
+        with Saturation(sum_of_convolutions(count), rule_set("default"), Limits(k_multi=0)) as saturation:
+            assert saturation.run() is StopReason.SATURATED
+            sizes.append(saturation.e_nodes)
+            egraph = saturation.egraph()
+    assert sizes[2] - sizes[1] <= 1.5 * (sizes[1] - sizes[0])
+    assert (egraph.original >= 0).all()  # what a final law has rewritten can still be chosen
+
+
+def test_a_final_law_and_one_of_the_last_phase():
+    laws = [
+        "settled: neg(relu(x)) => tanh(x) where final",
+        "again: neg(relu(x)) => sigmoid(relu(x))",
+    ]
+    late = replace(parse_rule(laws[1])[0], phase="last")
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("neg", b.op("relu", b.input("x", (2, 3))))})
+    for rules, expected in (
+        ([*parse_rule(laws[0]), late], {"settled"}),
+        ([*parse_rule(laws[0]), *parse_rule(laws[1])], {"settled", "again"}),
+        ([late], {"again"}),
+    ):
+        with Saturation(graph, rules, Limits(iterations=6)) as saturation:
+            assert saturation.run() is StopReason.SATURATED
+            egraph = saturation.egraph()
+        assert {egraph.rules[r] for r in egraph.birth_rule.tolist() if r >= 0} == expected
+        assert "neg" in egraph.ops

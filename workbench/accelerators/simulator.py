@@ -13,7 +13,7 @@ from workbench.accelerators.unit import Unit
 from workbench.graph import Graph
 from workbench.graph.evaluate import values
 from workbench.ops import TensorType
-from workbench.ops.elementwise import ACTIVATE
+from workbench.ops.activations import activate
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ def simulate_product(
     out = whole.reshape(*batches, rows, columns)
     if bias:
         out = out + bias[0].astype(out.dtype)
-    out = ACTIVATE[act](out)
+    out = activate(out, act)
     return (out.astype(TensorType(unit.result, ()).numpy_dtype()) if declared else out), machine.counts
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.graph import Graph, Node
+from workbench.ops import TASO_ACTIVATIONS
 
 
 def tensat_size(graph: Graph) -> int:
@@ -79,7 +80,7 @@ def _is_variance(graph: Graph, node: Node) -> bool:
 
 
 def _act(act: str) -> int:
-    return ("none", "sigmoid", "relu", "tanh").index(act)
+    return TASO_ACTIVATIONS.index(act)
 
 
 def _padding(pads: tuple[int, ...], node: Node, graph: Graph) -> int:

@@ -19,12 +19,13 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     unfold,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
-from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec
+from workbench.ops.spec import ACTIVATIONS, TASO_ACTIVATIONS, Attr, AttrValue, OpSpec
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType, TupleType, TypeMismatch, ValueType
 
 __all__ = [
     "ACTIVATIONS",
+    "TASO_ACTIVATIONS",
     "Attr",
     "AttrValue",
     "OpSpec",

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.elementwise import ACTIVATE, activate_torch, activation_needs, exactly_activated
+from workbench.ops.activations import (
+    activate,
+    activate_torch,
+    activation_needs,
+    exactly_activated,
+    export_activation,
+)
 from workbench.ops.exact import ExactAttrs, ExactForm
-from workbench.ops.onnx_form import Emitter, OpsetTooOld, export_activation
+from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
@@ -67,7 +73,7 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     assert total is not None
     if len(xs) == 3:
         total = total + xs[2].astype(total.dtype, copy=False)
-    out = ACTIVATE[attrs["act"]](total)
+    out = activate(total, attrs["act"])
     return out.astype(TensorType(attrs["result"], ()).numpy_dtype(), copy=False) if declared else out
 
 
@@ -184,7 +190,7 @@ def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorT
         if types[2].dtype != attrs["accumulator"]:
             bias = e.node("Cast", [bias], to=DTYPE_CODES[attrs["accumulator"]])
         y = e.node("Add", [y, bias])
-    y = export_activation(e, y, attrs["act"])
+    y = export_activation(e, y, attrs["act"], TensorType(attrs["accumulator"], out.shape))
     if attrs["result"] != attrs["accumulator"]:
         y = e.node("Cast", [y], to=DTYPE_CODES[attrs["result"]])
     return y

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.ops.elementwise import ACTIVATE, activate_torch, activation_needs, exactly_activated
+from workbench.ops.activations import (
+    activate,
+    activate_torch,
+    activation_needs,
+    exactly_activated,
+    export_activation,
+)
 from workbench.ops.exact import POLYNOMIAL, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
     OnnxNode,
     OpsetTooOld,
-    export_activation,
     imports,
 )
 from workbench.ops.registry import register
@@ -131,7 +136,7 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     out = _depthwise(view, w) if w.shape[1] == 1 else _products(view, w, attrs["groups"])
     if len(xs) == 3:
         out = out + xs[2]
-    return ACTIVATE[attrs["act"]](out)
+    return activate(out, attrs["act"])
 
 
 def _depthwise(view: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -244,7 +249,7 @@ def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorT
         dilations=attrs["dilations"],
         group=attrs["groups"],
     )
-    return export_activation(e, y, attrs["act"])
+    return export_activation(e, y, attrs["act"], out)
 
 
 def require_bfloat16(e: Emitter, kind: TensorType) -> None:

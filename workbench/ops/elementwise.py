@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +13,6 @@ from workbench.ops.exact import (
     POLYNOMIAL,
     Arithmetic,
     ExactAttrs,
-    ExactCompute,
     ExactForm,
     Inexact,
     Number,
@@ -32,13 +30,13 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Evaluate, OnnxExport, OpSpec, TorchForm
+from workbench.ops.spec import Attr, OnnxExport, OpSpec, TorchForm
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 def _binary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -69,47 +67,10 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
 
 
-def activate_torch(torch: ModuleType, fresh: Tensor, act: str) -> Tensor:
-    """Apply an activation in torch, in place: ``fresh`` must be a tensor that nothing else reads."""
-    return fresh if act == "none" else getattr(torch, f"{act}_")(fresh)
-
-
-ACTIVATE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "none": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": sigmoid,
-    "tanh": np.tanh,
-}
-
-
 # -- exact forms --------------------------------------------------------------------------------------
 def exact_sigmoid(numbers: Numbers, x: Number) -> Number:
     """Return 1 / (1 + exp(-x)) of one number."""
     return 1 / (1 + numbers.exp(-x))
-
-
-#: The activations on arrays of fractions and decimals; only decimals have the last two.
-_EXACT_ACTIVATIONS: Final[dict[str, Callable[[Numbers, np.ndarray], np.ndarray]]] = {
-    "none": lambda numbers, x: x,
-    "relu": lambda numbers, x: np.maximum(x, 0),
-    "sigmoid": lambda numbers, x: each(lambda e: exact_sigmoid(numbers, e), x),
-    "tanh": lambda numbers, x: each(numbers.tanh, x),
-}
-
-
-def activation_needs(attrs: ExactAttrs) -> Arithmetic:
-    """Return the arithmetic that a product followed by an activation needs."""
-    return {"none": Arithmetic.POLYNOMIAL, "relu": Arithmetic.ORDERED}.get(attrs["act"], Arithmetic.DIGITS)
-
-
-def exactly_activated(evaluate: Evaluate) -> ExactCompute:
-    """Return the exact semantics of a product with a fused activation."""
-
-    def compute(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-        product = np.asarray(evaluate(xs, {**attrs, "act": "none"}), dtype=object)
-        return _EXACT_ACTIVATIONS[attrs["act"]](numbers, product)
-
-    return compute
 
 
 def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:

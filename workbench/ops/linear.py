@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.ops.elementwise import ACTIVATE, activate_torch, activation_needs, exactly_activated
+from workbench.ops.activations import (
+    activate,
+    activate_torch,
+    activation_needs,
+    exactly_activated,
+    export_activation,
+)
 from workbench.ops.exact import ExactAttrs, ExactForm
-from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, export_activation, imports
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
@@ -34,7 +40,7 @@ def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     # numpy multiplies bfloat16 in float32, so the result is converted back.
     product = np.matmul(xs[0], xs[1]).astype(xs[0].dtype, copy=False)
-    return ACTIVATE[attrs["act"]](product)
+    return activate(product, attrs["act"])
 
 
 def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
@@ -46,7 +52,7 @@ def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
 
 
 def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
-    return export_activation(e, e.node("MatMul", xs), attrs["act"])
+    return export_activation(e, e.node("MatMul", xs), attrs["act"], out)
 
 
 def _bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:

@@ -8,8 +8,8 @@ kept opaque.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -170,14 +170,6 @@ def export_as(op_type: str, **renamed: str) -> OnnxExport:
 def export_scalar(e: Emitter, like: TensorType, value: float) -> str:
     """Write a number as an initializer of rank 0 in the dtype of ``like``."""
     return e.constant(np.asarray(value, dtype=like.numpy_dtype()))
-
-
-_ACTIVATIONS: Final[Mapping[str, str]] = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
-
-
-def export_activation(e: Emitter, name: str, act: str) -> str:
-    """Write the activation that is fused into an operator as a separate node."""
-    return e.node(_ACTIVATIONS[act], [name]) if act in _ACTIVATIONS else name
 
 
 def is_true(n: OnnxNode, index: int) -> bool:

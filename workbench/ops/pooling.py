@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -160,7 +161,8 @@ def _reduce_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     if not isinstance(axes, tuple) or not isinstance(keep, int) or not keep:
         (operand,) = t.concrete("a reduction that drops axes or whose axes are a variable", x)
     t.require(len(axes) > 0, "a reduction must name its axes")
-    t.require(len(set(axes)) == len(axes), "the axes of a reduction must be distinct")
+    for a, b in itertools.combinations(axes, 2):
+        t.require(a != b, "the axes of a reduction must be distinct")
     out = x
     for axis in axes:
         t.require_axis(x, axis)

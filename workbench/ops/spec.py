@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 AttrValue = int | float | str | tuple[int, ...]
 
-ACTIVATIONS: Final = ("none", "sigmoid", "relu", "tanh")
+#: The activations of TASO's operators, by its numbers.
+TASO_ACTIVATIONS: Final = ("none", "sigmoid", "relu", "tanh")
+ACTIVATIONS: Final = (*TASO_ACTIVATIONS, "relu6", "gelu", "silu", "hardswish")
 
 
 @dataclass(frozen=True, slots=True)

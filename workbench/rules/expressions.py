@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.ops import Attr, TensorType, TypeMismatch
 from workbench.rules.interpret import ARITHMETIC, RELATIONS, compared, spread, value
 from workbench.rules.pattern import AttrExpr, Compare
+
+
+def inverted(perm: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes another.
+
+    >>> inverted((1, 2, 0))
+    (2, 0, 1)
+    """
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
 class Numbers(ABC):
@@ -67,6 +76,10 @@ class Numbers(ABC):
         if len(left) != len(right):
             raise TypeMismatch("permutations of different ranks do not compose")
         return tuple(left[i] for i in right)
+
+    def inverse(self, perm: Any) -> tuple[int, ...]:
+        """Return the permutation that undoes another."""
+        return inverted(perm)
 
     def axis(self, perm: Any, axis: Any) -> int:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""

@@ -21,6 +21,7 @@ from workbench.rules.pattern import (
     Compare,
     DimOf,
     DtypeOf,
+    Inverse,
     Literal,
     RankOf,
     Term,
@@ -99,6 +100,10 @@ class Values(Protocol):
 
     def compose(self, left: Any, right: Any) -> Any:
         """Return the permutation that first applies ``left`` and then ``right``."""
+        ...
+
+    def inverse(self, perm: Any) -> Any:
+        """Return the permutation that undoes another."""
         ...
 
     def axis(self, perm: Any, axis: Any) -> Any:
@@ -200,7 +205,8 @@ def _bound(expr: AttrExpr | RowAttr | None, attr: Attr, algebra: Binder[Any], pl
             algebra.attrs[expr.name] = algebra.fresh(attr, expr.name, place)
         return algebra.attrs[expr.name]
     if isinstance(expr, Vector):
-        one = Attr(attr.name, "extent" if attr.kind == "shape" else "int")
+        kind = "extent" if attr.kind == "shape" else "int"
+        one = Attr("axis" if attr.kind == "axes" else attr.name, kind)
         return tuple(_bound(item, one, algebra, i) for i, item in enumerate(expr.items))
     if expr is None or isinstance(expr, Literal):
         return algebra.literal(None if expr is None else expr.value, attr)
@@ -237,6 +243,8 @@ def value(expr: AttrExpr, algebra: Values, attr: Attr | None = None) -> Any:
         return algebra.rank(expr.var)
     if isinstance(expr, DtypeOf):
         return algebra.dtype(expr.var)
+    if isinstance(expr, Inverse):
+        return algebra.inverse(value(expr.perm, algebra, attr))
     assert isinstance(expr, Arith), expr
     left, right = value(expr.left, algebra, attr), value(expr.right, algebra, attr)
     if expr.operator == "compose":

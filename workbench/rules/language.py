@@ -8,15 +8,19 @@ r"""The text language of rules: one law per line.
     name: conv2d(x, w, a?) => rhs                # also without the operand, as name, and with it as name-bias
     name: each op[c](x, w*) => slice[axis=-1](op[c](x, concat[axis=-1](w*)))
     rows-of-f: slice[s](f(x)) => f(slice[s](x)) for f in relu, tanh   # one law for each: rows-of-relu, …
+    phase movement                               # of the laws after it
 
 A term is ``op[attribute=expression, ..., row](arg, ...)``; ``row`` represents the attributes not named.
 In place of a term there may be a number, ``mul(x, 0.5)``, or a term of numbers, ``div(x, sqrt(2))``.
 An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)``, ``dim(x, a)`` with an axis ``a``
-that an attribute binds, and ``rank(x)``. A shape on a left-hand side may name its extents,
-``reshape[shape=(b, s, h, d)](x)``, and then matches that rank alone. The expression of a dtype
-attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment; a line that ends in ``\\`` continues.
+that an attribute binds, and ``rank(x)``. With permutations, it is ``compose(p, q)``, ``inverse(p)`` or
+``p[a]``, the operand's axis that ``p`` brings to the axis ``a``, both counted from the last. A shape on a
+left-hand side may name its extents, ``reshape[shape=(b, s, h, d)](x)``, and then matches that rank alone.
+The expression of a dtype attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment; a line
+that ends in ``\\`` continues.
 Among the conditions, ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` restrict a rule to useful cases:
 a weight-only ``x``, an ``x`` that depends on an input, two different tensors. The law itself holds for any.
+What a rule with the condition ``final`` has rewritten is not matched again.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from workbench.rules.lines import law_lines
 from workbench.rules.numbers import number, typed
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
+    PHASES,
     App,
     Arith,
     AttrExpr,
@@ -42,6 +47,7 @@ from workbench.rules.pattern import (
     DimOf,
     DtypeOf,
     IntExpr,
+    Inverse,
     Literal,
     RankOf,
     Rule,
@@ -69,6 +75,8 @@ _TOKEN: Final = re.compile(
 )
 #: A law for several operators: ``law for f in relu, tanh``.
 _FAMILY: Final = re.compile(r"(?P<law>.*\S)\s+for\s+(?P<variable>[a-z]\w*)\s+in\s+(?P<words>[\w,\s]+)$")
+#: A line that names the phase of the laws after it.
+_PHASE: Final = re.compile(r"\s*phase\s+(?P<name>[\w-]+)\s*$")
 _NAME: Final = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 
 
@@ -255,7 +263,7 @@ class _Parser:
             return Literal(int(text) if text.isdigit() else float(text))
         name = self.name("a number or a variable")
         if not self.accept("("):
-            return AttrVar(name)
+            return self.axis_of(AttrVar(name))
         if name == "dim":
             var = self.name("a tensor variable")
             self.expect(",")
@@ -268,13 +276,25 @@ class _Parser:
             return DimOf(var, axis.value)
         if name == "rank":
             return RankOf(self.variable_in_parentheses())
-        if name in ("max", "min", "compose", "axis"):
+        if name == "inverse":
+            perm = self.integer()
+            self.expect(")")
+            return self.axis_of(Inverse(perm))
+        if name in ("max", "min", "compose"):
             left = self.integer()
             self.expect(",")
             right = self.integer()
             self.expect(")")
             return Arith(name, left, right)
-        raise self.error(f"unknown function {name!r} (try dim, rank, max, min, compose or axis)")
+        raise self.error(f"unknown function {name!r} (try dim, rank, max, min, compose or inverse)")
+
+    def axis_of(self, perm: IntExpr) -> IntExpr:
+        """Parse the axis at which a permutation is read, if one follows."""
+        if not self.accept("["):
+            return perm
+        axis = self.integer()
+        self.expect("]")
+        return Arith("axis", perm, axis)
 
     def variable_in_parentheses(self) -> str:
         var = self.name("a tensor variable")
@@ -292,6 +312,9 @@ class _Parser:
                 names.append(self.name("a tensor variable"))
             self.expect(")")
             uses.append(tuple(names))
+        elif word == "final" and self.tokens[self.at + 1].text in (",", ""):
+            self.at += 1
+            uses.append((word,))
         else:
             conditions.append(self.condition())
 
@@ -310,6 +333,7 @@ class _Parser:
             constants=tuple(n[1] for n in uses if n[0] == "constant"),
             running=tuple(n[1] for n in uses if n[0] == "running"),
             distinct=tuple((n[1], n[2]) for n in uses if n[0] == "distinct"),
+            final=("final",) in uses,
         )
 
     def condition(self) -> Compare:
@@ -423,8 +447,13 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     """
     rules: list[Rule] = []
     names: set[str] = set()
+    phase = PHASES[0]
     for at, line in law_lines(text):
-        found = parse_rule(line, file=file, line=at)
+        named = _PHASE.match(line)
+        if named:
+            phase = _phase(named["name"], _place(file, at))
+            continue
+        found = [replace(rule, phase=phase) for rule in parse_rule(line, file=file, line=at)]
         for rule in found:
             if rule.name in names:
                 place = _place(file, at)
@@ -432,6 +461,12 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
             names.add(rule.name)
         rules += found
     return rules
+
+
+def _phase(name: str, place: str) -> str:
+    if name not in PHASES:
+        raise RuleSyntaxError(f"{place}: a phase must be {' or '.join(PHASES)}, got {name!r}")
+    return name
 
 
 def _place(file: str, line: int) -> str:

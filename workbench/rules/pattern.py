@@ -62,7 +62,8 @@ class Arith:
     """An operation ``+ - * // % max min`` on integer expressions, or one with a permutation.
 
     ``compose`` of two permutations is the permutation that first applies the left one. ``axis`` of a
-    permutation and an axis is the operand's axis that a transposition brings there, both from the last.
+    permutation and an axis, written ``p[a]``, is the operand's axis that a transposition brings there, both
+    from the last.
     """
 
     operator: str
@@ -70,7 +71,14 @@ class Arith:
     right: IntExpr
 
 
-IntExpr = Literal | AttrVar | DimOf | RankOf | Arith
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """The permutation that undoes another: ``inverse(p)``."""
+
+    perm: IntExpr
+
+
+IntExpr = Literal | AttrVar | DimOf | RankOf | Arith | Inverse
 AttrExpr = IntExpr | Vector | DtypeOf
 
 
@@ -109,6 +117,12 @@ class App:
 Term = Var | App
 
 
+#: The parts of a run for which a rule may be meant, beside the whole run (``any``). Rules of ``movement`` run
+#: before operators are merged, because a merge makes a slice for every member, which would move apart again
+#: what was merged. Rules of ``last`` run when the others have nothing left to do.
+PHASES: Final = ("any", "movement", "last")
+
+
 @dataclass(frozen=True, slots=True)
 class Rule(Face):
     """One law, read from left to right.
@@ -119,9 +133,12 @@ class Rule(Face):
     target is ``slice[axis=a](merged)``, where a starred argument of the merged term means the operands of
     all members, and member i is replaced by its own part along ``a``.
 
+    ``phase`` is one of :data:`PHASES`.
+
     ``constants`` are tensor variables that match only weights, ``running`` those that match only values that
     depend on an input, and ``distinct`` pairs that match only different tensors. They are not part of the
-    law, which holds for any tensors; they restrict the rule to cases in which it is useful.
+    law, which holds for any tensors; they restrict the rule to cases in which it is useful. What a ``final``
+    rule has rewritten stays, but no rule matches it again, because the new form is better in every way.
     """
 
     name: str
@@ -135,6 +152,8 @@ class Rule(Face):
     constants: tuple[str, ...] = ()
     running: tuple[str, ...] = ()
     distinct: tuple[tuple[str, str], ...] = ()
+    phase: str = "any"
+    final: bool = False
 
     @property
     def multi(self) -> bool:
@@ -184,6 +203,8 @@ def names_in(expr: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(expr, Arith):
         yield from names_in(expr.left)
         yield from names_in(expr.right)
+    elif isinstance(expr, Inverse):
+        yield from names_in(expr.perm)
     elif isinstance(expr, DimOf | RankOf | DtypeOf):
         yield "tensor", expr.var
         if isinstance(expr, DimOf) and isinstance(expr.axis, str):
@@ -224,6 +245,10 @@ def format_expr(expr: Any, strength: int = 0) -> str:
         return f"dtype({expr.var})"
     if isinstance(expr, Vector):
         return "(" + ", ".join(format_expr(i) for i in expr.items) + ")"
+    if isinstance(expr, Inverse):
+        return f"inverse({format_expr(expr.perm)})"
+    if expr.operator == "axis":
+        return f"{format_expr(expr.left)}[{format_expr(expr.right)}]"
     if expr.operator not in _STRENGTH:
         return f"{expr.operator}({format_expr(expr.left)}, {format_expr(expr.right)})"
     own = _STRENGTH[expr.operator]
@@ -265,6 +290,7 @@ def format_rule(rule: Rule) -> str:
     restrictions += [f"constant({name})" for name in rule.constants]
     restrictions += [f"running({name})" for name in rule.running]
     restrictions += [f"distinct({a}, {b})" for a, b in rule.distinct]
+    restrictions += ["final"] * rule.final
     if restrictions:
         law += " where " + ", ".join(restrictions)
     each = "each " if rule.each else ""

@@ -13,6 +13,7 @@ from workbench.rules.pattern import (
     Compare,
     DimOf,
     DtypeOf,
+    Inverse,
     RankOf,
     Rule,
     Term,
@@ -40,6 +41,8 @@ def canonical(
             return Vector(tuple(attribute(i) for i in expr.items))
         if isinstance(expr, Arith):
             return Arith(expr.operator, attribute(expr.left), attribute(expr.right))
+        if isinstance(expr, Inverse):
+            return Inverse(attribute(expr.perm))
         if isinstance(expr, DimOf | RankOf | DtypeOf):
             return replace(expr, var=name("tensor", expr.var))
         return expr

@@ -11,6 +11,7 @@ from typing import Any, Final
 from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules.expressions import inverted
 from workbench.rules.interpret import (
     Bound,
     NotBinding,
@@ -257,6 +258,8 @@ class _Compiler(Bound):
             text = vector(self.encoding.vector_of(attr, value))
             if not self.typing.assuming:
                 return [text]
+            if attr.kind == "axes" and not all(isinstance(v, int) for v in value):
+                return [self.entries(value)]
             name = f"l{len(self.query)}_"
             self.query.append(f"(= {name} {text})")
             return [name]
@@ -271,6 +274,13 @@ class _Compiler(Bound):
         self.query.append(f"(= {rank} (vec-get {name} 1))")
         for i, extent in enumerate(extents):
             self.query.append(f"(= {extent} (vec-get {name} {self.encoding.slot(i - rank)}))")
+        return name
+
+    def entries(self, values: Sequence[Any]) -> str:
+        """Return the column of a vector on a left-hand side, whose entries are read from it."""
+        name = f"l{len(self.query)}_"
+        self.query.append(f"(= {len(values)} (vec-length {name}))")
+        self.query += [f"(= {value} (vec-get {name} {i}))" for i, value in enumerate(values)]
         return name
 
     # -- expressions --------------------------------------------------------------------------
@@ -300,6 +310,16 @@ class _Compiler(Bound):
         ]
         moved = [f"(vec-get {texts[0]} (vec-get {texts[1]} {i}))" for i in range(2, size)]
         return Sym(vector(["0", f"(vec-get {texts[0]} 1)", *moved]))
+
+    def inverse(self, perm: Any) -> Any:
+        """Return the permutation that undoes another."""
+        if isinstance(perm, tuple):
+            return inverted(perm)
+        # Where the permutation takes slot i from, the inverse takes from i.
+        text = str(perm)
+        for i in range(2, self.encoding.rank + 2):
+            text = f"(vec-set {text} (vec-get {perm} {i}) {i})"
+        return Sym(text)
 
     def axis(self, perm: Any, axis: Any) -> Int:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
@@ -399,6 +419,9 @@ def _compile(c: _Compiler) -> CompiledRule:
         if right.startswith("("):
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]
         c.head.append(f"(union {roots[i]} {name})")
+        if rule.final:
+            (whole,) = (fact for fact in c.query if fact.startswith(f"(= {roots[i]} ("))
+            c.head.append(f"(subsume {whole.removeprefix(f'(= {roots[i]} ')[:-1]})")
     facts = list(c.query)
     if c.running:
         facts += [f"(runs_ {root})" for root in roots]

@@ -64,13 +64,15 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
     """Return everything that compiled rules depend on; empty for rules that are not a rule set."""
     if not isinstance(rules, RuleSet):
         return ()
-    return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line}" for r in rules)
+    return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line} {r.phase}" for r in rules)
 
 
-#: The file of the laws of movement. They run before operators are merged, because a merge makes a slice for
-#: every member, which would move apart again what was merged. If they matched, operators are merged only
-#: among those that an extraction chose: every operator is there with all its rows, with some, in other forms.
-MOVEMENT: Final = "movement.rules"
+#: The phase of the laws of movement, which run before operators are merged. If they matched, operators are
+#: merged only among those that an extraction chose: every operator is there with all its rows, with some, in
+#: other forms.
+MOVEMENT: Final = "movement"
+#: The phase of the laws that bring together what other laws can merge, once these have merged what they can.
+LAST: Final = "last"
 
 #: A snapshot of every step is kept while there are at most this many e-nodes.
 KEPT: Final = 1000
@@ -161,8 +163,9 @@ class Saturation(Stepwise):
         self.seconds = 0.0
         self._multi_done = 0
         self._calm = False
-        self._movers = frozenset(c.number for c in compiled if c.rule.file == MOVEMENT)
+        self._movers = frozenset(c.number for c in compiled if c.rule.phase == MOVEMENT)
         self._lifters = frozenset(c.number for c in compiled if lifts(c.rule)) - self._movers
+        self._late = frozenset(c.number for c in compiled if c.rule.phase == LAST)
         self._moving = self._moved = self._merged = False
         self._rests: dict[int, tuple[int, int]] = {}  # rule -> (last step of rest, times rested)
         self._egraph: EGraph | None = None
@@ -236,7 +239,7 @@ class Saturation(Stepwise):
         multi = due and self._multi_done < self.limits.k_multi and not self._moved
         self._merged |= multi
         banned = frozenset(rule for rule, (until, _) in self._rests.items() if until >= index)
-        banned |= self._out()
+        banned |= self._out() | (frozenset() if self._calm else self._late)
         return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
 
     def _remember(self) -> None:
@@ -278,7 +281,7 @@ class Saturation(Stepwise):
         self._calm = not outcome.changed
         if outcome.cut:
             self.stop_reason = StopReason.E_NODE_LIMIT
-        elif not outcome.changed and not self._resting(plan) and not waiting:
+        elif not outcome.changed and not self._resting(plan) and not waiting and not self._late & plan.banned:
             self.stop_reason = StopReason.SATURATED
         elif index >= self.limits.iterations:
             self.stop_reason = StopReason.ITERATION_LIMIT
@@ -295,7 +298,7 @@ class Saturation(Stepwise):
         return self._lifters if self._moved else frozenset()
 
     def _resting(self, plan: Plan) -> bool:
-        return not plan.banned <= self._movers | self._lifters
+        return not plan.banned <= self._movers | self._lifters | self._late
 
     def _cut(self, index: int, reason: StopReason, note: str) -> Step:
         step = Step(index, StepKind.CUT, 0.0, self.e_nodes, self.e_classes, note=note)

@@ -242,6 +242,7 @@ def conv(b, **settings):
             "its pads must be (1, 1, 1, 1) (same) or (0, 0, 0, 0) (valid)",
         ),
         (lambda b: conv(b, dilations=(2, 1)), "its windows must not be dilated"),
+        (lambda b: conv(b, act="silu"), "its activation must be one of none, sigmoid, relu, tanh, got silu"),
         (lambda b: b.op("maxpool", image(b), kernel=2, strides=2, dilations=2, pads=(0, 0, 0, 0)), "dilat"),
         (lambda b: b.op("maxpool", image(b), kernel=5, strides=3, ceil=1), "(ceil=0)"),
         (

@@ -22,8 +22,8 @@ from workbench.frontends.onnx.versions import (
 )
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
+from workbench.ops.activations import export_activation
 from workbench.ops.leaves import NAMED
-from workbench.ops.onnx_form import export_activation
 from workbench.ops.types import TensorType
 
 #: A weight that repeats one element is written as ConstantOfShape if it has at least this many elements.
@@ -208,7 +208,8 @@ class Writer:
         if len(names) == 2 and self.opset < 11:  # the third operand was not optional before
             names = [*names, self.constant(np.zeros((), node.tensor.numpy_dtype()))]
         left, right = (int(flag) or None for flag in product.transposed)
-        return export_activation(self, self.node("Gemm", names, transA=left, transB=right), node.attr("act"))
+        y = self.node("Gemm", names, transA=left, transB=right)
+        return export_activation(self, y, node.attr("act"), node.tensor)
 
     def _describe(self, i: int, before: int) -> None:
         """Give the node that still exists its original name and documentation."""

@@ -28,7 +28,7 @@ from workbench.frontends.taso.text import (
     format_records,
 )
 from workbench.graph import Graph, Node, topological
-from workbench.ops import ACTIVATIONS, TensorType
+from workbench.ops import TASO_ACTIVATIONS, TensorType
 from workbench.support.files import check_writable, write_atomic
 
 #: A result of a record: the record's id and the result's number.
@@ -173,6 +173,12 @@ class _Export:
             return y
         return self.add(act, [y], (0,) if act == "sigmoid" else self.shape(i))
 
+    def activation(self, i: int, act: str) -> int:
+        """Return the number of an activation."""
+        if act not in TASO_ACTIVATIONS:
+            raise self.refusal(i, f"its activation must be one of {', '.join(TASO_ACTIVATIONS)}, got {act}")
+        return TASO_ACTIVATIONS.index(act)
+
     def sigmoid(self, i: int, node: Node) -> Place:
         return self.add("sigmoid", self.operands(node), (0,))
 
@@ -194,7 +200,8 @@ class _Export:
         x, w = self.shape(node.inputs[0]), self.shape(node.inputs[1])
         pad = self.padding(i, (w[2], w[3]), attrs)
         biased = len(node.inputs) == 3
-        act = ACTIVATIONS.index("none" if biased else attrs["act"])
+        number = self.activation(i, attrs["act"])
+        act = TASO_ACTIVATIONS.index("none") if biased else number
         borders = attrs["pads"][:2]
         y = self.add("conv2d", self.operands(node)[:2], (*x, *w, *attrs["strides"], pad, act, *borders))
         if not biased:
@@ -234,7 +241,7 @@ class _Export:
         """
         shape = self.shape(x)
         beside = self.add("weight", [WEIGHT_DATA], (shape[1], 1, *kernel))
-        params = (*shape, NUMBERS[kind], *kernel, *strides, pad, ACTIVATIONS.index("none"), *pads)
+        params = (*shape, NUMBERS[kind], *kernel, *strides, pad, TASO_ACTIVATIONS.index("none"), *pads)
         return self.add(kind, [self.place[x], beside], params)
 
     def reduce(self, i: int, node: Node) -> Place:
@@ -253,7 +260,7 @@ class _Export:
 
     def matmul(self, i: int, node: Node) -> Place:
         (left, right), operands = (self.shape(j) for j in node.inputs), self.operands(node)
-        act = ACTIVATIONS.index(node.attr("act"))
+        act = self.activation(i, node.attr("act"))
         if left[:-2] == right[:-2]:
             return self.add("matmul", operands, (act, len(left)))
         if len(right) != 2:

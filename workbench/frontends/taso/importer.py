@@ -21,7 +21,7 @@ from workbench.frontends.onnx.importer import Imported
 from workbench.frontends.taso.padding import explicit_pads
 from workbench.frontends.taso.text import EPSILON, Record, read_records, results
 from workbench.graph import Graph, GraphBuilder, Weight
-from workbench.ops import ACTIVATIONS, TensorType, TypeMismatch
+from workbench.ops import TASO_ACTIVATIONS, TensorType, TypeMismatch
 
 _PADDINGS: Final = ("SAME", "VALID")
 
@@ -245,7 +245,7 @@ class _Import:
             "strides": (sh, sw),
             "pads": self.window(record, (said[6], said[7]), (sh, sw), pad, pads),
             "groups": channels // per_group,
-            "act": self.one_of(record, "the activation", ACTIVATIONS, act),
+            "act": self.one_of(record, "the activation", TASO_ACTIVATIONS, act),
         }
         return [self.builder.op("conv2d", x, w, **settings)]
 
@@ -271,7 +271,7 @@ class _Import:
             "pads": self.window(record, (kernel[0], kernel[1]), (stride[0], stride[1]), pad, pads),
         }
         y = self.builder.op(record.kind, self.value(record), **settings)
-        name = self.one_of(record, "the activation", ACTIVATIONS, act)
+        name = self.one_of(record, "the activation", TASO_ACTIVATIONS, act)
         return [y if name == "none" else self.builder.op(name, y)]
 
     def same_shape(self, record: Record) -> list[int]:
@@ -335,7 +335,7 @@ class _Import:
 
     def matmul(self, record: Record) -> list[int]:
         act, rank = self.params(record, "activation", "rank")
-        name = self.one_of(record, "the activation", ACTIVATIONS, act)
+        name = self.one_of(record, "the activation", TASO_ACTIVATIONS, act)
         y = self.builder.op("matmul", *self.values(record), act=name)
         self.agree(record, "the number of axes", (rank,), (self.builder.type(y).rank,))
         return [y]

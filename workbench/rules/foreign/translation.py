@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from workbench.ops import ACTIVATIONS
+from workbench.ops import TASO_ACTIVATIONS
 from workbench.rules.foreign.extents import (
     ELEMENTWISE,
     POOLS,
@@ -209,7 +209,7 @@ class _Translation:
             found = {} if other is None else self.measured(other, (its,))
             return here.beside({inner: found[its]} if found else {})
 
-        act = ACTIVATIONS[term.number("act")]
+        act = TASO_ACTIVATIONS[term.number("act")]
         attrs = () if act == "none" else (("act", Literal(act)),)
         return App("matmul", self.pair(term, beside), attrs)
 
@@ -231,7 +231,7 @@ class _Translation:
                 ("pads", vector(rows, columns, rows, columns)),
                 ("dilations", Literal((1, 1))),
                 ("groups", self.grouped(channels, w)),
-                ("act", Literal(ACTIVATIONS[term.number("act")])),
+                ("act", Literal(TASO_ACTIVATIONS[term.number("act")])),
             ),
         )
         if same:
@@ -280,7 +280,7 @@ class _Translation:
         app = App(term.op, (x,), attrs)
         if same:
             self.shapes.same.add(app)
-        act = ACTIVATIONS[term.number("act")]
+        act = TASO_ACTIVATIONS[term.number("act")]
         return app if act == "none" else App(act, (app,))
 
     def concat(self, term: Term, place: _Place) -> Pattern:

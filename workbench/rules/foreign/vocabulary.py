@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from workbench.ops import ACTIVATIONS
+from workbench.ops import TASO_ACTIVATIONS
 from workbench.rules.foreign.extents import POOLS, UNARY, Inexpressible
 from workbench.rules.language import RuleSyntaxError
 
@@ -107,7 +107,7 @@ _LARGEST: Final = 100
 #: The least and the largest value of a parameter; TASO's tensors have at most eight axes.
 _RANGES: Final[dict[str, tuple[int, int]]] = {
     "pad": (0, 1),
-    "act": (0, len(ACTIVATIONS) - 1),
+    "act": (0, len(TASO_ACTIVATIONS) - 1),
     "axis": (0, 7),
     "rank": (1, 8),
     "index": (0, _MANY),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from workbench.ops import Attr, TensorType, TypeMismatch, spec_of
+from workbench.rules.expressions import inverted
 from workbench.rules.interpret import (
     ARITHMETIC,
     RELATIONS,
@@ -187,6 +188,10 @@ class Space(Bound):
         if len(left) != len(right):
             raise Inconsistent("permutations of two ranks")
         return tuple(left[i] for i in right)
+
+    def inverse(self, perm: Any) -> tuple[int, ...]:
+        """Return the permutation that undoes another."""
+        return inverted(perm)
 
     def axis(self, perm: Any, axis: Any) -> int:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""

@@ -1,0 +1,71 @@
+"""The laws of transpositions: past everything that does not mind, at any permutation and rank."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workbench import optimize
+from workbench.graph import GraphBuilder, evaluate
+from workbench.rules import RuleSet, load_rules
+from workbench.rules.status import library
+from workbench.verification.refuting.refute import search
+
+RULES = load_rules(library() / "transposes.rules")
+WRONG = load_rules(Path(__file__).parent / "wrong_transposes.rules")
+
+
+@pytest.mark.parametrize("rule", WRONG, ids=lambda r: r.name)
+def test_a_tempting_version_is_refuted(rule):
+    found = search(rule, draws=400)
+    assert found.counterexample is not None, f"{len(found.passed)} passed; {found.reason}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_a_rule_has_no_counterexample(rule):
+    found = search(rule, draws=30, seed=11)
+    assert found.counterexample is None, str(found.counterexample)
+    assert len(found.passed) >= 10, found.reason
+
+
+def undone(perm):
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+
+def between(b, name, x, other):
+    """Return a step between two transpositions."""
+    if name == "constant":
+        return b.op("add", x, b.weight(other))
+    if name == "number":
+        return b.op("mul", x, b.weight(()))
+    if name == "softmax":
+        return b.op("softmax", x, axis=-2)
+    if name == "reduce":
+        return b.op("reduce_mean", x, axes=(-2,), keepdims=1)
+    if name == "two axes":
+        return b.op("reduce_max", x, axes=(-3, -1), keepdims=1)
+    return b.op(name, x)
+
+
+STEPS = ("gelu", "number", "clip", "constant", "softmax", "reduce", "two axes")
+LAYOUT = RuleSet("layout", (*load_rules(library() / "layout.rules"), *RULES))
+PERMS = [(1, 2, 0), (0, 2, 1), (3, 0, 1, 2), (0, 2, 3, 1), (0, 3, 1, 2, 4), (4, 2, 0, 1, 3)]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("perm", PERMS, ids=str)
+def test_two_transpositions_meet(step, perm):
+    b = GraphBuilder()
+    shape = (2, 3, 4, 5, 6)[: len(perm)]
+    x = b.op("transpose", b.op("relu", b.input("x", shape)), perm=perm)
+    y = between(b, step, x, tuple(shape[p] for p in perm))
+    graph = b.graph({"y": b.op("transpose", y, perm=undone(perm))})
+    result = optimize(graph, rules=LAYOUT, cost="analytic", time=False)
+    assert not any(n.op == "transpose" and not constant(result.graph, n) for n in result.graph.nodes)
+    feeds = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
+    (before,), (after,) = (evaluate(g, feeds).values() for g in (graph, result.graph))
+    np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+
+
+def constant(graph, node):
+    return all(graph.nodes[i].op == "weight" for i in node.inputs)

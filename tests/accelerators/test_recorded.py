@@ -8,9 +8,13 @@ from workbench.accelerators.recorded import law_of_any_unit, recorded
 FLOATS = ("systolic16", "systolic64", "systolic128", "wmma16")
 
 
+FUSED = ({}, {"bias": False}, {"activations": ()}, {"activations": ("sigmoid", "relu", "tanh")})
+
+
 @pytest.mark.parametrize("name", FLOATS)
-def test_every_rule_of_a_unit_was_judged(name):
-    rules = unit_rules(unit(name))
+@pytest.mark.parametrize("fused", FUSED, ids=str)
+def test_every_rule_of_a_unit_was_judged(name, fused):
+    rules = unit_rules(replace(unit(name), **fused))
     assert rules
     assert {rules.verdict(rule) for rule in rules} <= {"proved", "tested"}
 

@@ -104,3 +104,12 @@ def test_the_operator_of_a_unit_takes_whole_tiles_only():
     with pytest.raises(TypeError, match="a row of systolic16 must have 16 elements"):
         b.op("systolic16", b.input("z", (3, 15)), w)
     assert spec_of("systolic16").doc.startswith("one call of the unit")
+
+
+def test_both_forms_have_a_picture():
+    from workbench.views.faces import graph_html
+
+    chosen = unit("systolic16")
+    rolled = blocked(conv_graph(LAYERS[1:2]), chosen).graph
+    assert "blocked" in graph_html(rolled)
+    assert "systolic16" in graph_html(unroll(rolled, chosen))

@@ -14,6 +14,7 @@ from workbench.accelerators.reading import folder, unit
 from workbench.accelerators.recorded import law_of_any_unit
 from workbench.accelerators.rules import unit_rules
 from workbench.accelerators.unit import Unit
+from workbench.ops import ACTIVATIONS
 from workbench.rules import Rule, parse_rules
 from workbench.support.files import write_atomic
 from workbench.verification import Verification
@@ -65,16 +66,27 @@ def verify_unit(chosen: Unit, *names: str, draws: int = 200, seed: int = 0) -> l
 
 
 def write_verdicts() -> None:
-    """Judge the rules of a unit, and their range for a unit of halves, and write the records."""
-    halves = unit_rules(unit("wmma16"))
+    """Judge the laws of all units, and their range in halves, and write the records."""
     records: dict[str, dict[str, Any]] = {}
-    for verdict in verify_unit(unit("systolic64")):
-        rule = halves[verdict.name]
-        records[law_of_any_unit(rule)] = {
-            "status": verdict.verdict,
-            "draws": verdict.evidence.get("draws", 0),
-            "float16": range_record(rule)["float16"],
-        }
+    # What a unit fuses decides which laws it has.
+    variants: tuple[dict[str, Any], ...] = (
+        {},
+        {"bias": False},
+        {"bias": False, "activations": ()},
+        {"activations": ()},
+        {"activations": ACTIVATIONS[1:]},
+    )
+    for fused in variants:
+        single, half = (replace(unit(name), **fused) for name in ("systolic64", "wmma16"))
+        halves = unit_rules(half)
+        new = [rule.name for rule in halves if law_of_any_unit(rule) not in records]
+        for verdict in verify_unit(single, *new) if new else []:
+            rule = halves[verdict.name]
+            records[law_of_any_unit(rule)] = {
+                "status": verdict.verdict,
+                "draws": verdict.evidence.get("draws", 0),
+                "float16": range_record(rule)["float16"],
+            }
     text = json.dumps(dict(sorted(records.items())), indent=1) + "\n"
     write_atomic(folder() / "verdicts.json", text)
 

@@ -69,7 +69,10 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     for start in range(0, a.shape[-1], step):
         part = np.matmul(a[..., start : start + step], b[..., start : start + step, :])
         part = part.astype(a.dtype, copy=False)
-        total = part if total is None else total + part
+        if total is None:
+            total = part
+        else:
+            total += part
     assert total is not None
     if len(xs) == 3:
         total = total + xs[2].astype(total.dtype, copy=False)

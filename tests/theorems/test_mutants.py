@@ -14,7 +14,8 @@ from workbench.theorems.store import is_theorem
 from workbench.verification.evidence import Effort
 from workbench.verification.verify import Verification
 
-pytestmark = [pytest.mark.slow, pytest.mark.sweep, pytest.mark.skipif(solver() is None, reason="no z3")]
+no_solver = pytest.mark.skipif(solver() is None, reason="no z3")
+pytestmark = [pytest.mark.slow, pytest.mark.sweep, no_solver]
 
 SWAPS = (
     ("add", "mul"),

@@ -53,6 +53,7 @@ crossed: concat[axis=a](x, y) => concat[axis=a](y, x)
 twice: softmax[axis=-1](softmax[axis=-1](x)) => softmax[axis=-1](x)
 scaled-softmax: softmax[axis=-1](mul(x, s)) => softmax[axis=-1](x) where rank(s) = 0
 wrong-axis: reduce_sum[axes=(-1)](reduce_max[axes=(-2)](x)) => reduce_max[axes=(-2)](reduce_sum[axes=(-1)](x))
+no-permutation: transpose[perm=(1, 1)](transpose[perm=(1, 1)](x)) => x
 never: conv2d[c, groups=g](x, w) => conv2d[c, groups=g + 1](x, w)
 """  # noqa: E501
 

@@ -151,7 +151,7 @@ class Question:
         """Return whether conditions contradict each other."""
         solving = self.z3.SolverFor("QF_UFLIA") if self.linear else self.z3.Solver()
         solving.set("rlimit", effort)
-        solving.set("timeout", 4000)
+        solving.set("timeout", 60_000)
         solving.add(*self.problem(conditions))
         return bool(solving.check() == self.z3.unsat)
 
@@ -159,7 +159,7 @@ class Question:
         """Return numbers for symbols with which the conditions hold, if some are found."""
         solving = self.z3.Solver()
         solving.set("rlimit", effort)
-        solving.set("timeout", 4000)
+        solving.set("timeout", 60_000)
         solving.add(*self.problem(conditions))
         if solving.check() != self.z3.sat:
             return None

@@ -266,6 +266,8 @@ class Reading:
             for name in perm.names:
                 self.note(equal(x.rank, sym(f"n.{name}")))
             return Kind(x.dtype, x.rank, lambda key: x.dim(perm.forth(key)))
+        if sorted(perm) != list(range(len(perm))):
+            raise TypeMismatch(f"{perm} is no permutation")
         self.note(equal(x.rank, num(len(perm))))
         return Kind(x.dtype, num(len(perm)), lambda key: x.dim(shown(perm, key)))
 

@@ -39,8 +39,9 @@ from workbench.verification.instances.spaces import open_space
 from workbench.verification.instances.typings import SMALL
 from workbench.verification.proving.prove import Prover, axioms
 from workbench.verification.ranges import range_record
+from workbench.verification.refuting.cases import case_of
 from workbench.verification.refuting.exact_arithmetic import PRIME, draw_values
-from workbench.verification.refuting.refute import Findings, case_of, search
+from workbench.verification.refuting.refute import Findings, search
 from workbench.verification.verdict import Verdict
 from workbench.verification.verify import Verification
 

@@ -21,16 +21,18 @@ from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import App, Rule, subterms
 from workbench.rules.ruleset import RuleSet
 from workbench.rules.status import library
-from workbench.run.trace import StopReason
+from workbench.run.trace import StepKind, StopReason
 from workbench.saturation import Limits, Saturation
 from workbench.saturation.encoding import encoding_for
 from workbench.saturation.engine import Program
 from workbench.saturation.remote import RemoteEngine
+from workbench.verification import deadline
 from workbench.verification.instances.choices import Choices, Enumeration, RandomChoices
+from workbench.verification.instances.coordinates import attribute_coordinates, beside_literals
 from workbench.verification.instances.ground import Ground, Instance, instance_of
 from workbench.verification.instances.linear import Inconsistent, NotLinear
-from workbench.verification.instances.spaces import Space, open_space
-from workbench.verification.instances.typings import Menu
+from workbench.verification.instances.spaces import GROUPED, Space, open_space
+from workbench.verification.instances.typings import AXES, Menu
 
 #: Alternatives that are proved one by one; extents and similar numbers are filled in generically.
 GENERIC: Final = Menu(
@@ -41,17 +43,32 @@ GENERIC: Final = Menu(
     acts=("none", "relu", "sigmoid", "tanh"),
     flags=(0, 1),
     steps=(1, 3),
-    eps=(0.5, 0.25),
+    eps=(0.5, 1e-5),
     numbers=(0.0, 0.375),
     members=(2, 3),
     broadcast=False,
     decide_few=True,
     remainders=True,
 )
+#: Other alternatives than those that are proved one by one, for one more case.
+OTHERS: Final = replace(
+    GENERIC,
+    strides=((5, 4),),
+    dilations=((4, 5),),
+    groups=(7,),
+    steps=(4,),
+    eps=(2.0,),
+    numbers=(-7.0,),
+    members=(5,),
+)
 #: If there are more cases than this, they are sampled.
 CASES: Final = 24
+#: Largest number of cases beside the literals of a rule.
+LITERALS: Final = 16
 #: Number of randomly drawn cases in which operands broadcast.
 BROADCASTING: Final = 8
+#: Attributes of which proofs take few values.
+_ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
 #: Assignments of generic numbers tried for a family of instances before it counts as empty.
 ATTEMPTS: Final = 64
@@ -66,22 +83,30 @@ def axioms() -> RuleSet:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The generic instances of a rule; ``complete`` means that no alternative was left out."""
+    """The generic instances of a rule.
+
+    ``complete`` means that no alternative was left out. ``sampled`` is the number of instances that were
+    drawn at random, such as those whose operands broadcast.
+    """
 
     instances: tuple[Instance, ...]
     complete: bool
     reason: str = ""
+    sampled: int = 0
 
 
 def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     """Return one generic instance per alternative of a rule's typing, or a sample of ``limit`` of them.
 
-    If ``broadcast``, instances with broadcasting operands are added.
+    Instances beside the literals of the rule are added, one with other strides, groups and so on, and if
+    ``broadcast``, some with broadcasting operands.
     """
     found: list[Instance] = []
     walk = Enumeration()
     complete, reason = True, ""
+    sampled = 0
     for _ in range(40 * limit):
+        deadline.check()
         try:
             instance = _generic(rule, walk, GENERIC)
             if instance is not None:
@@ -95,14 +120,30 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
         if len(found) > limit:
             complete = False
             found = _drawn(rule, GENERIC, limit)
+            sampled = len(found)
             break
     else:
         complete = False
+    own = len(found)
+    if found:
+        found += _unusual(rule)
     if broadcast and any(
         isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
     ):
         found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING)
-    return Cases(tuple(found), complete, reason)
+    return Cases(tuple(found), complete, reason, sampled + len(found) - own)
+
+
+def _unusual(rule: Rule) -> list[Instance]:
+    """Return generic instances with other strides, groups and so on, and beside the literals of a rule."""
+    found: list[Instance] = []
+    if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
+        found += _drawn(rule, OTHERS, 1)
+    for corner in beside_literals(rule)[:LITERALS]:
+        axes = max(AXES, corner.rank)
+        ranks = (corner.rank,) if corner.rank else GENERIC.ranks
+        found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)
+    return found
 
 
 def spreads(rule: Rule) -> bool:
@@ -116,6 +157,7 @@ def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
     rng = random.Random(count)
     drawn: list[Instance] = []
     for _ in range(15 * count):
+        deadline.check()
         if len(drawn) >= count:
             break
         try:
@@ -189,11 +231,15 @@ def _numbers(space: Space, attempt: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one."""
+    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one.
+
+    ``sampled`` is the number of cases that were drawn at random.
+    """
 
     cases: int
     complete: bool
     round: int
+    sampled: int = 0
 
 
 @dataclass(slots=True)
@@ -263,7 +309,14 @@ class Prover:
         known = [r for r in rounds if r is not None]
         if len(known) < len(rounds):
             return None
-        return Proof(len(known), cases.complete, max(known))
+        return Proof(len(known), cases.complete, max(known), cases.sampled)
+
+    def open_cases(self, number: int) -> tuple[Instance, ...]:
+        """Return the generic instances of a rule that are not proved."""
+        cases = self.cases.get(number)
+        if cases is None:
+            return ()
+        return tuple(i for k, i in enumerate(cases.instances) if (number, k) not in self.rounds)
 
     def begin(self) -> bool:
         """Start a pass with the open cases; return whether there are any."""
@@ -271,10 +324,13 @@ class Prover:
         goals = self.open_goals()
         if self.engine is None and goals:
             self.engine = warm_engine(self.limits.memory)
+        if self.engine is not None:
+            self.engine.until = deadline.until()
         ready = time.perf_counter()
         ground = Ground(canonical=True)
         self._goals = []
         for number, case in goals:
+            deadline.check()
             instance = self.cases[number].instances[case]
             self._goals.append(_Goal(number, case, ground.add(instance)))
         self._met_in_pass = 0
@@ -285,7 +341,9 @@ class Prover:
         place = dict(zip(roots, graph.output_ids, strict=True))
         for goal in self._goals:
             goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
-        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self.engine, keep=0)
+        # Every pass has the time that is left, not that of the first one.
+        limits = replace(self.limits, seconds=max(0.001, min(self.limits.seconds, deadline.left())))
+        self.saturation = Saturation(graph, self.axioms, limits, engine=self.engine, keep=0)
         self.engine = self.saturation.engine
         self.passes += 1
         self.saturation.start_engine()
@@ -298,8 +356,11 @@ class Prover:
         """Apply one round of axioms; return the number of cases that it proved."""
         began = time.perf_counter()
         assert self.saturation is not None
+        self.saturation.engine.until = deadline.until()
         step = self.saturation.step()
-        met = self._check(step.index)
+        # Without the last iteration nothing is new; asking for it would repeat all others.
+        undone = self.saturation.stop_reason in (StopReason.TIME_LIMIT, StopReason.MEMORY_LIMIT)
+        met = 0 if undone and step.kind is StepKind.CUT else self._check(step.index)
         self._met_in_pass += met
         self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - began

@@ -111,6 +111,8 @@ def draw_values(
         if i in variances:
             roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
             drawn: list[Any] = [r * r - variances[i] for r in roots]
+        elif nodes[i].tensor.dtype == "bool":
+            drawn = [rng.randint(0, 1) for _ in range(size)]
         elif kind == "float64":
             drawn = [rng.uniform(-reach, reach) for _ in range(size)]
         elif kind == "modular":

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.ops import Attr
+from workbench.ops import Attr, Trait, with_trait
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import (
     App,
@@ -70,10 +70,14 @@ _MEMBERS: Final = (4, 5, 7)
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """Coordinates at given values, and the number of instances that are to be evaluated there."""
+    """Coordinates at given values, and the number of instances that are to be evaluated there.
+
+    With ``spread`` most of them broadcast.
+    """
 
     fixed: tuple[tuple[Coordinate, Any], ...]
     instances: int
+    spread: bool = False
 
     @property
     def rank(self) -> int:
@@ -81,8 +85,10 @@ class Corner:
         return max((value for (kind, _, _), value in self.fixed if kind == "rank"), default=0)
 
 
-#: Number of instances at an unusual value, beside a literal, and of a case that is not proved.
-UNUSUAL, BESIDE, OPEN = 1, 12, 12
+#: Number of instances at an unusual value, with an axis that broadcasts, beside a literal, and of a case that
+#: is not proved.
+UNUSUAL, SPREAD, BESIDE, OPEN = 1, 3, 12, 12
+_BROADCASTS: Final = with_trait(Trait.BROADCASTS)
 
 
 def _corner(coordinate: Coordinate, value: Any, instances: int = UNUSUAL) -> Corner:
@@ -157,9 +163,22 @@ def _of_attribute(attr: Attr) -> tuple[Any, ...]:
     return _AXES if attr.kind == "axes" else ()
 
 
+def spread_axes(rule: Rule) -> list[Corner]:
+    """Return extents of 1 for every axis of every operand of an operator that broadcasts."""
+    terms = (t for t in _applications(rule) if t.op in _BROADCASTS)
+    names = dict.fromkeys(
+        arg.name for t in terms for arg in t.args if isinstance(arg, Var) and not arg.starred
+    )
+    return [
+        Corner(((("dim", name, axis), 1),), SPREAD, spread=True)
+        for axis in (-1, -2, -3, -4)
+        for name in names
+    ]
+
+
 # -- the decisions of an instance -------------------------------------------------------------------
 def decisions_of(instance: Instance) -> tuple[tuple[Coordinate, Any], ...]:
-    """Return the coordinates of an instance that are alternatives, not sizes, and the axes that broadcast."""
+    """Return the coordinates of an instance that are alternatives, not sizes, and its axes of extent 1."""
     found: dict[Coordinate, Any] = {}
     for coordinate, attr in attribute_coordinates(instance.rule).items():
         kind, name, at = coordinate
@@ -169,8 +188,8 @@ def decisions_of(instance: Instance) -> tuple[tuple[Coordinate, Any], ...]:
     for name in tensors(instance.rule):
         shape = instance.types[name].shape
         found["rank", name, ""] = len(shape)
-        if instance.broadcasts:
-            found |= {("dim", name, axis): 1 for axis in range(-len(shape), 0) if shape[axis] == 1}
+        # Generic extents are large: an axis of extent 1 was decided to be one.
+        found |= {("dim", name, axis): 1 for axis in range(-len(shape), 0) if shape[axis] == 1}
     if instance.rule.each:
         found[MEMBERS] = instance.members
     return tuple(found.items())

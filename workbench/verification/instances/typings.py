@@ -24,10 +24,11 @@ class Menu:
     """The options of all decisions; an option that is listed twice is chosen twice as often.
 
     ``extents``, ``kernels`` and ``pads`` are values of free unknowns. ``broadcast`` allows operands to
-    broadcast; ``members`` are the numbers of members that an ``each`` rule merges. If ``decide_few``, every
-    value of an unknown with few values is a separate alternative. If ``remainders``, equal quotients equate
-    their dividends (:class:`~workbench.verification.instances.linear.System`). Types have ``axes`` axes.
-    ``fixed`` are coordinates of the instance that have a given value instead of one of the menu.
+    broadcast, and with ``spread`` they mostly do; ``members`` are the numbers of members that an ``each`` rule
+    merges. If ``decide_few``, every value of an unknown with few values is a separate alternative. If
+    ``remainders``, equal quotients equate their dividends
+    (:class:`~workbench.verification.instances.linear.System`). Types have ``axes`` axes. ``fixed`` are
+    coordinates of the instance that have a given value instead of one of the menu.
     """
 
     ranks: tuple[int, ...] = (2, 4, 4, 3, 1, 0)
@@ -44,6 +45,7 @@ class Menu:
     kernels: tuple[int, ...] = (1, 1, 3, 3, 2)
     pads: tuple[int, ...] = (0, 0, 1, 1, 2)
     broadcast: bool = True
+    spread: bool = False
     decide_few: bool = False
     remainders: bool = False
     axes: int = AXES
@@ -229,7 +231,8 @@ class SpaceTyping:
         """Decide the first open question about broadcasting."""
         p = self.pending[0]
         if self.menu.broadcast:
-            alike = self.choices.pick(("alike", "alike", "broadcast")) == "alike"
+            often = "broadcast" if self.menu.spread else "alike"
+            alike = self.choices.pick(("alike", often, "broadcast")) == "alike"
         else:
             alike = self.choices.some((True,))
         if alike:

@@ -28,7 +28,7 @@ from workbench.saturation.engine import Program
 from workbench.saturation.remote import RemoteEngine
 from workbench.verification import deadline
 from workbench.verification.instances.choices import Choices, Enumeration, RandomChoices
-from workbench.verification.instances.coordinates import attribute_coordinates, beside_literals
+from workbench.verification.instances.coordinates import attribute_coordinates, beside_literals, spread_axes
 from workbench.verification.instances.ground import Ground, Instance, instance_of
 from workbench.verification.instances.linear import Inconsistent, NotLinear
 from workbench.verification.instances.spaces import GROUPED, Space, open_space
@@ -65,8 +65,9 @@ OTHERS: Final = replace(
 CASES: Final = 24
 #: Largest number of cases beside the literals of a rule.
 LITERALS: Final = 16
-#: Number of randomly drawn cases in which operands broadcast.
-BROADCASTING: Final = 8
+#: Number of randomly drawn cases in which operands broadcast, and largest number of those with a given axis.
+BROADCASTING: Final = 4
+AXES_SPREAD: Final = 12
 #: Attributes of which proofs take few values.
 _ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
@@ -130,7 +131,9 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     if broadcast and any(
         isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
     ):
-        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING)
+        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING, broadcasting=True)
+        for corner in spread_axes(rule)[:AXES_SPREAD]:
+            found += _drawn(rule, replace(GENERIC, broadcast=True, spread=True, fixed=corner.fixed), 1)
     return Cases(tuple(found), complete, reason, sampled + len(found) - own)
 
 
@@ -152,8 +155,8 @@ def spreads(rule: Rule) -> bool:
     return any(isinstance(t, App) and t.op in _BROADCASTS for t in terms)
 
 
-def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
-    """Return generic instances of random alternatives; if the menu allows it, only broadcasting ones."""
+def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) -> list[Instance]:
+    """Return generic instances of random alternatives, or only broadcasting ones."""
     rng = random.Random(count)
     drawn: list[Instance] = []
     for _ in range(15 * count):
@@ -164,7 +167,7 @@ def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
             instance = _generic(rule, RandomChoices(rng), menu)
         except (NotLinear, Inconsistent, TypeMismatch):
             continue
-        if instance is not None and (instance.broadcasts or not menu.broadcast):
+        if instance is not None and (instance.broadcasts or not broadcasting):
             drawn.append(instance)
     return drawn
 

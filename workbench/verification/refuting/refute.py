@@ -16,7 +16,7 @@ from workbench.rules.pattern import Rule
 from workbench.rules.symmetry import canonical
 from workbench.verification import deadline
 from workbench.verification.instances.choices import Enumeration, RandomChoices
-from workbench.verification.instances.coordinates import Corner, beside_literals, wild
+from workbench.verification.instances.coordinates import Corner, beside_literals, spread_axes, wild
 from workbench.verification.instances.ground import Instance, instance_of, sample
 from workbench.verification.instances.linear import Inconsistent, NotLinear
 from workbench.verification.instances.spaces import Space, open_space
@@ -128,14 +128,15 @@ def search(
         go_on: Number of instances after the first counterexample.
         seconds: Time limit.
         corners: Coordinates at values that are evaluated besides; by default those beside the rule's
-            literals, and one unusual value for every fourth draw.
+            literals, every axis that may broadcast, and one unusual value for every fourth draw.
     """
     began = time.perf_counter()
     one = _Search(rule, random.Random(seed_of(rule, seed)), broadcast, min(seconds, deadline.left()))
     if corners is None:
         unusual = wild(rule)
         one.rng.shuffle(unusual)
-        corners = beside_literals(rule)[:LITERALS] + unusual[: draws // 4]
+        spread = spread_axes(rule) if broadcast else []
+        corners = beside_literals(rule)[:LITERALS] + spread + unusual[: draws // 4]
     one.random(draws, go_on)
     if not one.found.empty:
         one.at_corners(corners, go_on)
@@ -259,6 +260,7 @@ def _fitting(menu: Menu, corner: Corner) -> Menu:
         ranks=(rank,) if rank else menu.ranks,
         axes=max(AXES, rank),
         fixed=corner.fixed,
+        spread=corner.spread,
     )
 
 

@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
+from workbench.cli import (
+    accelerators,
+    benchmarks,
+    certify,
+    cost,
+    device,
+    extract,
+    optimize,
+    results,
+    rules,
+    run,
+    search,
+    verify,
+)
 from workbench.cli.console import OK
 
 app = typer.Typer(
@@ -49,7 +62,9 @@ for _command in (
     cost.cost,
     benchmarks.bench,
     run.run,
+    accelerators.accelerators,
     benchmarks.demo,
 ):
     app.command()(_command)
 app.add_typer(device.app)
+app.add_typer(results.app)

@@ -24,8 +24,8 @@ class Menu:
     """The options of all decisions; an option that is listed twice is chosen twice as often.
 
     ``extents``, ``kernels`` and ``pads`` are values of free unknowns. ``broadcast`` allows operands to
-    broadcast, and with ``spread`` they mostly do; ``members`` are the numbers of members that an ``each`` rule
-    merges. If ``decide_few``, every value of an unknown with few values is a separate alternative. If
+    broadcast, and with ``spread`` they mostly do; ``members`` are the numbers of members that an ``each``
+    rule merges. If ``decide_few``, every value of an unknown with few values is a separate alternative. If
     ``remainders``, equal quotients equate their dividends
     (:class:`~workbench.verification.instances.linear.System`). Types have ``axes`` axes. ``fixed`` are
     coordinates of the instance that have a given value instead of one of the menu.

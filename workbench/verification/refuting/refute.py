@@ -53,8 +53,9 @@ CORNERS: Final = (
 TRIES: Final = 4
 #: The largest number at a corner that kernels and pads may have as well.
 WINDOW: Final = 20
-#: Largest number of corners beside literals.
-LITERALS: Final = 64
+#: Largest number of corners beside literals, and of instances at all of them together.
+LITERALS: Final = 48
+BESIDE_ALL: Final = 240
 
 
 @dataclass(slots=True)
@@ -136,12 +137,19 @@ def search(
         unusual = wild(rule)
         one.rng.shuffle(unusual)
         spread = spread_axes(rule) if broadcast else []
-        corners = beside_literals(rule)[:LITERALS] + spread + unusual[: draws // 4]
+        corners = _beside(rule) + spread + unusual[: draws // 4]
     one.random(draws, go_on)
     if not one.found.empty:
         one.at_corners(corners, go_on)
     one.found.seconds = time.perf_counter() - began
     return one.found
+
+
+def _beside(rule: Rule) -> list[Corner]:
+    """Return the corners beside the literals of a rule, with fewer instances at each if they are many."""
+    corners = beside_literals(rule)[:LITERALS]
+    most = BESIDE_ALL // max(1, len(corners))
+    return [replace(corner, instances=min(corner.instances, most)) for corner in corners]
 
 
 def seed_of(rule: Rule, seed: int) -> int:

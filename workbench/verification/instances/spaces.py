@@ -95,6 +95,8 @@ class Space(Bound):
     # -- attributes -----------------------------------------------------------------------------------
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that the type rules expect."""
+        if attr is not None and value is None:
+            raise TypeMismatch(f"{attr.name} has no default and must be given")
         return value if attr is None else spread(value, attr)
 
     def given(self, value: Any, attr: Attr) -> Any:

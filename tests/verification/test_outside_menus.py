@@ -20,7 +20,8 @@ RARE = {
 
 #: Right laws that need unusual numbers to have any instance: four or eight groups.
 MANY_GROUPS = """
-merge-of-four-groups: conv2d[c, groups=g](x, w) => conv2d[c, groups=2](x, merge_gconv[count=2, groups=g](w)) \\
+merge-of-four-groups: conv2d[c, groups=g](x, w) => \\
+    conv2d[c, groups=2](x, merge_gconv[count=2, groups=g](w)) \\
     where g % 2 = 0, g // 2 = 2
 """
 

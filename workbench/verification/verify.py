@@ -288,7 +288,8 @@ class Verification(Stepwise):
                 found = self._map(cases_of, [self.rules[n] for n in wanted])
                 prover.cases |= {n: c for n, c in zip(wanted, found, strict=True) if c is not None}
                 deadline.check()
-            again = prover.passes == 0 or (prover.productive and prover.passes < self.settings.effort.passes)
+            more = prover.waiting or prover.sweeps < self.settings.effort.passes
+            again = prover.passes == 0 or (prover.productive and more)
             self._idle = 0
             if again and prover.begin():
                 kind, counts = StepKind.PASS, {"pass": prover.passes, "open": len(prover.open_goals())}
@@ -317,7 +318,7 @@ class Verification(Stepwise):
 
         Cases that are still open then get another pass, in which the same rounds are small.
         """
-        left = {rule for rule, _ in self._prover.open_goals()}
+        left = self._prover.loaded
         refuted = all(self._findings[n].counterexample is not None for n in left)
         crowded = self._prover.saturation is not None and self._prover.saturation.e_nodes > CROWDED
         return crowded or (refuted and self._idle >= 1)

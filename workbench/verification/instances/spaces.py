@@ -87,6 +87,9 @@ class Space(Bound):
         """Return the type of a term's result."""
         spec = spec_of(term.op)
         assert spec.infer is not None
+        for name, value in attrs.items():
+            if value is None:
+                raise TypeMismatch(f"{name} has no default and must be given")
         if not spec.min_inputs <= len(operands) <= spec.max_inputs:
             raise TypeMismatch(f"{term.op} takes {spec.min_inputs} operands or more, not {len(operands)}")
         result: SpaceType = spec.infer(self.typing, operands, attrs)
@@ -95,8 +98,6 @@ class Space(Bound):
     # -- attributes -----------------------------------------------------------------------------------
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that the type rules expect."""
-        if attr is not None and value is None:
-            raise TypeMismatch(f"{attr.name} has no default and must be given")
         return value if attr is None else spread(value, attr)
 
     def given(self, value: Any, attr: Attr) -> Any:
@@ -273,7 +274,9 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     if rule.each:
         merged = rule.targets[0]
         assert isinstance(merged, App)
-        axis = int(read_attributes(merged, space)["axis"])
+        axis = read_attributes(merged, space)["axis"]
+        if axis is None:
+            raise TypeMismatch("axis has no default and must be given")
         whole = read_term(merged.args[0], space)
         for left in lefts:
             typing.require_same(left, typing.with_dim(whole, axis, left.dims[axis]), "parts fit")

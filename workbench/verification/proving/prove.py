@@ -64,10 +64,12 @@ OTHERS: Final = replace(
 #: If there are more cases than this, they are sampled.
 CASES: Final = 24
 #: Largest number of cases beside the literals of a rule.
-LITERALS: Final = 16
+LITERALS: Final = 12
 #: Number of randomly drawn cases in which operands broadcast, and largest number of those with a given axis.
 BROADCASTING: Final = 4
-AXES_SPREAD: Final = 12
+AXES_SPREAD: Final = 8
+#: Number of nodes from which on no further cases enter a pass: they wait for the next one.
+LOAD: Final = 6_000
 #: Attributes of which proofs take few values.
 _ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
@@ -268,11 +270,12 @@ def warm_engine(memory: int) -> RemoteEngine:
 class Prover:
     """A proof of many rules at once, one round of axioms per step.
 
-    A pass loads unproved cases into a fresh e-graph and applies axioms until everything is proved, nothing
-    can change any more, or a limit is reached. Another pass follows if this one proved some cases and left
-    others. ``rounds`` maps each proved case to the round in which its sides met. A given ``engine`` is
-    reused. ``egraph_seconds`` is the part of ``seconds`` in which e-graphs are loaded and grown, without
-    making instances and starting the engine's process.
+    A pass loads unproved cases, as many as an e-graph holds, into a fresh one and applies axioms until
+    everything is proved, nothing can change any more, or a limit is reached. Passes over all cases are a
+    sweep. Another sweep follows if this one proved some cases and left others. ``rounds`` maps each proved
+    case to the round in which its sides met. A given ``engine`` is reused. ``egraph_seconds`` is the part of
+    ``seconds`` in which e-graphs are loaded and grown, without making instances and starting the engine's
+    process.
     """
 
     rules: Sequence[Rule]
@@ -286,10 +289,13 @@ class Prover:
     seconds: float = 0.0
     egraph_seconds: float = 0.0
     passes: int = 0
+    sweeps: int = 0
     saturation: Saturation | None = None
     _goals: list[_Goal] = field(default_factory=list)
     engine: RemoteEngine | None = None
-    _met_in_pass: int = 0
+    _waiting: list[tuple[int, int]] = field(default_factory=list)
+    _met_in_sweep: int = 0
+    _cut_in_sweep: bool = False
 
     def open_goals(self) -> list[tuple[int, int]]:
         """Return the pairs (rule, case) that are not proved yet."""
@@ -302,6 +308,11 @@ class Prover:
             count = len(self.cases[number].instances)
             found += [(number, case) for case in range(count) if (number, case) not in self.rounds]
         return found
+
+    @property
+    def loaded(self) -> set[int]:
+        """Return the rules that have open cases in the current pass."""
+        return {goal.rule for goal in self._goals}
 
     def proof(self, number: int) -> Proof | None:
         """Return the proof of a rule, or None if a case is open or the rule has no cases."""
@@ -322,9 +333,13 @@ class Prover:
         return tuple(i for k, i in enumerate(cases.instances) if (number, k) not in self.rounds)
 
     def begin(self) -> bool:
-        """Start a pass with the open cases; return whether there are any."""
+        """Start a pass with open cases, those that wait first; return whether there are any."""
         began = time.perf_counter()
-        goals = self.open_goals()
+        open_ = self.open_goals()
+        goals = sorted(set(open_) & set(self._waiting))
+        if not goals:
+            goals, self._met_in_sweep, self._cut_in_sweep = open_, 0, False
+            self.sweeps += 1
         if self.engine is None and goals:
             self.engine = warm_engine(self.limits.memory)
         if self.engine is not None:
@@ -332,25 +347,28 @@ class Prover:
         ready = time.perf_counter()
         ground = Ground(canonical=True)
         self._goals = []
-        for number, case in goals:
+        self._waiting = []
+        for place, (number, case) in enumerate(goals):
+            if len(ground.builder.nodes) > LOAD:
+                self._waiting = goals[place:]
+                break
             deadline.check()
             instance = self.cases[number].instances[case]
             self._goals.append(_Goal(number, case, ground.add(instance)))
-        self._met_in_pass = 0
         if not self._goals:
             return False
         roots = sorted({i for goal in self._goals for pair in goal.pairs for i in pair})
         graph = ground.builder.graph([(f"r{i}", i) for i in roots])
-        place = dict(zip(roots, graph.output_ids, strict=True))
+        found = dict(zip(roots, graph.output_ids, strict=True))
         for goal in self._goals:
-            goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
+            goal.pairs = [(found[a], found[b]) for a, b in goal.pairs]
         # Every pass has the time that is left, not that of the first one.
         limits = replace(self.limits, seconds=max(0.001, min(self.limits.seconds, deadline.left())))
         self.saturation = Saturation(graph, self.axioms, limits, engine=self.engine, keep=0)
         self.engine = self.saturation.engine
         self.passes += 1
         self.saturation.start_engine()
-        self._check(0)
+        self._met_in_sweep += self._check(0)
         self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - ready
         return True
@@ -364,7 +382,8 @@ class Prover:
         # Without the last iteration nothing is new; asking for it would repeat all others.
         undone = self.saturation.stop_reason in (StopReason.TIME_LIMIT, StopReason.MEMORY_LIMIT)
         met = 0 if undone and step.kind is StepKind.CUT else self._check(step.index)
-        self._met_in_pass += met
+        self._met_in_sweep += met
+        self._cut_in_sweep |= self.saturation.stop_reason not in (None, StopReason.SATURATED)
         self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - began
         return met
@@ -389,9 +408,15 @@ class Prover:
 
     @property
     def productive(self) -> bool:
-        """Return whether another pass may prove more: this one proved something but was cut short."""
+        """Return whether another pass may prove more: cases wait, or a sweep that proved some was cut."""
         cut = self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
-        return bool(self._goals) and self._met_in_pass > 0 and cut
+        again = bool(self.open_goals()) and self._met_in_sweep > 0 and (cut or self._cut_in_sweep)
+        return self.waiting or again
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether cases wait for a pass of the sweep that has begun."""
+        return bool(set(self._waiting) & set(self.open_goals()))
 
     def close(self) -> None:
         """End the engine's process."""

@@ -149,7 +149,7 @@ def floored(operator: str, left: Int, right: Int) -> Int:
     numbers = isinstance(left, int) and isinstance(right, int)
     if operator not in ("//", "%") or numbers or (_natural(left) and _positive(right)):
         return arith(operator, left, right)
-    if (operator, right) == ("//", 1) or (operator, right) == ("%", 1):
+    if isinstance(right, int) and right == 1:
         return arith(operator, left, right)
     rest = Sym(f"(% (+ (% {left} {right}) {right}) {right})")
     return rest if operator == "%" else Sym(f"(/ (- {left} {rest}) {right})")

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import yaml
 
+from workbench.experiments.blocking.config import BlockingStudy
 from workbench.experiments.branches.config import BranchesStudy
 from workbench.experiments.deployment.config import DeploymentStudy
 from workbench.experiments.reading import (
@@ -28,9 +29,9 @@ from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 
 __all__ = [
-    "KINDS", "MODES", "AblationStudy", "BranchesStudy", "DeploymentStudy", "ExtractionStudy", "Instances",
-    "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings", "SearchMethod", "Study",
-    "StudyError", "VerificationStudy", "read_study",
+    "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
+    "ExtractionStudy", "Instances", "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings",
+    "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
 ]  # fmt: skip
 
 
@@ -277,7 +278,13 @@ class VerificationStudy:
 
 
 Study: TypeAlias = (
-    ExtractionStudy | OptimisationStudy | AblationStudy | VerificationStudy | BranchesStudy | DeploymentStudy
+    ExtractionStudy
+    | OptimisationStudy
+    | AblationStudy
+    | VerificationStudy
+    | BranchesStudy
+    | DeploymentStudy
+    | BlockingStudy
 )
 
 #: The kinds of studies and their settings.
@@ -288,6 +295,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "verification": VerificationStudy,
     "branches": BranchesStudy,
     "deployment": DeploymentStudy,
+    "blocking": BlockingStudy,
 }
 
 

@@ -69,7 +69,7 @@ LITERALS: Final = 12
 BROADCASTING: Final = 4
 AXES_SPREAD: Final = 8
 #: Number of nodes from which on no further cases enter a pass: they wait for the next one.
-LOAD: Final = 6_000
+LOAD: Final = 3_000
 #: Attributes of which proofs take few values.
 _ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
@@ -335,6 +335,7 @@ class Prover:
     def begin(self) -> bool:
         """Start a pass with open cases, those that wait first; return whether there are any."""
         began = time.perf_counter()
+        self._cut_in_sweep |= bool(self._goals) and self._unfinished
         open_ = self.open_goals()
         goals = sorted(set(open_) & set(self._waiting))
         if not goals:
@@ -383,7 +384,6 @@ class Prover:
         undone = self.saturation.stop_reason in (StopReason.TIME_LIMIT, StopReason.MEMORY_LIMIT)
         met = 0 if undone and step.kind is StepKind.CUT else self._check(step.index)
         self._met_in_sweep += met
-        self._cut_in_sweep |= self.saturation.stop_reason not in (None, StopReason.SATURATED)
         self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - began
         return met
@@ -409,9 +409,13 @@ class Prover:
     @property
     def productive(self) -> bool:
         """Return whether another pass may prove more: cases wait, or a sweep that proved some was cut."""
-        cut = self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
-        again = bool(self.open_goals()) and self._met_in_sweep > 0 and (cut or self._cut_in_sweep)
+        cut = self._cut_in_sweep or self._unfinished
+        again = bool(self.open_goals()) and self._met_in_sweep > 0 and cut
         return self.waiting or again
+
+    @property
+    def _unfinished(self) -> bool:
+        return self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
 
     @property
     def waiting(self) -> bool:

@@ -3,7 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.saturation.encoding import Encoding
-from workbench.saturation.symbolic import Fact, NeverApplies, Sym, SymbolicTyping, SymType, arith, compare
+from workbench.saturation.symbolic import (
+    Fact,
+    NeverApplies,
+    Sym,
+    SymbolicTyping,
+    SymType,
+    arith,
+    compare,
+    floored,
+)
 
 NAMES = "abc"
 
@@ -153,3 +162,32 @@ def test_facts_have_one_spelling():
     a, b = Sym("a"), Sym("b")
     assert compare("=", a, b) == compare("=", b, a)
     assert isinstance(compare("=", a, b), Fact)
+
+
+def towards_zero(text, values):
+    """Evaluate an egglog expression as the engine does: quotients are rounded towards zero."""
+    tokens = str(text).replace("(", " ( ").replace(")", " ) ").split()
+
+    def parse():
+        token = tokens.pop(0)
+        if token != "(":
+            return values[token] if token in values else int(token)
+        operator, left, right = tokens.pop(0), parse(), parse()
+        tokens.pop(0)
+        if operator in "+-*":
+            return {"+": left + right, "-": left - right, "*": left * right}[operator]
+        quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1)
+        return quotient if operator == "/" else left - right * quotient
+
+    return parse()
+
+
+@given(st.integers(-30, 30), st.integers(-7, 7).filter(bool), st.sampled_from(["//", "%"]))
+def test_quotients_are_rounded_down(left, right, sign):
+    expected = left // right if sign == "//" else left % right
+    assert towards_zero(floored(sign, Sym("a"), Sym("b")), {"a": left, "b": right}) == expected
+    assert towards_zero(floored(sign, Sym("a"), right), {"a": left}) == expected
+    assert towards_zero(floored(sign, left, Sym("b")), {"b": right}) == expected
+    if left > 0 < right:
+        extents = Sym("a", positive=True), Sym("b", positive=True)
+        assert floored(sign, *extents).text == arith(sign, *extents).text

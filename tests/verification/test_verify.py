@@ -1,12 +1,18 @@
+import contextlib
 import json
+import multiprocessing
 
 import pytest
 
+from workbench.graph import GraphBuilder
+from workbench.ops import TensorType, TypeMismatch
 from workbench.rules import RuleSyntaxError, parse_rules, rule_set
 from workbench.rules.foreign.reading import read_rules
 from workbench.rules.foreign.vocabulary import Rejected
 from workbench.run.trace import StepKind, StopReason
+from workbench.saturation import Saturation
 from workbench.verification.evidence import Effort
+from workbench.verification.instances.ground import Ground, Instance
 from workbench.verification.proving.prove import axioms
 from workbench.verification.verify import Verification
 
@@ -154,9 +160,9 @@ def test_a_time_limit_says_so():
 
 @pytest.mark.slow
 def test_too_few_instances_are_unknown():
-    # Extents of 7 are not among those that are drawn, and a product is solved for by drawing alone.
+    # Extents of 31 are not among those that are drawn, and a product is solved for by drawing alone.
     law = "relu(neg(x)) => neg(neg(relu(neg(x))))"
-    rare = parse_rules(f"rare: {law} where dim(x, -1) * dim(x, -2) = 49")
+    rare = parse_rules(f"rare: {law} where dim(x, -1) * dim(x, -2) = 1147, dim(x, -1) > 1, dim(x, -2) > 1")
     verification = Verification(rare, effort=Effort(draws=40))
     verification.run()
     (verdict,) = verification.verdicts
@@ -235,3 +241,31 @@ def test_an_empty_file_is_no_set(tmp_path):
     empty.write_text("\n")
     with pytest.raises(RuleSyntaxError, match="empty"):
         read_rules(empty)
+
+
+@pytest.mark.parametrize(("extent", "fires"), [(2, False), (3, True), (4, True), (5, False)])
+def test_quotients_of_negative_numbers_are_those_of_the_engine(extent, fires):
+    (rule,) = parse_rules("down: relu(x) => relu(neg(neg(x))) where (0 - dim(x, -1)) // 2 = 0 - 2")
+    builder = GraphBuilder()
+    graph = builder.graph({"y": builder.op("relu", builder.input("x", (extent,)))})
+    saturation = Saturation(graph, [rule])
+    saturation.run()
+    assert (saturation.e_nodes > 2) is fires
+    instance = Instance(rule, {"x": TensorType("float32", (extent,))}, {}, {})
+    with contextlib.nullcontext() if fires else pytest.raises(TypeMismatch):
+        Ground().add(instance)
+
+
+def test_no_process_is_left_when_the_time_is_up():
+    verification = Verification(list(rule_set("default"))[:60], effort=Effort(seconds=0.2), jobs=2)
+    assert verification.run() is StopReason.TIME_LIMIT
+    assert multiprocessing.active_children() == []
+    assert verification._prover.engine is None or verification._prover.engine._process is None
+
+
+def test_sampled_proofs_say_so(run):
+    records = {r["name"]: r for r in (v.record() for v in run.verdicts)}
+    assert records["twice"]["all_cases"] is True
+    assert records["square"]["all_cases"] is None
+    assert run["twice"].evidence["replays"]
+    assert run["square"].evidence["replays"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +57,8 @@ def verify(
     from workbench.verification.evidence import Effort
     from workbench.verification.verify import Verification
 
+    # A signal to end must end the processes too: they have work that may take minutes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
     contents = read_rules(file)
     if show is not None and show not in {
         *(r.name for r in contents.rules),

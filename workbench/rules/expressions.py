@@ -24,7 +24,7 @@ def inverted(perm: Sequence[int]) -> tuple[int, ...]:
 class Numbers(ABC):
     """The algebra of concrete attributes; a subclass gives the types of tensors and the bound attributes.
 
-    It raises TypeMismatch if permutations do not compose.
+    It raises TypeMismatch if permutations do not compose, and on a division by 0.
     """
 
     __slots__ = ()
@@ -68,7 +68,9 @@ class Numbers(ABC):
         return self.kind(var).dtype
 
     def arith(self, sign: str, left: Any, right: Any) -> Any:
-        """Return the result of an arithmetic operation."""
+        """Return the result of an arithmetic operation; a rule does not apply if it divides by 0."""
+        if sign in ("//", "%") and right == 0:
+            raise TypeMismatch(f"{left} {sign} 0")
         return ARITHMETIC[sign](left, right)
 
     def compose(self, left: Any, right: Any) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ class StepKind(enum.Enum):
     """
 
     START = "start"  #: nothing yet: the graph that the run starts from (saturation, search)
-    CUT = "cut"  #: a step that a limit cut short or undid (saturation, search)
+    CUT = "cut"  #: a step that a limit cut short or undid (saturation, search, verification)
 
     ITERATION = "iteration"  #: saturation: every rule that is due, applied once everywhere
     MERGE = "merge"  #: saturation: merge rules applied once more, among the operators of an extraction

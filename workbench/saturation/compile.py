@@ -39,6 +39,7 @@ from workbench.saturation.symbolic import (
     Test,
     arith,
     compare,
+    floored,
 )
 
 
@@ -298,7 +299,7 @@ class _Compiler(Bound):
 
     def arith(self, sign: str, left: Int, right: Int) -> Int:
         """Return the expression of an operation on two numbers."""
-        return arith(sign, self.typing.resolve(left), self.typing.resolve(right))
+        return floored(sign, self.typing.resolve(left), self.typing.resolve(right))
 
     def compose(self, left: Any, right: Any) -> Any:
         """Return the permutation that first applies ``left`` and then ``right``."""

@@ -7,6 +7,7 @@ each of these costs a replay of earlier iterations, but never the process of the
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,8 @@ class RemoteEngine:
         self.rules_used = 0
         self.e_nodes = 0
         self.e_classes = 0
+        #: The time, in seconds since the epoch, after which nothing is waited for.
+        self.until = math.inf
         self._process: EngineProcess | None = None
         self._busy = False
 
@@ -101,6 +104,9 @@ class RemoteEngine:
                 process.begin(self.program, self.memory)
             else:
                 process.request(name, argument)
+            if self.until < math.inf:
+                left = self.until - time.time()
+                seconds = left if seconds is None else min(seconds, left)
             if not process.answered(seconds):
                 raise OutOfTime("the engine did not finish its iteration in time")
             kind, value = process.receive()

@@ -140,6 +140,21 @@ def arith(operator: str, left: Int, right: Int) -> Int:
     return Sym(f"({sign} {left} {right})", positive and operator in ("*", "max", "min"))
 
 
+def floored(operator: str, left: Int, right: Int) -> Int:
+    """Return an expression of a rule, whose quotients are rounded down as in Python.
+
+    The engine's ``/`` and ``%`` round towards zero. A type rule divides only numbers that its requirements
+    keep from being negative, and needs nothing more; a rule may divide any number.
+    """
+    numbers = isinstance(left, int) and isinstance(right, int)
+    if operator not in ("//", "%") or numbers or (_natural(left) and _positive(right)):
+        return arith(operator, left, right)
+    if isinstance(right, int) and right == 1:
+        return arith(operator, left, right)
+    rest = Sym(f"(% (+ (% {left} {right}) {right}) {right})")
+    return rest if operator == "%" else Sym(f"(/ (- {left} {rest}) {right})")
+
+
 @dataclass(frozen=True, slots=True)
 class Test:
     """Any test, as text in egglog's syntax."""
@@ -163,6 +178,10 @@ class Fact:
 
 def _positive(value: Int) -> bool:
     return value > 0 if isinstance(value, int) else value.positive
+
+
+def _natural(value: Int) -> bool:
+    return value >= 0 if isinstance(value, int) else value.positive
 
 
 def compare(relation: str, left: Int, right: Int) -> bool | Fact:

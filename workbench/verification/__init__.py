@@ -9,7 +9,7 @@ from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from workbench.verification.evidence import Effort
-    from workbench.verification.refuting.refute import Counterexample
+    from workbench.verification.refuting.cases import Counterexample
     from workbench.verification.sound import Sound, sound_rules
     from workbench.verification.verdict import Verdict
     from workbench.verification.verify import Verification
@@ -19,7 +19,7 @@ __all__ = ["Counterexample", "Effort", "Sound", "Verdict", "Verification", "soun
 __getattr__ = lazy_names(
     __name__,
     {
-        "Counterexample": ".refuting.refute",
+        "Counterexample": ".refuting.cases",
         "Effort": ".evidence",
         "Sound": ".sound",
         "Verdict": ".verdict",

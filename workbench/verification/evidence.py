@@ -5,22 +5,30 @@ The functions are pure functions of plain data, so that many rules can be decide
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits
+from workbench.verification import deadline
+from workbench.verification.instances.coordinates import OPEN, Corner, decisions_of
 from workbench.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.verification.instances.linear import Inconsistent, NotLinear
-from workbench.verification.proving.chain import find_chain
+from workbench.verification.proving.chain import find_chain, replay
 from workbench.verification.proving.needed import axioms_needed
 from workbench.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
+from workbench.verification.refuting.cases import replays
 from workbench.verification.refuting.exact_arithmetic import NEAR
 from workbench.verification.refuting.refute import Findings, search
 from workbench.verification.refuting.region import find_region
+
+#: Largest number of generic instances without a proof that are searched for counterexamples of their own.
+OPEN_CASES: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +57,15 @@ class Effort:
 class Settings:
     """How rules are judged: the effort, whether broadcasting is judged apart, the seed, the axioms.
 
-    ``axiom_set`` is None for the axioms of the library, which every process reads for itself.
+    ``axiom_set`` is None for the axioms of the library, which every process reads for itself. ``until`` is
+    the end of the work in seconds since the epoch.
     """
 
     effort: Effort
     apart: bool
     seed: int
     axiom_set: tuple[Rule, ...] | None = None
+    until: float = math.inf
 
     @property
     def axioms(self) -> Sequence[Rule]:
@@ -68,7 +78,7 @@ class Question:
     """The knowledge about a rule at the time of its decision.
 
     ``case`` is the generic instance on which a proof is explained. ``unproved`` is the reason if there is
-    no proof.
+    no proof, ``open_cases`` are the generic instances that are not proved.
     """
 
     rule: Rule
@@ -76,6 +86,7 @@ class Question:
     proof: Proof | None
     case: Instance | None
     unproved: str
+    open_cases: tuple[Instance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +100,23 @@ class Answer:
 
 def screen(settings: Settings, rule: Rule) -> Findings:
     """Return the findings of a first, short search for counterexamples."""
-    return _searched(settings, rule, settings.effort.screening)
+    with deadline.ending(settings.until):
+        return _searched(settings, rule, settings.effort.screening)
 
 
 def cases_of(settings: Settings, rule: Rule) -> Cases:
     """Return the generic instances that a proof must cover."""
-    return generic_cases(rule, broadcast=not settings.apart)
+    with deadline.ending(settings.until):
+        return generic_cases(rule, broadcast=not settings.apart)
 
 
-def _searched(settings: Settings, rule: Rule, draws: int, go_on: int = 0) -> Findings:
+def _searched(
+    settings: Settings,
+    rule: Rule,
+    draws: int,
+    go_on: int = 0,
+    corners: Sequence[Corner] | None = None,
+) -> Findings:
     return search(
         rule,
         draws,
@@ -105,13 +124,16 @@ def _searched(settings: Settings, rule: Rule, draws: int, go_on: int = 0) -> Fin
         broadcast=not settings.apart,
         go_on=go_on,
         seconds=min(20.0, settings.effort.seconds),
+        corners=corners,
     )
 
 
 def decide(settings: Settings, question: Question) -> Answer:
-    """Return the verdict on one rule."""
+    """Return the verdict on one rule; raise TimeIsUp if there is no time for it."""
     began = time.perf_counter()
-    verdict, evidence = _decided(settings, question)
+    with deadline.ending(settings.until):
+        deadline.check()
+        verdict, evidence = _decided(settings, question)
     return Answer(verdict, evidence, time.perf_counter() - began)
 
 
@@ -122,11 +144,21 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
     if found.empty:
         place = f"{rule.file}, line {rule.line}: " if rule.line else ""
         return "rejected", {"reason": f"{place}the two sides have no type in common: {found.reason}"}
+    cases = [Corner(decisions_of(i), OPEN) for i in question.open_cases]
+    corners = list(dict.fromkeys(cases))[:OPEN_CASES]
     if found.counterexample is None and question.proof is None:
         found = _searched(settings, rule, effort.draws)
+        if found.counterexample is None and corners:
+            # A case that the axioms do not prove may be one in which the rule is wrong.
+            more = _searched(settings, rule, 0, corners=corners)
+            found = more if more.counterexample is not None else found.joined(more)
     if found.counterexample is not None:
-        return "refuted", _refutation(settings, question, found)
-    evidence: dict[str, Any] = {"draws": len(found.passed), "arithmetic": dict(found.arithmetics)}
+        return "refuted", _refutation(settings, question, found, corners)
+    evidence: dict[str, Any] = {
+        "draws": len(found.passed),
+        "unusual": found.unusual,
+        "arithmetic": dict(found.arithmetics),
+    }
     if found.arithmetics["float64"]:
         evidence["floating"] = {"instances": found.arithmetics["float64"], "tolerance": NEAR}
     if found.bound is not None:
@@ -135,7 +167,12 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
         evidence["broadcasting"] = _broadcasting(settings, rule)
     if question.proof is not None:
         proof = question.proof
-        evidence |= {"round": proof.round, "cases": proof.cases, "all_cases": proof.complete}
+        evidence |= {
+            "round": proof.round,
+            "cases": proof.cases,
+            "sampled": proof.sampled,
+            "all_cases": proof.complete,
+        }
         return "proved", evidence | _explained(settings, question)
     if len(found.passed) < min(effort.enough, effort.draws):
         reason = f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
@@ -143,20 +180,40 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
     return "tested", evidence | {"reason": question.unproved}
 
 
-def _refutation(settings: Settings, question: Question, first: Findings) -> dict[str, Any]:
-    found = _searched(settings, question.rule, settings.effort.screening, settings.effort.region)
-    if found.counterexample is None:
-        found = first
+def refuted_by(found: Findings) -> dict[str, Any]:
+    """Return the evidence of a counterexample alone."""
     assert found.counterexample is not None
-    evidence: dict[str, Any] = {
+    return {
         "summary": str(found.counterexample),
         "counterexample": found.counterexample.record(),
         "failed": len(found.failed),
         "passed": len(found.passed),
     }
-    region = find_region(
-        question.rule, found, broadcast=not settings.apart, draws=settings.effort.enough, seed=settings.seed
-    )
+
+
+def _refutation(
+    settings: Settings, question: Question, first: Findings, corners: Sequence[Corner]
+) -> dict[str, Any]:
+    found = first
+    for further in (None, corners):
+        again = _searched(
+            settings, question.rule, settings.effort.screening, settings.effort.region, corners=further
+        )
+        if again.counterexample is not None:
+            found = again
+            break
+    assert found.counterexample is not None
+    evidence = refuted_by(found)
+    evidence["replays"] = replays(question.rule, evidence["counterexample"])
+    region = None
+    with contextlib.suppress(deadline.TimeIsUp):
+        region = find_region(
+            question.rule,
+            found,
+            broadcast=not settings.apart,
+            draws=settings.effort.enough,
+            seed=settings.seed,
+        )
     if region is not None:
         evidence["region"] = {"condition": str(region), "draws": region.draws}
     if question.proof is not None:
@@ -186,12 +243,22 @@ def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
 def _explained(settings: Settings, question: Question) -> dict[str, Any]:
     if not settings.effort.chain or question.case is None:
         return {}
-    chains = find_chain(question.case, settings.axioms, settings.effort.chain)
+    with contextlib.suppress(deadline.TimeIsUp):
+        return _chain(settings, question.case)
+    return {"axioms": [], "chain": None}
+
+
+def _chain(settings: Settings, case: Instance) -> dict[str, Any]:
+    """Return a chain of terms that has been replayed, otherwise the axioms that the proof needs."""
+    chains = find_chain(case, settings.axioms, settings.effort.chain)
+    if chains is not None and not replay(case, chains, settings.axioms):
+        return {"axioms": [], "chain": None, "replays": False}
     if chains is None:
         # The proof is too deep to be found term by term.
         limits = Limits(
             e_nodes=settings.effort.e_nodes, seconds=20.0, iterations=settings.effort.rounds, k_multi=0
         )
-        return {"axioms": list(axioms_needed(question.case, settings.axioms, limits)), "chain": None}
+        return {"axioms": list(axioms_needed(case, settings.axioms, limits)), "chain": None}
     used = dict.fromkeys(name for chain in chains for name in chain.axioms)
-    return {"axioms": list(used), "chain": [str(chain).split("\n  ") for chain in chains]}
+    shown = [str(chain).split("\n  ") for chain in chains]
+    return {"axioms": list(used), "chain": shown, "replays": True}

@@ -32,6 +32,7 @@ from workbench.rules.status import law_of, library, statuses, verdict_of
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits
 from workbench.support.files import write_atomic
+from workbench.verification.evidence import Effort
 from workbench.verification.instances.choices import Enumeration
 from workbench.verification.instances.ground import all_values, instance_of, options
 from workbench.verification.instances.linear import Inconsistent, NotLinear
@@ -39,8 +40,9 @@ from workbench.verification.instances.spaces import open_space
 from workbench.verification.instances.typings import SMALL
 from workbench.verification.proving.prove import Prover, axioms
 from workbench.verification.ranges import range_record
+from workbench.verification.refuting.cases import case_of
 from workbench.verification.refuting.exact_arithmetic import PRIME, draw_values
-from workbench.verification.refuting.refute import Findings, case_of, search
+from workbench.verification.refuting.refute import Findings, search
 from workbench.verification.verdict import Verdict
 from workbench.verification.verify import Verification
 
@@ -54,6 +56,8 @@ ASSIGNMENTS: Final = 1 << 14
 DRAWS: Final = 200
 #: Random instances that replace the proof of a rule that no axiom reaches, and seconds for them.
 UNPROVED, PATIENCE = 2000, 600.0
+#: Seconds in which every rule of the library must be judged.
+WHOLE_LIBRARY: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,7 @@ def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
     rules = _library_rules()
     if new and all(verdict_of(axiom) != "unknown" for axiom in axioms()):
         rules = [r for r in rules if verdict_of(r) not in ("proved", "tested")]
-    verification = Verification(rules, name="library", seed=seed)
+    verification = Verification(rules, name="library", seed=seed, effort=Effort(seconds=WHOLE_LIBRARY))
     verification.run()
     return verification
 

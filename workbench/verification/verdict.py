@@ -36,6 +36,16 @@ class Verdict(Face):
         return "" if self.rule is None else law_of(self.rule)
 
     @property
+    def sampled(self) -> int:
+        """Return the number of cases of a proof that were drawn at random."""
+        return int(self.evidence.get("sampled", 0))
+
+    @property
+    def complete(self) -> bool:
+        """Return whether a proof has a case for every alternative of the rule's typing."""
+        return bool(self.evidence.get("all_cases"))
+
+    @property
     def contradiction(self) -> bool:
         """Return whether the rule was both proved and refuted, which is a defect in the axioms."""
         return "contradiction" in self.evidence
@@ -46,6 +56,7 @@ class Verdict(Face):
             "rule": self.index,
             "name": self.name,
             "verdict": self.verdict,
+            "all_cases": self.complete if self.verdict == "proved" else None,
             "seconds": round(self.seconds, 6),
             "law": self.law,
             "evidence": self.evidence,
@@ -58,6 +69,8 @@ class Verdict(Face):
             return "CONTRADICTION in the axioms: " + str(known["contradiction"])
         if self.verdict == "proved":
             text = f"round {known['round']}, {known['cases']} cases"
+            if not self.complete:
+                text += " (a sample)"
             if known.get("axioms"):
                 text += ", by " + ", ".join(known["axioms"])
             return text + _apart(known)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import signal
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from workbench.ops import Trait, with_trait
 from workbench.ops.shipping import install, packed
@@ -20,8 +21,18 @@ from workbench.rules.symmetry import canonical
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
-from workbench.verification.evidence import Effort, Question, Settings, cases_of, decide, screen
-from workbench.verification.proving.prove import Prover
+from workbench.saturation.remote import OutOfTime
+from workbench.verification import deadline
+from workbench.verification.evidence import (
+    Effort,
+    Question,
+    Settings,
+    cases_of,
+    decide,
+    refuted_by,
+    screen,
+)
+from workbench.verification.proving.prove import Prover, generic_cases
 from workbench.verification.refuting.refute import Findings
 from workbench.verification.verdict import VERDICTS, Verdict
 
@@ -31,6 +42,8 @@ if TYPE_CHECKING:
     from workbench.rules.foreign.reading import Contents
     from workbench.rules.foreign.vocabulary import Rejected
 
+
+T = TypeVar("T")
 
 #: A pass ends at this number of e-nodes: the next round would cost more than a new pass with the open cases.
 CROWDED: Final = 12_000
@@ -144,10 +157,9 @@ class Verification(Stepwise):
         return first
 
     def _new_prover(self, numbers: Sequence[int]) -> Prover:
-        left = max(1.0, self.settings.effort.seconds - self.seconds)
         limits = Limits(
             e_nodes=self.settings.effort.e_nodes,
-            seconds=left,
+            seconds=self.settings.effort.seconds,
             iterations=self.settings.effort.rounds,
             k_multi=0,
         )
@@ -162,10 +174,13 @@ class Verification(Stepwise):
             raise StopIteration("the verification has stopped")
         self.stop_reason = None
         began = time.perf_counter()
+        work = {"screening": self._screen, "proving": self._prove, "settling": self._settle}[self._phase]
+        late = False
         try:
-            done = {"screening": self._screen, "proving": self._prove, "settling": self._settle}[
-                self._phase
-            ]()
+            with deadline.ending(time.time() + self.settings.effort.seconds - self.seconds):
+                done = work()
+        except (deadline.TimeIsUp, OutOfTime):
+            late, done = True, _Done(StepKind.CUT, {}, "its time was up")
         except KeyboardInterrupt:
             self.stop_reason = StopReason.INTERRUPTED
             raise
@@ -186,14 +201,20 @@ class Verification(Stepwise):
         if self._phase == "done":
             self.stop_reason = StopReason.FINISHED
             self.close()
-        elif self.seconds > self.settings.effort.seconds:
+        elif late or self.seconds >= self.settings.effort.seconds:
             self.stop_reason = StopReason.TIME_LIMIT
             self.close()
         return step
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until everything is decided or a limit is reached; Ctrl-C stops and keeps the verdicts."""
-        return self.drive(progress)
+        """Step until everything is decided or a limit is reached; Ctrl-C stops and keeps the verdicts.
+
+        However the run ends, it leaves no process behind.
+        """
+        try:
+            return self.drive(progress)
+        finally:
+            self.close()
 
     @property
     def egraph_seconds(self) -> float:
@@ -205,13 +226,21 @@ class Verification(Stepwise):
         self._prover.close()
         pool, self._pool = self._pool, None
         if pool is not None:
+            # A pool waits for the work of its processes, which may have no end in sight.
+            working = list((pool._processes or {}).values())
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in working:
+                process.kill()
+                process.join()
 
-    def _map(self, job: Callable[[Settings, Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Apply a job to every item, in several processes if there are enough items and processes."""
-        work = partial(job, self.settings)
+    def _map(self, job: Callable[[Settings, Any], T], items: Sequence[Any]) -> list[T | None]:
+        """Apply a job to every item, in several processes if there are enough items and processes.
+
+        The result is None for items that are not done when the time is up.
+        """
+        work = partial(job, replace(self.settings, until=deadline.until()))
         if self.jobs < 2 or len(items) < 4:
-            return [work(item) for item in items]
+            return [_in_time(work, item) for item in items]
         if self._pool is None:
             # Processes are spawned, because a forked one would inherit the engine's pipes.
             context = multiprocessing.get_context("spawn")
@@ -219,22 +248,26 @@ class Verification(Stepwise):
             own = packed(used & with_trait(Trait.OWN))
             self._pool = ProcessPoolExecutor(self.jobs, context, _begin, (own,))
         try:
-            return list(self._pool.map(work, items))
+            futures = [self._pool.submit(work, item) for item in items]
+            wait(futures, None if deadline.until() == math.inf else max(0.0, deadline.left()))
+            return [_in_time(future.result, 0) for future in futures]
         except BrokenProcessPool:
             # The script has no guard around its main part, or is read from standard input.
             warnings.warn("further processes cannot start here: going on with one", stacklevel=4)
             self.jobs, self._pool = 1, None
-            return [work(item) for item in items]
+            return [_in_time(work, item) for item in items]
 
     def _screen(self) -> _Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         found = self._map(screen, [self.rules[n] for n in batch])
         for number, findings in zip(batch, found, strict=True):
+            if findings is None:
+                continue
             self._findings[number] = findings
             self._own[number] += findings.seconds
         if not self._queue:
             self._phase = "proving"
-        refuted = sum(f.counterexample is not None for f in found)
+        refuted = sum(f is not None and f.counterexample is not None for f in found)
         counts = {"screened": len(self._findings), "rules": len(self._pending), "refuted": refuted}
         note = "screened {screened} of {rules}: {refuted} counterexamples in this step"
         return _Done(StepKind.SCREENING, counts, note.format(**counts))
@@ -253,8 +286,10 @@ class Verification(Stepwise):
             if not prover.passes:
                 wanted = [n for n in self._pending if n not in prover.dropped]
                 found = self._map(cases_of, [self.rules[n] for n in wanted])
-                prover.cases |= dict(zip(wanted, found, strict=True))
-            again = prover.passes == 0 or (prover.productive and prover.passes < self.settings.effort.passes)
+                prover.cases |= {n: c for n, c in zip(wanted, found, strict=True) if c is not None}
+                deadline.check()
+            more = prover.waiting or prover.sweeps < self.settings.effort.passes
+            again = prover.passes == 0 or (prover.productive and more)
             self._idle = 0
             if again and prover.begin():
                 kind, counts = StepKind.PASS, {"pass": prover.passes, "open": len(prover.open_goals())}
@@ -263,7 +298,7 @@ class Verification(Stepwise):
                 kind, counts = StepKind.UNPROVED, {"open": len(prover.open_goals())}
                 note = "{open} cases stay unproved"
                 self._phase = "settling"
-                self._queue = list(self._distinct)
+                self._queue = list(range(len(self.rules)))
         else:
             met = prover.step()
             self._idle = 0 if met else self._idle + 1
@@ -271,7 +306,7 @@ class Verification(Stepwise):
             note = "{proved} cases proved, {open} open"
         if self.one_by_one:
             self._phase = "settling"
-            self._queue = list(self._distinct)
+            self._queue = list(range(len(self.rules)))
         self.prove_seconds += time.perf_counter() - began
         saturation = prover.saturation
         steps = saturation.trace.steps if saturation is not None else []
@@ -283,7 +318,7 @@ class Verification(Stepwise):
 
         Cases that are still open then get another pass, in which the same rounds are small.
         """
-        left = {rule for rule, _ in self._prover.open_goals()}
+        left = self._prover.loaded
         refuted = all(self._findings[n].counterexample is not None for n in left)
         crowded = self._prover.saturation is not None and self._prover.saturation.e_nodes > CROWDED
         return crowded or (refuted and self._idle >= 1)
@@ -302,26 +337,40 @@ class Verification(Stepwise):
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         share = self.prove_seconds / max(1, len(self._pending))
         for number, answer in zip(batch, self._map(decide, [self._question(n) for n in batch]), strict=True):
-            rule = self.rules[number]
-            seconds = self._own[number] + answer.seconds + (share if number in self._findings else 0.0)
-            self._verdicts[number] = Verdict(
-                self.indices[number], rule.name, answer.verdict, seconds, answer.evidence, rule
-            )
+            if answer is None:
+                continue
+            seconds, first = answer.seconds, self._first[number]
+            if first == number:
+                seconds += self._own[number] + (share if number in self._findings else 0.0)
+                named: dict[str, Any] = {}
+            else:
+                named = {"renaming_of": self.rules[first].name}
+            self._verdicts[number] = self._verdict(number, answer.verdict, named | answer.evidence, seconds)
         if not self._queue:
             self._phase = "done"
-        counts = {"decided": len(self._verdicts), "rules": len(self._distinct)}
+        counts = {"decided": len(self._verdicts), "rules": len(self.rules)}
         return _Done(StepKind.DECISION, counts, "decided {decided} of {rules}".format(**counts))
 
     # -- verdicts -----------------------------------------------------------------------------------
     def _question(self, number: int) -> Question:
-        proof, cases = self._prover.proof(number), self._prover.cases.get(number)
+        """Return the knowledge about a rule; a renaming has that of the first one, in its own names."""
+        rule, first = self.rules[number], self._first[number]
+        proof, cases = self._prover.proof(first), self._prover.cases.get(first)
+        instances = () if cases is None else cases.instances
+        if first != number and instances:
+            instances = generic_cases(rule, broadcast=not self.settings.apart).instances
         return Question(
-            self.rules[number],
-            self._findings.get(number, Findings()),
+            rule,
+            self._findings.get(first, Findings()),
             proof,
-            cases.instances[0] if proof is not None and cases is not None else None,
-            "" if proof is not None else self._unproved(number),
+            instances[0] if proof is not None else None,
+            "" if proof is not None else self._unproved(first),
+            tuple(i for k, i in enumerate(instances) if (first, k) not in self._prover.rounds),
         )
+
+    def _verdict(self, number: int, verdict: str, evidence: dict[str, Any], seconds: float) -> Verdict:
+        rule = self.rules[number]
+        return Verdict(self.indices[number], rule.name, verdict, seconds, evidence, rule)
 
     def _unproved(self, number: int) -> str:
         cases = self._prover.cases.get(number)
@@ -338,20 +387,16 @@ class Verification(Stepwise):
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts in the order of the file; a rule that is not decided yet is unknown."""
         found: list[Verdict] = []
-        for number, rule in enumerate(self.rules):
-            known = self._verdicts.get(self._first[number])
-            if known is None:
-                reason = (
-                    "not decided yet" if self.stop_reason is None else f"stopped: {self.stop_reason.value}"
-                )
-                found.append(
-                    Verdict(self.indices[number], rule.name, "unknown", 0.0, {"reason": reason}, rule)
-                )
-                continue
-            if self._first[number] != number:
-                other = {"renaming_of": known.name} | known.evidence
-                known = replace(known, evidence=other, seconds=0.0)
-            found.append(replace(known, index=self.indices[number], name=rule.name, rule=rule))
+        for number in range(len(self.rules)):
+            known, screened = self._verdicts.get(number), self._findings.get(number)
+            if known is not None:
+                found.append(known)
+            elif screened is not None and screened.counterexample is not None:
+                found.append(self._verdict(number, "refuted", refuted_by(screened), screened.seconds))
+            else:
+                stop = self.stop_reason
+                reason = "not decided yet" if stop is None else f"stopped: {stop.value}"
+                found.append(self._verdict(number, "unknown", {"reason": reason}, 0.0))
         found += [Verdict(r.index, r.name, "rejected", 0.0, {"reason": r.reason}) for r in self.rejected]
         return sorted(found, key=lambda v: v.index)
 
@@ -390,6 +435,14 @@ class Verification(Stepwise):
         shown = [v for v in self.verdicts if v.verdict in ("refuted", "rejected")][:8]
         lines += [f"  {v!r}"[:150] for v in shown]
         return "\n".join(lines)
+
+
+def _in_time(work: Callable[[Any], T], item: Any) -> T | None:
+    """Return the result of some work, None if it is not done when the time is up."""
+    try:
+        return work(item)
+    except TimeoutError:
+        return None
 
 
 def _begin(operators: bytes) -> None:

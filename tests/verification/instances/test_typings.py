@@ -15,6 +15,10 @@ class Refusing:
     def pick(self, options):
         raise AssertionError(f"a decision among {options}")
 
+    def some(self, options):
+        assert len(options) == 1, f"a decision among {options}"
+        return options[0]
+
 
 class Fixed:
     """Decide as told, and note between what."""
@@ -28,6 +32,9 @@ class Fixed:
         answer = self.answers.pop(0)
         assert answer in options
         return answer
+
+    def some(self, options):
+        return options[0] if len(options) == 1 else self.pick(options)
 
 
 def typing(choices=None, **menu):

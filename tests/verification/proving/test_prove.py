@@ -26,8 +26,9 @@ def test_a_rule_is_proved_in_every_case():
     proof = prover.proof(0)
     assert proof is not None
     assert proof.complete
-    # Two epsilons, and one group or several.
-    assert proof.cases == 6
+    # Two epsilons, and one group or several; one more case with another epsilon and other groups.
+    assert proof.cases == 7
+    assert proof.sampled == 1
     assert 1 <= proof.round <= 4
 
 
@@ -39,7 +40,7 @@ def test_a_wrong_rule_is_proved_where_it_holds_only():
         prover.cases[0].instances[case].rows["c"]["groups"]: (0, case) in prover.rounds
         for case in range(len(prover.cases[0].instances))
     }
-    assert proved == {1: True, 5: False, 6: False}
+    assert proved == {1: True, 5: False, 6: False, 7: False}
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,8 @@ def test_two_kernels_of_one_output_have_generic_instances():
         "add(conv2d[d, act=none](x, v), conv2d[c, act=none](x, w))"
     )
     cases = generic_cases(rule, broadcast=False)
-    assert {(i.rows["c"]["groups"], i.rows["d"]["groups"]) for i in cases.instances} == set(
-        product((1, 5, 6), repeat=2)
-    )
+    found = {(i.rows["c"]["groups"], i.rows["d"]["groups"]) for i in cases.instances}
+    assert found == {*product((1, 5, 6), repeat=2), (7, 7)}
     for instance in cases.instances:
         heights = {instance.types[n].shape[-2] for n in "wv"}
         assert len(heights) == 2, "the kernels are of one size by chance"
@@ -115,8 +115,11 @@ def test_dilations_that_a_condition_compares_are_equal_or_not():
     )
     found = generic_cases(rule, broadcast=False).instances
     # Only those of the first axis are compared.
-    assert {(i.attrs["f"], i.attrs["d"]) for i in found} == {(3, 3), (3, 2)}
-    assert {(i.attrs["g"], i.attrs["e"]) for i in found} == {(2, 2)}
+    pairs = [(i.attrs["f"], i.attrs["d"]) for i in found]
+    assert set(pairs[: pairs.index((4, 4))]) == {(3, 3), (3, 2)}
+    # After them come other dilations, and those beside the literals of the condition.
+    assert {(4, 4), (1, 3), (2, 3)} <= set(pairs)
+    assert {(i.attrs["g"], i.attrs["e"]) for i in found} == {(2, 2), (5, 5)}
     assert all(i.types["w"].shape[-2] == 1 for i in found if i.attrs["f"] != i.attrs["d"])
     assert any(i.types["w"].shape[-2] > 1 for i in found)
 

@@ -124,7 +124,7 @@ def test_residues_are_those_of_the_whole_numbers(op):
 
 def test_every_operator_has_the_least_arithmetic_that_computes_it():
     moves = {"concat", "slice", "reshape", "transpose", "expand", "identity", "gather"}
-    moves |= {"resize", "depth_to_space", "space_to_depth", "repeat"}
+    moves |= {"resize", "depth_to_space", "space_to_depth", "repeat", "unfold", "blocked"}
     constants = {"eye", "ones", "identity_kernel", "enlarge", "merge_gconv", "scalar"}
     sums = {
         "add",

@@ -5,7 +5,8 @@ from workbench.graph import GraphBuilder
 from workbench.graph.evaluate import evaluate
 from workbench.rules import parse_rule, parse_rules
 from workbench.verification.instances.typings import Menu
-from workbench.verification.refuting.refute import case_of, never_typed, search, text_of
+from workbench.verification.refuting.cases import case_of, text_of
+from workbench.verification.refuting.refute import search, typed
 
 #: Tempting laws that are wrong somewhere: grouped convolutions, broadcasting, borders, order of parts.
 WRONG = {
@@ -86,7 +87,7 @@ def test_wrong_laws_are_refuted(name):
 def test_laws_about_constants_hold(name):
     found = search(rule_of(f"{name}: {CONSTANTS[name]}"), 60)
     assert found.counterexample is None
-    assert len(found.passed) == 60
+    assert len(found.passed) == 60 + found.unusual
 
 
 def recomputed(example, side):
@@ -152,16 +153,16 @@ def test_broadcasting_can_be_left_out():
 def test_a_bound_is_stated_for_polynomials_only():
     assert search(rule_of("a: mul(x, y) => mul(y, x)"), 20).bound == pytest.approx(2 / 1_048_573)
     assert search(rule_of("a: relu(relu(x)) => relu(x)"), 20).bound is None
-    assert search(rule_of("a: sigmoid(identity(x)) => sigmoid(x)"), 20).arithmetics == {"digits": 20}
+    assert search(rule_of("a: sigmoid(identity(x)) => sigmoid(x)"), 20).arithmetics.keys() == {"digits"}
 
 
 def test_sides_without_a_common_type():
     rule = rule_of("never: add(x, y) => concat[axis=-1](x, y)")
-    assert never_typed(rule, Menu())
+    assert typed(rule, Menu()) is False
     found = search(rule, 20)
     assert found.empty
     assert not found.draws
-    assert not never_typed(rule_of("some: relu(x) => transpose[perm=(1, 0)](x)"), Menu())
+    assert typed(rule_of("some: relu(x) => transpose[perm=(1, 0)](x)"), Menu())
 
 
 def test_text_of_nodes():

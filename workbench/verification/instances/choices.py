@@ -19,6 +19,10 @@ class Choices(Protocol):
         """Return one of the options; raise :class:`Inconsistent` if there are none."""
         ...
 
+    def some(self, options: Sequence[T]) -> T:
+        """Return one of some options that do not exhaust the possibilities."""
+        ...
+
 
 @dataclass(slots=True)
 class RandomChoices:
@@ -32,13 +36,18 @@ class RandomChoices:
             raise Inconsistent("nothing to choose from")
         return options[0] if len(options) == 1 else self.rng.choice(options)
 
+    def some(self, options: Sequence[T]) -> T:
+        """Return one of some options that do not exhaust the possibilities."""
+        return self.pick(options)
+
 
 @dataclass(slots=True)
 class Enumeration:
     """All sequences of decisions, one after another, depth first.
 
     The function that decides is run again for every sequence; :meth:`advance` goes on to the next sequence
-    and skips those that share a failed prefix.
+    and skips those that share a failed prefix. ``limited`` means that the current sequence has a decision
+    between some of the possibilities only.
 
     >>> walk, seen = Enumeration(), []
     >>> while True:
@@ -52,6 +61,7 @@ class Enumeration:
     path: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     at: int = 0
+    limited: bool = False
 
     def pick(self, options: Sequence[T]) -> T:
         """Return the option of the current sequence; raise :class:`Inconsistent` if there are none."""
@@ -64,10 +74,16 @@ class Enumeration:
         self.at += 1
         return choice
 
+    def some(self, options: Sequence[T]) -> T:
+        """Return the option of the current sequence, of some that do not exhaust the possibilities."""
+        self.limited = True
+        return self.pick(options)
+
     def advance(self) -> bool:
         """Go to the next sequence, if any; decisions after the last one made are dropped."""
         del self.path[self.at :], self.sizes[self.at :]
         self.at = 0
+        self.limited = False
         while self.path and self.path[-1] + 1 >= self.sizes[-1]:
             self.path.pop()
             self.sizes.pop()

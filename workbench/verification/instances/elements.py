@@ -9,9 +9,9 @@ from typing import Final
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.verification.instances.linear import Inconsistent
 
-#: The element type of tensors of which nothing is required, and that of whole numbers.
-FLOAT, WHOLE = "float32", "int8"
-_OPEN: Final = frozenset({FLOAT, WHOLE})
+#: The element type of tensors of which nothing is required, that of whole numbers, and that of truth values.
+FLOAT, WHOLE, TRUTH = "float32", "int8", "bool"
+_OPEN: Final = frozenset({FLOAT, WHOLE, TRUTH})
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class Element:
         """Return the element type of a name; one type of each kind represents the others of its kind."""
         if isinstance(dtype, Element):
             return dtype
-        kinds = ((FLOAT, FLOAT_DTYPES), (WHOLE, INTEGER_DTYPES))
+        kinds = ((FLOAT, FLOAT_DTYPES), (WHOLE, INTEGER_DTYPES), (TRUTH, {TRUTH}))
         return cls(frozenset({name for name, kind in kinds if dtype in kind}) or _OPEN)
 
     @property
@@ -48,7 +48,7 @@ class Element:
     def name(self) -> str:
         """Return the name of the element type: a floating-point one if nothing else is required."""
         options = self.root.options
-        return FLOAT if FLOAT in options else WHOLE
+        return next(name for name in (FLOAT, WHOLE, TRUTH) if name in options)
 
     def among(self, names: Iterable[str]) -> None:
         """Require one of some element types; raise Inconsistent if it is none of them."""

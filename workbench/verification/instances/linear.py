@@ -15,7 +15,14 @@ Number = int | Fraction
 
 
 class Inconsistent(ValueError):
-    """Raised when requirements contradict each other."""
+    """Raised when requirements contradict each other.
+
+    ``limited`` means that they do so only because a reading has few axes, or another bound of its own.
+    """
+
+    def __init__(self, message: str, *, limited: bool = False) -> None:
+        super().__init__(message)
+        self.limited = limited
 
 
 class NotLinear(ValueError):
@@ -261,7 +268,8 @@ class System:
             or solution.constant > self.top.get(pivot, 1 << 60)
             or solution.constant != int(solution.constant)
         ):
-            raise Inconsistent(f"{self.names[pivot]} would be {solution.constant}")
+            above = solution.constant > self.top.get(pivot, 1 << 60)
+            raise Inconsistent(f"{self.names[pivot]} would be {solution.constant}", limited=above)
         self.solved[pivot] = solution
 
     def _equate_dividends(self, difference: Linear) -> bool:

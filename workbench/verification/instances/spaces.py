@@ -25,10 +25,13 @@ from workbench.rules.interpret import (
 )
 from workbench.rules.pattern import App, Arith, Compare, DimOf, Literal, RankOf, Rule, Var, names_in, subterms
 from workbench.verification.instances.choices import Choices
+from workbench.verification.instances.coordinates import MEMBERS, coordinate_of
 from workbench.verification.instances.elements import Element
 from workbench.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
 from workbench.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
 
+#: Attributes that are decided as numbers, because they divide extents.
+GROUPED: Final = ("groups", "count", "block", "times")
 #: An unknown with an upper bound below this has so few values that each is a separate case.
 FEW: Final = 4
 #: Attributes that are unknowns of the system: their name and the kind of unknown.
@@ -71,8 +74,9 @@ class Space(Bound):
     def variable(self, name: str) -> SpaceType:
         """Return the type of a tensor variable."""
         if name not in self.variables:
-            rank = self.system.fresh(f"rank({name})", "rank", AXES)
-            dims = tuple(self.system.fresh(f"dim({name}, {a})", "extent") for a in range(-AXES, 0))
+            axes = self.typing.axes
+            rank = self.system.fresh(f"rank({name})", "rank", axes)
+            dims = tuple(self.system.fresh(f"dim({name}, {a})", "extent") for a in range(-axes, 0))
             self.variables[name] = SpaceType(rank, dims)
         return self.variables[name]
 
@@ -84,6 +88,9 @@ class Space(Bound):
         """Return the type of a term's result."""
         spec = spec_of(term.op)
         assert spec.infer is not None
+        for name, value in attrs.items():
+            if value is None:
+                raise TypeMismatch(f"{name} has no default and must be given")
         if not spec.min_inputs <= len(operands) <= spec.max_inputs:
             raise TypeMismatch(f"{term.op} takes {spec.min_inputs} operands or more, not {len(operands)}")
         result: SpaceType = spec.infer(self.typing, operands, attrs)
@@ -102,8 +109,13 @@ class Space(Bound):
 
     def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> Any:
         """Return an attribute that is not fixed yet, as unknowns or as the result of a decision."""
-        menu, pick = self.typing.menu, self.typing.choices.pick
+        menu, pick, some = self.typing.menu, self.typing.choices.pick, self.typing.choices.some
         name = variable if isinstance(variable, str) else f"{variable.row}.{variable.name}"
+        fixed = menu.given(coordinate_of(variable))
+        if fixed is not None:
+            if attr.name in GROUPED:
+                self.quotients.append(fixed)
+            return some((fixed,))
         kind = _UNKNOWN.get(attr.name)
         if kind is not None:
             if attr.kind == "ints":
@@ -111,37 +123,37 @@ class Space(Bound):
             return self.system.fresh(name, kind)
         if attr.name in ("strides", "dilations"):
             options = getattr(menu, attr.name)
-            return pick(options) if attr.kind == "ints" else self.step(name, attr.name, place)
-        if attr.name in ("groups", "count", "block", "times"):
-            number = pick(menu.groups)
+            return some(options) if attr.kind == "ints" else self.step(name, attr.name, place)
+        if attr.name in GROUPED:
+            number = some(menu.groups)
             self.quotients.append(number)
             return number
         if attr.kind == "extent":
             return self.system.fresh(name, "extent")
         if attr.kind == "act":
-            return pick(menu.acts)
+            return some(menu.acts)
         if attr.names:
             return pick(attr.names)
         if attr.kind == "dtype":
             return Element()
         if attr.name == "axis":
-            return pick(tuple(range(-1, -AXES - 1, -1)))
+            return some(tuple(range(-1, -AXES - 1, -1)))
         if attr.name == "step":
-            return pick(menu.steps)
+            return some(menu.steps)
         if attr.name == "eps":
-            return pick(menu.eps)
+            return some(menu.eps)
         if attr.tried:
-            return pick(attr.tried)
+            return some(attr.tried)
         if attr.kind == "float":
-            return pick(menu.numbers)
+            return some(menu.numbers)
         if attr.kind == "int":
-            return pick(menu.flags)
+            return some(menu.flags)
         if attr.kind == "perm":
             return self._permutation()
         if attr.kind == "axes":
-            return pick(((-1,), (-2,), (-2, -1), (-3,)))
+            return some(((-1,), (-2,), (-2, -1), (-3,)))
         if attr.kind == "shape":
-            rank = pick(tuple(r for r in menu.ranks if r))
+            rank = some(tuple(r for r in menu.ranks if r))
             return tuple(self.system.fresh(f"{name}[{i}]", "extent") for i in range(rank))
         raise NotLinear(f"the attribute {attr.name}")
 
@@ -151,7 +163,7 @@ class Space(Bound):
         If the menu decides few alternatives, the first stride of an axis is that axis' own number. A later
         one that a condition compares equals it or differs from it.
         """
-        menu, pick = self.typing.menu, self.typing.choices.pick
+        menu, pick = self.typing.menu, self.typing.choices.some
         options: tuple[tuple[int, int], ...] = getattr(menu, kind)
         if not menu.decide_few:
             return pick(tuple(sorted({number for option in options for number in option})))
@@ -163,7 +175,7 @@ class Space(Bound):
         return pick(options[0][place:] + options[0][:place])
 
     def _permutation(self) -> tuple[int, ...]:
-        left = list(range(self.typing.choices.pick(tuple(r for r in self.typing.menu.ranks if r >= 2))))
+        left = list(range(self.typing.choices.some(tuple(r for r in self.typing.menu.ranks if r >= 2))))
         found: list[int] = []
         while left:
             found.append(self.typing.choices.pick(tuple(left)))
@@ -202,9 +214,13 @@ class Space(Bound):
     def arith(self, sign: str, left: Any, right: Any) -> Any:
         """Return the value of an operation on two integers."""
         if sign == "max":
-            return self.typing.maximum(left, right)
+            return self.typing.larger(left, right)
         if sign == "min":
-            return left + right - self.typing.maximum(left, right)
+            if not isinstance(left, Linear) and not isinstance(right, Linear):
+                return min(left, right)
+            return left + right - self.typing.larger(left, right)
+        if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
+            raise Inconsistent("a division by 0")
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
             # Channels divided by the columns of a weight are the groups. Their number is decided, unless
             # one of the two is a multiple of the other whatever the extents are.
@@ -219,7 +235,7 @@ class Space(Bound):
     def number(self, value: Any, unit: Any = 1) -> int:
         """Decide which multiple of ``unit`` an expression is, because groups are numbers, not unknowns."""
         options = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
-        number = self.typing.choices.pick(tuple(options))
+        number = self.typing.choices.some(tuple(options))
         self.typing.require(value == unit * number, "a multiple")
         return number
 
@@ -238,13 +254,15 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     lefts: list[SpaceType] = []
     if rule.each:
-        space.members = choices.pick(menu.members)
+        number = menu.given(MEMBERS)
+        space.members = choices.some(menu.members if number is None else (number,))
     for term in (t for source in rule.sources for t in subterms(source)):
         if isinstance(term, Var):
             if term.starred:
                 space.starred(term.name)
             else:
                 space.variable(term.name)
+    _fix(space)
     # Apply conditions on ranks and extents first: they rule out whole branches before typing starts, for
     # example an operand that is a scalar.
     for condition in rule.conditions:
@@ -261,16 +279,35 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     if rule.each:
         merged = rule.targets[0]
         assert isinstance(merged, App)
-        axis = int(read_attributes(merged, space)["axis"])
+        axis = read_attributes(merged, space)["axis"]
+        if axis is None:
+            raise TypeMismatch("axis has no default and must be given")
         whole = read_term(merged.args[0], space)
         for left in lefts:
             typing.require_same(left, typing.with_dim(whole, axis, left.dims[axis]), "parts fit")
+        typing.require(sum(left.dims[axis] for left in lefts) == whole.dims[axis], "the parts make the whole")
     else:
         for before, after, left in zip(rule.sources, rule.targets, lefts, strict=True):
             if before != after:
                 typing.require_same(left, read_term(after, space), "both sides have one type")
     _decide(space)
     return space
+
+
+def _fix(space: Space) -> None:
+    """Require the extents, ranks and element types that the menu fixes."""
+    for (kind, name, at), value in space.typing.menu.fixed:
+        if name not in space.variables or kind not in ("dim", "rank", "dtype"):
+            continue
+        space.typing.choices.some((value,))
+        variable = space.variables[name]
+        if kind == "dtype":
+            variable.element.among({value})
+        elif kind == "rank":
+            space.typing.require(variable.rank == value, "a rank")
+        elif isinstance(at, int):
+            space.typing.require(variable.rank >= -at, "the axis exists")
+            space.typing.require(variable.dims[at] == value, "an extent")
 
 
 def _ratio(left: Extent, right: Linear) -> int | None:
@@ -296,7 +333,7 @@ def _fix_ranks(space: Space) -> None:
     for kind in space.variables.values():
         rank = known(kind.rank)
         if not isinstance(rank, Linear):
-            for i in range(AXES - rank):
+            for i in range(len(kind.dims) - rank):
                 space.typing.require(kind.dims[i] == 1, "no such axis")
 
 
@@ -312,7 +349,7 @@ def _decide(space: Space) -> None:
             _fix_ranks(space)
     for kind in space.variables.values():
         if isinstance(known(kind.rank), Linear):
-            typing.require(kind.rank == typing.choices.pick(typing.menu.ranks), "a rank")
+            typing.require(kind.rank == typing.choices.some(typing.menu.ranks), "a rank")
     _fix_ranks(space)
     space.system.check()
     while typing.menu.decide_few:
@@ -335,7 +372,7 @@ def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
 
     rank = number(kind.rank)
     dims = tuple(number(d) for d in kind.dims)
-    return TensorType(kind.element.name, dims[AXES - rank :] if rank else ())
+    return TensorType(kind.element.name, dims[len(dims) - rank :])
 
 
 def plain(x: Any, values: dict[int, int]) -> Any:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NoReturn
 
 from workbench.ops.typing import Count
 from workbench.verification.instances.choices import Choices
 from workbench.verification.instances.elements import FLOAT, WHOLE, Element
 from workbench.verification.instances.linear import Inconsistent, Linear, NotLinear, Relation, System
 
-#: Number of axes of a type; axes before a tensor's first axis have extent 1.
+#: Number of axes of a type in most readings; axes before a tensor's first axis have extent 1.
 AXES: Final = 4
+
+#: One number of an instance: its kind (:mod:`~workbench.verification.instances.coordinates`), the variable or
+#: row, and the axis or attribute.
+Coordinate = tuple[str, str, int | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +24,40 @@ class Menu:
     """The options of all decisions; an option that is listed twice is chosen twice as often.
 
     ``extents``, ``kernels`` and ``pads`` are values of free unknowns. ``broadcast`` allows operands to
-    broadcast; ``members`` are the numbers of members that an ``each`` rule merges. If ``decide_few``, every
-    value of an unknown with few values is a separate alternative. If ``remainders``, equal quotients equate
-    their dividends (:class:`~workbench.verification.instances.linear.System`).
+    broadcast, and with ``spread`` they mostly do; ``members`` are the numbers of members that an ``each``
+    rule merges. If ``decide_few``, every value of an unknown with few values is a separate alternative. If
+    ``remainders``, equal quotients equate their dividends
+    (:class:`~workbench.verification.instances.linear.System`). Types have ``axes`` axes. ``fixed`` are
+    coordinates of the instance that have a given value instead of one of the menu.
     """
 
     ranks: tuple[int, ...] = (2, 4, 4, 3, 1, 0)
     strides: tuple[tuple[int, int], ...] = ((1, 1), (1, 1), (2, 2), (1, 2), (2, 1))
     dilations: tuple[tuple[int, int], ...] = ((1, 1), (1, 1), (1, 1), (2, 1), (2, 2))
     groups: tuple[int, ...] = (1, 1, 2, 2, 3)
-    acts: tuple[str, ...] = ("none", "relu")
+    acts: tuple[str, ...] = ("none", "relu", "none", "relu", "sigmoid", "tanh")
     flags: tuple[int, ...] = (0, 1)
     steps: tuple[int, ...] = (1, 1, 2)
-    eps: tuple[float, ...] = (0.5, 0.25)
+    eps: tuple[float, ...] = (0.5, 0.25, 1e-5)
     numbers: tuple[float, ...] = (0.0, 1.0, -2.0)
     members: tuple[int, ...] = (2, 3)
     extents: tuple[int, ...] = (1, 2, 2, 3, 3, 4, 5)
     kernels: tuple[int, ...] = (1, 1, 3, 3, 2)
     pads: tuple[int, ...] = (0, 0, 1, 1, 2)
     broadcast: bool = True
+    spread: bool = False
     decide_few: bool = False
     remainders: bool = False
+    axes: int = AXES
+    fixed: tuple[tuple[Coordinate, Any], ...] = ()
+
+    def given(self, coordinate: Coordinate) -> Any:
+        """Return the value that a coordinate must have, or None if it is free."""
+        return next((value for known, value in self.fixed if known == coordinate), None)
+
+    def fixing(self, *fixed: tuple[Coordinate, Any]) -> Menu:
+        """Return the menu with further coordinates fixed."""
+        return replace(self, fixed=self.fixed + fixed)
 
 
 #: The menu for exhaustive tests of axioms: few options and small extents.
@@ -49,7 +66,7 @@ SMALL: Final = Menu(
     strides=((1, 1), (2, 1)),
     dilations=((1, 1), (1, 2)),
     groups=(1, 2),
-    acts=("none", "relu"),
+    acts=("none", "relu", "sigmoid", "tanh"),
     steps=(1, 2),
     eps=(0.5,),
     numbers=(0.0,),
@@ -112,6 +129,7 @@ class SpaceTyping:
         self.system = system
         self.choices = choices
         self.menu = menu
+        self.axes = menu.axes
         #: Whether operands broadcast somewhere in this family of instances although they do not have to.
         self.broadcasts = False
         self.pending: list[_Broadcast] = []
@@ -121,7 +139,9 @@ class SpaceTyping:
 
     def dim(self, x: SpaceType, axis: Extent) -> Extent:
         assert isinstance(axis, int)
-        return x.dims[axis] if -axis <= AXES else 1
+        if -axis <= len(x.dims):
+            return x.dims[axis]
+        return self.choices.some((1,)) if isinstance(known(x.rank), Linear) else 1
 
     def with_dim(self, x: SpaceType, axis: Extent, extent: Extent) -> SpaceType:
         assert isinstance(axis, int)
@@ -137,9 +157,9 @@ class SpaceTyping:
         return self.constant(like.element, *dims)
 
     def constant(self, dtype: str | Element, *dims: Extent) -> SpaceType:
-        if len(dims) > AXES:
-            raise Inconsistent(f"more than {AXES} axes")
-        return SpaceType(len(dims), (1,) * (AXES - len(dims)) + tuple(dims), Element.of(dtype))
+        if len(dims) > self.axes:
+            raise Inconsistent(f"more than {self.axes} axes", limited=True)
+        return SpaceType(len(dims), (1,) * (self.axes - len(dims)) + tuple(dims), Element.of(dtype))
 
     def with_shape(self, x: SpaceType, shape: Sequence[Extent]) -> SpaceType:
         return self.tensor(x, *shape)
@@ -149,7 +169,7 @@ class SpaceTyping:
 
     def permute(self, x: SpaceType, perm: Sequence[int]) -> SpaceType:
         self.require(x.rank == len(perm), "a permutation fits its operand's rank")
-        dims = x.dims[AXES - len(perm) :]
+        dims = x.dims[self.axes - len(perm) :]
         return self.tensor(x, *(dims[p] for p in perm))
 
     def elements(self, x: SpaceType) -> Count:
@@ -163,10 +183,11 @@ class SpaceTyping:
 
     def broadcast(self, x: SpaceType, y: SpaceType, keep: int = 0) -> SpaceType:
         # Which operand broadcasts is decided when everything else is known: often there is no choice left.
-        rank = self.system.fresh("a rank", "rank", AXES)
-        dims = tuple(self.system.fresh("a broadcast extent", "extent") for _ in range(AXES - keep))
-        out = SpaceType(rank, dims + x.dims[AXES - keep :], x.element)
-        self.pending.append(_Broadcast(x, y, out, list(range(AXES - keep))))
+        axes = self.axes - keep
+        rank = self.system.fresh("a rank", "rank", self.axes)
+        dims = tuple(self.system.fresh("a broadcast extent", "extent") for _ in range(axes))
+        out = SpaceType(rank, dims + x.dims[axes:], x.element)
+        self.pending.append(_Broadcast(x, y, out, list(range(axes))))
         return out
 
     def forced(self) -> bool:
@@ -209,7 +230,12 @@ class SpaceTyping:
     def settle(self) -> None:
         """Decide the first open question about broadcasting."""
         p = self.pending[0]
-        if not self.menu.broadcast or self.choices.pick(("alike", "alike", "broadcast")) == "alike":
+        if self.menu.broadcast:
+            often = "broadcast" if self.menu.spread else "alike"
+            alike = self.choices.pick(("alike", often, "broadcast")) == "alike"
+        else:
+            alike = self.choices.some((True,))
+        if alike:
             if not p.ranked:
                 self.require(p.x.rank == p.y.rank, "the ranks agree")
             for i in p.axes:
@@ -233,10 +259,20 @@ class SpaceTyping:
                 self.require((p.x if case == "left" else p.y).dims[i] == 1, "an operand broadcasts")
 
     def maximum(self, a: Extent, b: Extent) -> Extent:
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Linear) and not isinstance(b, Linear):
             return max(a, b)
-        # If nothing broadcasts, the extents of two operands of which a rule takes the larger one are equal.
-        if not self.menu.broadcast or self.choices.pick(("left", "right")) == "left":
+        # If nothing broadcasts, the extents of two operands of which a type rule takes the larger are equal.
+        if not self.menu.broadcast:
+            self.choices.some(("left",))
+            self.require(a >= b, "the left number is the larger one")
+            return a
+        return self.larger(a, b)
+
+    def larger(self, a: Extent, b: Extent) -> Extent:
+        """Return the larger of two numbers; which one that is, is decided."""
+        if not isinstance(a, Linear) and not isinstance(b, Linear):
+            return max(a, b)
+        if self.choices.pick(("left", "right")) == "left":
             self.require(a >= b, "the left number is the larger one")
             return a
         self.require(a < b, "the right number is the larger one")

@@ -16,8 +16,9 @@ from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.interpret import read_term
 from workbench.rules.matching import Bindings, Matched, Matcher
 from workbench.rules.pattern import App, Rule
+from workbench.verification import deadline
 from workbench.verification.instances.ground import Ground, Instance
-from workbench.verification.refuting.refute import text_of
+from workbench.verification.refuting.cases import text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ def _meet(rewriter: Rewriter, left: int, right: int, effort: int) -> list[tuple[
         reached: list[int] = []
         for term in frontiers[side]:
             effort -= 1
+            deadline.check()
             if effort <= 0:
                 break
             for made, axiom in rewriter.rewrites(term):

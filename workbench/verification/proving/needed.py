@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits
+from workbench.verification import deadline
 from workbench.verification.instances.ground import Instance
 from workbench.verification.proving.prove import Cases, Prover
 
@@ -22,6 +23,7 @@ def axioms_needed(case: Instance, axioms: Sequence[Rule], limits: Limits) -> tup
         matched = {r.rule for step in prover.saturation.trace.steps for r in step.rules if r.matches}
         needed = [axiom for axiom in axioms if axiom.name in matched]
         for axiom in tuple(needed):
+            deadline.check()
             fewer = [a for a in needed if a is not axiom]
             prover = _prove(case, fewer, limits, prover)
             if prover.proof(0) is not None:

@@ -21,16 +21,18 @@ from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import App, Rule, subterms
 from workbench.rules.ruleset import RuleSet
 from workbench.rules.status import library
-from workbench.run.trace import StopReason
+from workbench.run.trace import StepKind, StopReason
 from workbench.saturation import Limits, Saturation
 from workbench.saturation.encoding import encoding_for
 from workbench.saturation.engine import Program
 from workbench.saturation.remote import RemoteEngine
+from workbench.verification import deadline
 from workbench.verification.instances.choices import Choices, Enumeration, RandomChoices
+from workbench.verification.instances.coordinates import attribute_coordinates, beside_literals, spread_axes
 from workbench.verification.instances.ground import Ground, Instance, instance_of
 from workbench.verification.instances.linear import Inconsistent, NotLinear
-from workbench.verification.instances.spaces import Space, open_space
-from workbench.verification.instances.typings import Menu
+from workbench.verification.instances.spaces import GROUPED, Space, open_space
+from workbench.verification.instances.typings import AXES, Menu
 
 #: Alternatives that are proved one by one; extents and similar numbers are filled in generically.
 GENERIC: Final = Menu(
@@ -41,17 +43,35 @@ GENERIC: Final = Menu(
     acts=("none", "relu", "sigmoid", "tanh"),
     flags=(0, 1),
     steps=(1, 3),
-    eps=(0.5, 0.25),
+    eps=(0.5, 1e-5),
     numbers=(0.0, 0.375),
     members=(2, 3),
     broadcast=False,
     decide_few=True,
     remainders=True,
 )
+#: Other alternatives than those that are proved one by one, for one more case.
+OTHERS: Final = replace(
+    GENERIC,
+    strides=((5, 4),),
+    dilations=((4, 5),),
+    groups=(7,),
+    steps=(4,),
+    eps=(2.0,),
+    numbers=(-7.0,),
+    members=(5,),
+)
 #: If there are more cases than this, they are sampled.
 CASES: Final = 24
-#: Number of randomly drawn cases in which operands broadcast.
-BROADCASTING: Final = 8
+#: Largest number of cases beside the literals of a rule.
+LITERALS: Final = 12
+#: Number of randomly drawn cases in which operands broadcast, and largest number of those with a given axis.
+BROADCASTING: Final = 4
+AXES_SPREAD: Final = 8
+#: Number of nodes from which on no further cases enter a pass: they wait for the next one.
+LOAD: Final = 3_000
+#: Attributes of which proofs take few values.
+_ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
 #: Assignments of generic numbers tried for a family of instances before it counts as empty.
 ATTEMPTS: Final = 64
@@ -66,22 +86,30 @@ def axioms() -> RuleSet:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The generic instances of a rule; ``complete`` means that no alternative was left out."""
+    """The generic instances of a rule.
+
+    ``complete`` means that no alternative was left out. ``sampled`` is the number of instances that were
+    drawn at random, such as those whose operands broadcast.
+    """
 
     instances: tuple[Instance, ...]
     complete: bool
     reason: str = ""
+    sampled: int = 0
 
 
 def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     """Return one generic instance per alternative of a rule's typing, or a sample of ``limit`` of them.
 
-    If ``broadcast``, instances with broadcasting operands are added.
+    Instances beside the literals of the rule are added, one with other strides, groups and so on, and if
+    ``broadcast``, some with broadcasting operands.
     """
     found: list[Instance] = []
     walk = Enumeration()
     complete, reason = True, ""
+    sampled = 0
     for _ in range(40 * limit):
+        deadline.check()
         try:
             instance = _generic(rule, walk, GENERIC)
             if instance is not None:
@@ -95,14 +123,32 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
         if len(found) > limit:
             complete = False
             found = _drawn(rule, GENERIC, limit)
+            sampled = len(found)
             break
     else:
         complete = False
+    own = len(found)
+    if found:
+        found += _unusual(rule)
     if broadcast and any(
         isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
     ):
-        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING)
-    return Cases(tuple(found), complete, reason)
+        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING, broadcasting=True)
+        for corner in spread_axes(rule)[:AXES_SPREAD]:
+            found += _drawn(rule, replace(GENERIC, broadcast=True, spread=True, fixed=corner.fixed), 1)
+    return Cases(tuple(found), complete, reason, sampled + len(found) - own)
+
+
+def _unusual(rule: Rule) -> list[Instance]:
+    """Return generic instances with other strides, groups and so on, and beside the literals of a rule."""
+    found: list[Instance] = []
+    if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
+        found += _drawn(rule, OTHERS, 1)
+    for corner in beside_literals(rule)[:LITERALS]:
+        axes = max(AXES, corner.rank)
+        ranks = (corner.rank,) if corner.rank else GENERIC.ranks
+        found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)
+    return found
 
 
 def spreads(rule: Rule) -> bool:
@@ -111,18 +157,19 @@ def spreads(rule: Rule) -> bool:
     return any(isinstance(t, App) and t.op in _BROADCASTS for t in terms)
 
 
-def _drawn(rule: Rule, menu: Menu, count: int) -> list[Instance]:
-    """Return generic instances of random alternatives; if the menu allows it, only broadcasting ones."""
+def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) -> list[Instance]:
+    """Return generic instances of random alternatives, or only broadcasting ones."""
     rng = random.Random(count)
     drawn: list[Instance] = []
     for _ in range(15 * count):
+        deadline.check()
         if len(drawn) >= count:
             break
         try:
             instance = _generic(rule, RandomChoices(rng), menu)
         except (NotLinear, Inconsistent, TypeMismatch):
             continue
-        if instance is not None and (instance.broadcasts or not menu.broadcast):
+        if instance is not None and (instance.broadcasts or not broadcasting):
             drawn.append(instance)
     return drawn
 
@@ -189,11 +236,15 @@ def _numbers(space: Space, attempt: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one."""
+    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one.
+
+    ``sampled`` is the number of cases that were drawn at random.
+    """
 
     cases: int
     complete: bool
     round: int
+    sampled: int = 0
 
 
 @dataclass(slots=True)
@@ -219,11 +270,12 @@ def warm_engine(memory: int) -> RemoteEngine:
 class Prover:
     """A proof of many rules at once, one round of axioms per step.
 
-    A pass loads unproved cases into a fresh e-graph and applies axioms until everything is proved, nothing
-    can change any more, or a limit is reached. Another pass follows if this one proved some cases and left
-    others. ``rounds`` maps each proved case to the round in which its sides met. A given ``engine`` is
-    reused. ``egraph_seconds`` is the part of ``seconds`` in which e-graphs are loaded and grown, without
-    making instances and starting the engine's process.
+    A pass loads unproved cases, as many as an e-graph holds, into a fresh one and applies axioms until
+    everything is proved, nothing can change any more, or a limit is reached. Passes over all cases are a
+    sweep. Another sweep follows if this one proved some cases and left others. ``rounds`` maps each proved
+    case to the round in which its sides met. A given ``engine`` is reused. ``egraph_seconds`` is the part of
+    ``seconds`` in which e-graphs are loaded and grown, without making instances and starting the engine's
+    process.
     """
 
     rules: Sequence[Rule]
@@ -237,10 +289,13 @@ class Prover:
     seconds: float = 0.0
     egraph_seconds: float = 0.0
     passes: int = 0
+    sweeps: int = 0
     saturation: Saturation | None = None
     _goals: list[_Goal] = field(default_factory=list)
     engine: RemoteEngine | None = None
-    _met_in_pass: int = 0
+    _waiting: list[tuple[int, int]] = field(default_factory=list)
+    _met_in_sweep: int = 0
+    _cut_in_sweep: bool = False
 
     def open_goals(self) -> list[tuple[int, int]]:
         """Return the pairs (rule, case) that are not proved yet."""
@@ -254,6 +309,11 @@ class Prover:
             found += [(number, case) for case in range(count) if (number, case) not in self.rounds]
         return found
 
+    @property
+    def loaded(self) -> set[int]:
+        """Return the rules that have open cases in the current pass."""
+        return {goal.rule for goal in self._goals}
+
     def proof(self, number: int) -> Proof | None:
         """Return the proof of a rule, or None if a case is open or the rule has no cases."""
         cases = self.cases.get(number)
@@ -263,33 +323,53 @@ class Prover:
         known = [r for r in rounds if r is not None]
         if len(known) < len(rounds):
             return None
-        return Proof(len(known), cases.complete, max(known))
+        return Proof(len(known), cases.complete, max(known), cases.sampled)
+
+    def open_cases(self, number: int) -> tuple[Instance, ...]:
+        """Return the generic instances of a rule that are not proved."""
+        cases = self.cases.get(number)
+        if cases is None:
+            return ()
+        return tuple(i for k, i in enumerate(cases.instances) if (number, k) not in self.rounds)
 
     def begin(self) -> bool:
-        """Start a pass with the open cases; return whether there are any."""
+        """Start a pass with open cases, those that wait first; return whether there are any."""
         began = time.perf_counter()
-        goals = self.open_goals()
+        self._cut_in_sweep |= bool(self._goals) and self._unfinished
+        open_ = self.open_goals()
+        goals = sorted(set(open_) & set(self._waiting))
+        if not goals:
+            goals, self._met_in_sweep, self._cut_in_sweep = open_, 0, False
+            self.sweeps += 1
         if self.engine is None and goals:
             self.engine = warm_engine(self.limits.memory)
+        if self.engine is not None:
+            self.engine.until = deadline.until()
         ready = time.perf_counter()
         ground = Ground(canonical=True)
         self._goals = []
-        for number, case in goals:
+        self._waiting = []
+        for place, (number, case) in enumerate(goals):
+            if len(ground.builder.nodes) > LOAD:
+                self._waiting = goals[place:]
+                break
+            deadline.check()
             instance = self.cases[number].instances[case]
             self._goals.append(_Goal(number, case, ground.add(instance)))
-        self._met_in_pass = 0
         if not self._goals:
             return False
         roots = sorted({i for goal in self._goals for pair in goal.pairs for i in pair})
         graph = ground.builder.graph([(f"r{i}", i) for i in roots])
-        place = dict(zip(roots, graph.output_ids, strict=True))
+        found = dict(zip(roots, graph.output_ids, strict=True))
         for goal in self._goals:
-            goal.pairs = [(place[a], place[b]) for a, b in goal.pairs]
-        self.saturation = Saturation(graph, self.axioms, self.limits, engine=self.engine, keep=0)
+            goal.pairs = [(found[a], found[b]) for a, b in goal.pairs]
+        # Every pass has the time that is left, not that of the first one.
+        limits = replace(self.limits, seconds=max(0.001, min(self.limits.seconds, deadline.left())))
+        self.saturation = Saturation(graph, self.axioms, limits, engine=self.engine, keep=0)
         self.engine = self.saturation.engine
         self.passes += 1
         self.saturation.start_engine()
-        self._check(0)
+        self._met_in_sweep += self._check(0)
         self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - ready
         return True
@@ -298,9 +378,12 @@ class Prover:
         """Apply one round of axioms; return the number of cases that it proved."""
         began = time.perf_counter()
         assert self.saturation is not None
+        self.saturation.engine.until = deadline.until()
         step = self.saturation.step()
-        met = self._check(step.index)
-        self._met_in_pass += met
+        # Without the last iteration nothing is new; asking for it would repeat all others.
+        undone = self.saturation.stop_reason in (StopReason.TIME_LIMIT, StopReason.MEMORY_LIMIT)
+        met = 0 if undone and step.kind is StepKind.CUT else self._check(step.index)
+        self._met_in_sweep += met
         self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - began
         return met
@@ -325,9 +408,19 @@ class Prover:
 
     @property
     def productive(self) -> bool:
-        """Return whether another pass may prove more: this one proved something but was cut short."""
-        cut = self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
-        return bool(self._goals) and self._met_in_pass > 0 and cut
+        """Return whether another pass may prove more: cases wait, or a sweep that proved some was cut."""
+        cut = self._cut_in_sweep or self._unfinished
+        again = bool(self.open_goals()) and self._met_in_sweep > 0 and cut
+        return self.waiting or again
+
+    @property
+    def _unfinished(self) -> bool:
+        return self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether cases wait for a pass of the sweep that has begun."""
+        return bool(set(self._waiting) & set(self.open_goals()))
 
     def close(self) -> None:
         """End the engine's process."""

@@ -8,6 +8,7 @@ strides and dilations. Instances that do not type-check are discarded.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,9 @@ from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_t
 from workbench.rules.expressions import holds
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+from workbench.verification.instances.coordinates import coordinate_of
 from workbench.verification.instances.ground import Instance
+from workbench.verification.instances.typings import Coordinate
 
 DTYPE = "float32"
 _FACTORS = (1, 1, 2, 2, 3, 4)
@@ -29,13 +32,14 @@ class Draft:
     types: dict[str, TensorType] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    fixed: Mapping[Coordinate, Any] = field(default_factory=dict)
 
 
 def draw_type(draft: Draft, term: Term) -> TensorType:
     """Bind the open variables of a source term and return its type; raise TypeMismatch if it is ill-typed."""
     if isinstance(term, Var):
         if term.name not in draft.types:
-            draft.types[term.name] = _anything(draft)
+            _note(draft, term.name, _anything(draft))
         return draft.types[term.name]
     kinds: list[TensorType] = []
     attrs: dict[str, Any] = {}
@@ -50,14 +54,22 @@ def draw_type(draft: Draft, term: Term) -> TensorType:
         # In an elementwise operator, the variable on the left is fitted to the term on the right.
         right = draw_type(draft, term.args[1])
         if left.name not in draft.types:
-            draft.types[left.name] = _operand(draft, term, 1, [right], attrs)
+            _note(draft, left.name, _operand(draft, term, 1, [right], attrs))
     for position, arg in enumerate(term.args):
         if isinstance(arg, Var) and arg.name not in draft.types:
-            draft.types[arg.name] = _operand(draft, term, position, kinds, attrs)
+            _note(draft, arg.name, _operand(draft, term, position, kinds, attrs))
         kinds.append(draw_type(draft, arg))
         if position == 0:
             attrs = draw_attrs(draft, term, kinds[0])
     return spec.result_type(kinds, spec.pack(attrs))
+
+
+def _note(draft: Draft, name: str, kind: TensorType) -> None:
+    """Bind a tensor variable to a type, its fixed extents changed."""
+    shape, dtype = list(kind.shape), draft.fixed.get(("dtype", name, ""), kind.dtype)
+    for axis in range(-len(shape), 0):
+        shape[axis] = draft.fixed.get(("dim", name, axis), shape[axis])
+    draft.types[name] = TensorType(dtype, tuple(shape))
 
 
 # -- shapes ---------------------------------------------------------------------------------------
@@ -178,7 +190,8 @@ def draw_attrs(draft: Draft, term: App, first: TensorType) -> dict[str, Any]:
         if isinstance(expr, RowAttr):
             row = draft.rows.setdefault(expr.row, {})
             if attr.name not in row:
-                row[attr.name] = _draw(draft.rng, attr, first)
+                given = draft.fixed.get(coordinate_of(expr))
+                row[attr.name] = _draw(draft.rng, attr, first) if given is None else given
             values[attr.name] = row[attr.name]
         elif expr is not None:
             values[attr.name] = _bind(draft, expr, attr, first)
@@ -193,13 +206,15 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
         items = []
         for i, item in enumerate(expr.items):
             if isinstance(item, AttrVar):
-                items.append(draft.attrs.setdefault(item.name, whole[i]))
+                given = draft.fixed.get(coordinate_of(item.name), whole[i])
+                items.append(draft.attrs.setdefault(item.name, given))
             else:
                 items.append(_bind(draft, item, Attr(attr.name, "int"), first))
         return tuple(items)
     assert isinstance(expr, AttrVar), expr
     if expr.name not in draft.attrs:
-        draft.attrs[expr.name] = _draw(draft.rng, attr, first)
+        given = draft.fixed.get(coordinate_of(expr.name))
+        draft.attrs[expr.name] = _draw(draft.rng, attr, first) if given is None else given
     return draft.attrs[expr.name]
 
 
@@ -286,12 +301,17 @@ def _reshaped(rng: random.Random, kind: TensorType) -> tuple[int, ...]:
 
 
 # -- whole instances --------------------------------------------------------------------------------
-def draw_instance(rule: Rule, rng: random.Random, tries: int = 60) -> Instance | None:
-    """Return an instance on which the left-hand side of a rule is well-typed, or None if none was found."""
+def draw_instance(
+    rule: Rule, rng: random.Random, tries: int = 60, *, fixed: Mapping[Coordinate, Any] | None = None
+) -> Instance | None:
+    """Return an instance on which the left-hand side of a rule is well-typed, or None if none was found.
+
+    The ``fixed`` coordinates of attributes and extents have the given values.
+    """
     if rule.each:
         return None
     for _ in range(tries):
-        draft = Draft(rng)
+        draft = Draft(rng, fixed=fixed or {})
         try:
             for source in rule.sources:
                 draw_type(draft, source)

@@ -111,6 +111,8 @@ def draw_values(
         if i in variances:
             roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
             drawn: list[Any] = [r * r - variances[i] for r in roots]
+        elif nodes[i].tensor.dtype == "bool":
+            drawn = [rng.randint(0, 1) for _ in range(size)]
         elif kind == "float64":
             drawn = [rng.uniform(-reach, reach) for _ in range(size)]
         elif kind == "modular":
@@ -127,7 +129,7 @@ def _variances(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, Fraction
         node = nodes[i]
         at = spec_of(node.op).variance
         if at is not None and nodes[node.inputs[at]].op == "input":
-            found[node.inputs[at]] = Fraction(node.attr("eps"))
+            found[node.inputs[at]] = as_written(node.attr("eps"))
     return found
 
 
@@ -144,13 +146,22 @@ def filled(kind: str, elements: Sequence[Any], shape: tuple[int, ...]) -> np.nda
     return array.reshape(shape)
 
 
+def as_written(value: float) -> Fraction:
+    """Return the shortest decimal that is read as a float: a law means it, not the binary number nearby.
+
+    >>> as_written(0.001), as_written(2.0)
+    (Fraction(1, 1000), Fraction(2, 1))
+    """
+    return Fraction(repr(float(value)))
+
+
 # -- numbers ----------------------------------------------------------------------------------------
 class Fractions:
     """Fractions: exact, without a value for any function but the root of a square."""
 
     def number(self, value: float | Fraction) -> Number:
-        """Return the fraction that a Python number is."""
-        return Fraction(value)
+        """Return the fraction that a Python number is, of a float the decimal as it is written."""
+        return as_written(value) if isinstance(value, float) else Fraction(value)
 
     def root(self, x: Number) -> Number:
         """Return the square root of the square of a fraction."""
@@ -177,6 +188,8 @@ class Decimals:
     def number(self, value: float | Fraction | np.integer[Any]) -> Number:
         """Return the decimal nearest to a Python number."""
         self.mp.dps = DIGITS
+        if isinstance(value, float) and math.isfinite(value):
+            value = as_written(value)
         if isinstance(value, Fraction):
             return self.mp.mpf(value.numerator) / value.denominator
         return self.mp.mpf(int(value) if isinstance(value, np.integer) else value)

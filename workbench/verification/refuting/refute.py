@@ -8,31 +8,23 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
-from workbench.graph import Node
 from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.pattern import Rule
+from workbench.rules.symmetry import canonical
+from workbench.verification import deadline
 from workbench.verification.instances.choices import Enumeration, RandomChoices
-from workbench.verification.instances.ground import Ground, Instance, instance_of, options, sample
+from workbench.verification.instances.coordinates import Corner, beside_literals, spread_axes, wild
+from workbench.verification.instances.ground import Instance, instance_of, sample
 from workbench.verification.instances.linear import Inconsistent, NotLinear
 from workbench.verification.instances.spaces import Space, open_space
-from workbench.verification.instances.typings import Menu
-from workbench.verification.refuting.exact_arithmetic import (
-    ARITHMETICS,
-    PRIME,
-    arithmetic_for,
-    degree,
-    differs,
-    draw_values,
-    filled,
-    live_nodes,
-    run,
-    whole_numbers,
-)
+from workbench.verification.instances.typings import AXES, Menu
+from workbench.verification.refuting.cases import Case, Counterexample, case_of
+from workbench.verification.refuting.draws import draw_instance
+from workbench.verification.refuting.exact_arithmetic import PRIME, degree, draw_values
+from workbench.verification.refuting.shrinking import small
 
 #: The menu of the first draws, so that a counterexample found among them is already small.
 TINY: Final = Menu(
@@ -46,51 +38,24 @@ TINY: Final = Menu(
     steps=(1,),
 )
 FULL: Final = Menu()
-
-
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """An instance on which the two sides differ.
-
-    ``inputs`` are whole numbers by variable, as nested lists; ``settings`` are the attributes; ``left``
-    and ``right`` are the values of the rule's output number ``output``, which differ at ``index``.
-    """
-
-    shapes: dict[str, tuple[int, ...]]
-    settings: dict[str, Any]
-    inputs: dict[str, Any]
-    output: int
-    index: tuple[int, ...]
-    left: Any
-    right: Any
-    arithmetic: str
-    left_text: str
-    right_text: str
-
-    def record(self) -> dict[str, Any]:
-        """Return the counterexample as plain data, ready for JSON."""
-        return {
-            "inputs": {n: {"shape": list(s), "data": self.inputs[n]} for n, s in self.shapes.items()},
-            "settings": {n: list(v) if isinstance(v, tuple) else v for n, v in self.settings.items()},
-            "output": self.output,
-            "index": list(self.index),
-            "left": self.left,
-            "right": self.right,
-            "left_term": self.left_text,
-            "right_term": self.right_text,
-            "arithmetic": self.arithmetic,
-        }
-
-    def at(self) -> tuple[Any, Any]:
-        """Return the two values at the index at which they differ."""
-        a, b = self.left, self.right
-        for i in self.index:
-            a, b = a[i], b[i]
-        return a, b
-
-    def __str__(self) -> str:
-        shapes = ", ".join(f"{n}{list(s)}" for n, s in self.shapes.items())
-        return f"{shapes}: {self.at()[0]} on the left, {self.at()[1]} on the right"
+#: The menus at a corner, in turn: the other numbers are small, so that one large number is cheap.
+_FEW: Final = replace(FULL, acts=("none", "relu"))
+_NEAR: Final = replace(
+    _FEW, extents=(1, 2, 3, 4), kernels=(1, 2, 3), strides=((2, 2), (1, 1), (3, 2), (5, 5)), remainders=True
+)
+CORNERS: Final = (
+    _NEAR,
+    replace(_FEW, extents=(1, 2, 6), kernels=(1, 2)),
+    _NEAR,
+    replace(TINY, acts=_FEW.acts),
+)
+#: Tries per instance that is wanted at a corner.
+TRIES: Final = 4
+#: The largest number at a corner that kernels and pads may have as well.
+WINDOW: Final = 20
+#: Largest number of corners beside literals, and of instances at all of them together.
+LITERALS: Final = 48
+BESIDE_ALL: Final = 240
 
 
 @dataclass(slots=True)
@@ -98,9 +63,10 @@ class Findings:
     """The findings of a search for counterexamples.
 
     The instances in ``passed`` agreed, counted by arithmetic in ``arithmetics``; those in ``failed`` did
-    not. ``bound`` is the chance that one polynomial instance passed although its sides differ
-    (Schwartz-Zippel: degree over field size). ``empty`` means that the two sides have no type in common;
-    ``reason`` is the last reason why an instance could not be made.
+    not. ``unusual`` is the number of them with a number that no menu has. ``bound`` is the chance that one
+    polynomial instance passed although its sides differ (Schwartz-Zippel: degree over field size). ``empty``
+    means that the two sides have no type in common; ``reason`` is the last reason why an instance could not
+    be made.
     """
 
     passed: list[Instance] = field(default_factory=list)
@@ -109,6 +75,7 @@ class Findings:
     counterexample: Counterexample | None = None
     degree: int = 0
     tries: int = 0
+    unusual: int = 0
     seconds: float = 0.0
     empty: bool = False
     reason: str = ""
@@ -118,43 +85,24 @@ class Findings:
         """Return the number of instances evaluated."""
         return len(self.passed) + len(self.failed)
 
+    def joined(self, other: Findings) -> Findings:
+        """Return the findings of two searches that found no counterexample."""
+        return Findings(
+            self.passed + other.passed,
+            [],
+            self.arithmetics + other.arithmetics,
+            None,
+            max(self.degree, other.degree),
+            self.tries + other.tries,
+            self.unusual + other.unusual,
+            self.seconds + other.seconds,
+            reason=self.reason,
+        )
+
     @property
     def bound(self) -> float | None:
         """Return the error bound per polynomial instance, or None if no instance was polynomial."""
         return self.degree / PRIME if self.arithmetics["modular"] else None
-
-
-@dataclass(slots=True)
-class _Case:
-    """One instance with its nodes."""
-
-    instance: Instance
-    nodes: Sequence[Node]
-    leaves: dict[str, int]
-    pairs: list[tuple[int, int]]
-    kind: str
-
-    @property
-    def live(self) -> list[int]:
-        return live_nodes(self.nodes, [i for pair in self.pairs for i in pair])
-
-    def differs(self, kind: str, values: dict[int, np.ndarray]) -> tuple[int, tuple[int, ...]] | None:
-        results = run(kind, self.nodes, self.live, values)
-        for number, (left, right) in enumerate(self.pairs):
-            where = differs(kind, results[left], results[right])
-            if where is not None:
-                return number, where
-        return None
-
-
-def case_of(instance: Instance) -> _Case:
-    """Return an instance with both sides as nodes; raise TypeMismatch if the types do not fit."""
-    ground = Ground()
-    pairs = ground.add(instance)
-    nodes = ground.builder.nodes
-    live = live_nodes(nodes, [i for pair in pairs for i in pair])
-    kind = arithmetic_for(nodes[i] for i in live)
-    return _Case(instance, nodes, ground.leaves, pairs, kind)
 
 
 def search(
@@ -165,11 +113,13 @@ def search(
     broadcast: bool = True,
     go_on: int = 0,
     seconds: float = 20.0,
+    corners: Sequence[Corner] | None = None,
 ) -> Findings:
-    """Evaluate both sides of a rule on random instances, small ones first.
+    """Evaluate both sides of a rule on random instances, small ones first, then on unusual ones.
 
     The search stops at the first counterexample, or ``go_on`` instances later: further failures and passes
-    show in which region the rule holds. The same seed gives the same search unless the time limit ends it.
+    show in which region the rule holds. The same seed gives the same search for all renamings of a rule,
+    unless the time limit ends it.
 
     Args:
         rule: The rule.
@@ -178,68 +128,151 @@ def search(
         broadcast: Whether the shapes of element-wise operands may differ.
         go_on: Number of instances after the first counterexample.
         seconds: Time limit.
+        corners: Coordinates at values that are evaluated besides; by default those beside the rule's
+            literals, every axis that may broadcast, and one unusual value for every fourth draw.
     """
     began = time.perf_counter()
-    rng = random.Random(seed * 1_000_003 + zlib.crc32(rule.name.encode()))
-    found = Findings()
-    tiny = replace(TINY, broadcast=broadcast)
-    full = replace(FULL, broadcast=broadcast)
-    left = draws
-    curved = 0
-    while left > 0 and found.tries < 60 * (draws + go_on) and time.perf_counter() - began < seconds:
+    one = _Search(rule, random.Random(seed_of(rule, seed)), broadcast, min(seconds, deadline.left()))
+    if corners is None:
+        unusual = wild(rule)
+        one.rng.shuffle(unusual)
+        spread = spread_axes(rule) if broadcast else []
+        corners = _beside(rule) + spread + unusual[: draws // 4]
+    one.random(draws, go_on)
+    if not one.found.empty:
+        one.at_corners(corners, go_on)
+    one.found.seconds = time.perf_counter() - began
+    return one.found
+
+
+def _beside(rule: Rule) -> list[Corner]:
+    """Return the corners beside the literals of a rule, with fewer instances at each if they are many."""
+    corners = beside_literals(rule)[:LITERALS]
+    most = BESIDE_ALL // max(1, len(corners))
+    return [replace(corner, instances=min(corner.instances, most)) for corner in corners]
+
+
+def seed_of(rule: Rule, seed: int) -> int:
+    """Return the seed for a law: that of all rules that differ only in names."""
+    terms, conditions = canonical([*rule.sources, *rule.targets], rule.conditions)
+    text = f"{terms} {sorted(map(repr, conditions))} {len(rule.sources)} {rule.each}"
+    return seed * 1_000_003 + zlib.crc32(text.encode())
+
+
+@dataclass(slots=True)
+class _Search:
+    """The state of one search; ``left`` is the number of instances that are still wanted."""
+
+    rule: Rule
+    rng: random.Random
+    broadcast: bool
+    seconds: float
+    found: Findings = field(default_factory=Findings)
+    left: int = 0
+    curved: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.perf_counter() - self.began >= self.seconds
+
+    def random(self, draws: int, go_on: int) -> None:
+        """Evaluate instances of the menus."""
+        found = self.found
+        tiny, full = (replace(menu, broadcast=self.broadcast) for menu in (TINY, FULL))
+        self.left = draws
+        while self.left > 0 and found.tries < 60 * (draws + go_on) and not self.out_of_time:
+            # Small instances first, unless hardly any of them is well-typed.
+            rare = found.tries > 20 * (found.draws + 10)
+            self.one(full if rare or found.draws >= draws // 3 else tiny, go_on)
+            if found.tries == 200 and not found.draws and not self.curved and typed(self.rule, full) is False:
+                found.empty = True
+                return
+
+    def at_corners(self, corners: Sequence[Corner], go_on: int) -> None:
+        """Evaluate instances at corners, as long as there is no counterexample."""
+        for corner in corners:
+            if self.found.counterexample is not None:
+                return
+            self.left, turn = corner.instances, 0
+            while self.left > 0 and turn < TRIES * corner.instances and not self.out_of_time:
+                menu = replace(_fitting(CORNERS[turn % len(CORNERS)], corner), broadcast=self.broadcast)
+                before = self.found.draws
+                self.one(menu, go_on)
+                self.found.unusual += self.found.draws - before
+                turn += 1
+
+    def one(self, menu: Menu, go_on: int) -> None:
+        """Evaluate one instance, if one can be made."""
+        rule, rng, found = self.rule, self.rng, self.found
         found.tries += 1
-        # Small instances first, unless hardly any of them is well-typed.
-        rare = found.tries > 20 * (found.draws + 10)
-        menu = full if rare or found.draws >= draws // 3 else tiny
         space: Space | None = None
         values: dict[int, int] | None = None
         try:
-            if curved < 12 or (found.draws and curved < found.tries // 2):
+            if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
                 space = open_space(rule, RandomChoices(rng), menu)
                 values = sample(space, rng, menu)
                 if values is None:
-                    continue
+                    return
                 case = case_of(instance_of(space, values))
             else:
-                drawn = _drawn(rule, rng)
+                drawn = draw_instance(rule, rng, fixed=dict(menu.fixed))
                 if drawn is None:
-                    continue
+                    return
                 case = case_of(drawn)
+            if case.large:
+                found.reason = "too many elements"
+                return
         except NotLinear as error:
             # Some sequences of decisions are not linear (ceil_mode), or all of them (a reshape).
-            curved, found.reason = curved + 1, str(error)
-            continue
+            self.curved, found.reason = self.curved + 1, str(error)
+            return
         except (Inconsistent, TypeMismatch) as error:
             found.reason = str(error)
-            if found.tries == 200 and not found.draws and not curved and never_typed(rule, full):
-                found.empty = True
-                break
-            continue
+            return
         try:
             outcome = _evaluated(case, rng)
         except Inexact as error:
             found.reason = str(error)
-            continue
-        left -= 1
+            return
+        self.left -= 1
         found.arithmetics[case.kind] += 1
         if case.kind == "modular" and not found.degree:
             found.degree = max(max(degree(case.nodes, a), degree(case.nodes, b)) for a, b in case.pairs)
         if outcome is None:
             found.passed.append(case.instance)
-            continue
+            return
         if found.counterexample is None:
-            shown = _flat(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
+            shown = small(rule, case, space, values, rng, menu)
             if shown is None:  # whole numbers of this size do not show the difference: try another instance
                 found.arithmetics[case.kind] -= 1
-                continue
+                return
             found.counterexample = shown
-            left = go_on
+            self.left = go_on
         found.failed.append(case.instance)
-    found.seconds = time.perf_counter() - began
-    return found
 
 
-def _evaluated(case: _Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | None:
+def _fitting(menu: Menu, corner: Corner) -> Menu:
+    """Return a menu in which instances at a corner exist: a large step needs an extent that is as large."""
+    given = [v for _, value in corner.fixed for v in (value if isinstance(value, tuple) else (value,))]
+    whole = max((v for v in given if isinstance(v, int)), default=0)
+    real = max((v for v in given if isinstance(v, float)), default=0.0)
+    window = tuple(v for v in (whole, whole + 1) if v <= WINDOW)
+    rank = corner.rank
+    return replace(
+        menu,
+        extents=menu.extents + ((whole, whole + 1, 2 * whole + 1) if whole > 2 else ()),
+        kernels=menu.kernels + window,
+        pads=menu.pads + window[:1],
+        numbers=menu.numbers + ((real, 2 * real + 10.0) if real else ()),
+        ranks=(rank,) if rank else menu.ranks,
+        axes=max(AXES, rank),
+        fixed=corner.fixed,
+        spread=corner.spread,
+    )
+
+
+def _evaluated(case: Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | None:
     """Return the place at which the sides of an instance differ on random values, or None.
 
     Other values are tried if a divisor is 0, and the weaker arithmetic if a root is not a fraction. Raise
@@ -255,176 +288,23 @@ def _evaluated(case: _Case, rng: random.Random) -> tuple[int, tuple[int, ...]] |
     raise reason
 
 
-def never_typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool:
-    """Return whether the two sides of a rule have no type in common under any sequence of decisions."""
-    walk = Enumeration()
+def typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool | None:
+    """Return whether the two sides of a rule have a type in common.
+
+    None means that no sequence of decisions leads to one, but that some decisions were among few of the
+    possibilities: another stride, or a larger rank, may lead to a type.
+    """
+    walk, limited = Enumeration(), False
     for _ in range(limit):
+        deadline.check()
         try:
             open_space(rule, walk, menu)
-        except (Inconsistent, TypeMismatch):
-            if not walk.advance():
-                return True
-            continue
-        return False
-    return False
-
-
-def _drawn(rule: Rule, rng: random.Random) -> Instance | None:
-    """Draw an instance of a rule whose typing is not linear: shapes are proposed and may not fit."""
-    from workbench.verification.refuting import draws
-
-    return draws.draw_instance(rule, rng)
-
-
-# -- making a counterexample small ------------------------------------------------------------------
-def _whole(case: _Case) -> str:
-    """Return an arithmetic in which small whole numbers are exact."""
-    return whole_numbers(case.nodes[i] for i in case.live) if case.kind == "modular" else case.kind
-
-
-def _witness(
-    case: _Case, rng: random.Random, tries: int
-) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]] | None:
-    for attempt in range(tries):
-        values = draw_values(_whole(case), case.nodes, case.live, rng, 2 if attempt < tries // 2 else 4)
-        try:
-            outcome = case.differs(_whole(case), values)
-        except Inexact:
-            continue
-        if outcome is not None:
-            return values, *outcome
+        except (Inconsistent, TypeMismatch) as error:
+            limited |= walk.limited or (isinstance(error, Inconsistent) and error.limited)
+        except NotLinear:
+            limited = True
+        else:
+            return True
+        if not walk.advance():
+            return None if limited else False
     return None
-
-
-def _flat(rule: Rule, case: _Case, rng: random.Random, menu: Menu) -> Counterexample | None:
-    """Return a counterexample of smaller rank than a case that is one, or None."""
-    most = max((case.nodes[i].tensor.rank for i in case.leaves.values()), default=0)
-    for rank in range(most):
-        lower = replace(menu, ranks=(rank,))
-        for _ in range(12):
-            try:
-                space = open_space(rule, RandomChoices(rng), lower)
-                values = sample(space, rng, lower)
-                if values is None:
-                    continue
-                found = case_of(instance_of(space, values))
-                if found.differs(found.kind, draw_values(found.kind, found.nodes, found.live, rng)) is None:
-                    continue
-            except (Inexact, Inconsistent, NotLinear, TypeMismatch):
-                continue
-            ranks = [found.nodes[i].tensor.rank for i in found.leaves.values()]
-            if max(ranks, default=0) < most:
-                shown = _shrunk(found, space, values, rng, lower)
-                if shown is not None:
-                    return shown
-    return None
-
-
-def _shrunk(
-    case: _Case, space: Space | None, values: dict[int, int] | None, rng: random.Random, menu: Menu
-) -> Counterexample | None:
-    """Return a counterexample whose extents and elements no single step makes smaller."""
-    best, witness = case, _witness(case, rng, 20)
-    if space is not None and values is not None:
-        free = space.system.free()
-        current = {u: values[u] for u in free}
-        changed = True
-        while changed:
-            changed = False
-            for unknown in free:
-                for smaller in sorted({1, *options(space, unknown, menu)}):
-                    if smaller >= current[unknown]:
-                        break
-                    complete = space.system.complete(current | {unknown: smaller})
-                    if complete is None:
-                        continue
-                    try:
-                        smaller_case = case_of(instance_of(space, complete))
-                        found = _witness(smaller_case, rng, 6)
-                    except TypeMismatch:
-                        continue
-                    if found is not None:
-                        best, witness, changed = smaller_case, found, True
-                        current[unknown] = smaller
-                        break
-    return None if witness is None else _shown(best, *_simple(best, witness[0], rng))
-
-
-def _simple(
-    case: _Case, values: dict[int, np.ndarray], rng: random.Random
-) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]]:
-    """Set elements to 0 or 1 as long as the two sides still differ."""
-    kind = _whole(case)
-    outcome = case.differs(kind, values)
-    assert outcome is not None
-    budget = 400
-    for i in values:
-        for index in np.ndindex(values[i].shape):
-            for simple in (0, 1):
-                old = values[i][index]
-                if budget <= 0 or old == simple:
-                    break
-                budget -= 1
-                values[i][index] = filled(kind, [simple], ()).item()
-                try:
-                    trial = case.differs(kind, values)
-                except Inexact:
-                    trial = None
-                if trial is not None:
-                    outcome = trial
-                    break
-                values[i][index] = old
-    return values, *outcome
-
-
-def _shown(case: _Case, values: dict[int, np.ndarray], output: int, index: tuple[int, ...]) -> Counterexample:
-    kind = _whole(case)
-    results = run(kind, case.nodes, case.live, values)
-    left, right = case.pairs[output]
-    names = {i: name for name, i in case.leaves.items()}
-    return Counterexample(
-        {name: case.nodes[i].tensor.shape for name, i in case.leaves.items() if i in values},
-        case.instance.settings(),
-        {name: plain_list(values[i]) for name, i in case.leaves.items() if i in values},
-        output,
-        index,
-        plain_list(results[left]),
-        plain_list(results[right]),
-        ARITHMETICS[kind],
-        text_of(case.nodes, left, names),
-        text_of(case.nodes, right, names),
-    )
-
-
-def plain_list(array: np.ndarray) -> Any:
-    """Return an array as nested lists of whole numbers; other numbers become text."""
-
-    def number(x: Any) -> Any:
-        try:
-            if x == int(x):
-                return int(x)
-        except (OverflowError, ValueError):
-            return str(x)
-        return str(x)
-
-    def nested(value: Any) -> Any:
-        return [nested(v) for v in value] if isinstance(value, list) else number(value)
-
-    return nested(array.tolist())
-
-
-def text_of(nodes: Sequence[Node], root: int, names: dict[int, str]) -> str:
-    """Return a ground term as text in the rule language."""
-    from workbench.graph.text import format_attr
-    from workbench.ops import spec_of
-
-    node = nodes[root]
-    if root in names:
-        return names[root]
-    given = [
-        f"{attr.name}={format_attr(value)}"
-        for attr, value in zip(spec_of(node.op).attrs, node.attrs, strict=True)
-        if value != attr.default
-    ]
-    inside = ", ".join(text_of(nodes, i, names) for i in node.inputs)
-    return f"{node.op}{'[' + ', '.join(given) + ']' if given else ''}({inside})"

@@ -37,7 +37,7 @@ FIGURES = {
 }
 #: The file that a notebook writes, in the folder that git ignores.
 WRITTEN = {"01-optimise-a-model": "out/optimised.onnx", "05-compare-graphs": "out/comparison.html"}
-#: A committed notebook has at most so many bytes, like docs/execute_notebooks.py says.
+#: A committed notebook has at most this many bytes, like docs/execute_notebooks.py says.
 LARGEST = 1_000_000
 
 

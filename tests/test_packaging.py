@@ -104,6 +104,7 @@ def test_what_is_imported_is_declared_and_the_reverse():
         "distributed",
         "onnxsim",
         "onnxslim",
+        "z3",
     }
     distributions = {"google": "protobuf", "yaml": "pyyaml"}  # where the names differ
     assert {distributions.get(n, n) for n in third_party_imports() - extras} == declared

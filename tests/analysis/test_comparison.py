@@ -65,7 +65,7 @@ def test_a_graph_without_gain_is_compared_with_itself():
     assert len(repr(c).splitlines()) <= 12
 
 
-def test_nodes_that_are_not_in_the_e_graph_are_told():
+def test_nodes_that_are_not_in_the_e_graph_are_reported():
     b = workbench.GraphBuilder()
     x = b.input("x", (4, 4))
     result = workbench.optimize(b.graph({"y": b.op("exp", x)}))

@@ -97,7 +97,7 @@ def test_variants_merged_by_hand_are_equal(family, parameters):
     assert differ(branched(family, **parameters), hand_merged(family, **parameters)) < 1e-5
 
 
-def test_what_nobody_can_merge_is_told():
+def test_what_nobody_can_merge_is_reported():
     with pytest.raises(ValueError, match="after a bias"):
         hand_merged("dbb", border="biased", channels=4, size=5)
     with pytest.raises(UnknownFamily, match="repvgg"):

@@ -39,7 +39,7 @@ def test_a_network_without_published_figures_has_none():
     assert run.iterations == 1
 
 
-def test_progress_is_told_by_stage():
+def test_progress_is_reported_by_stage():
     seen = []
     run_benchmark("vgg19", limits=Limits(iterations=1), progress=lambda stage, step: seen.append(stage))
     assert seen == ["saturation", "pricing", "extraction"]

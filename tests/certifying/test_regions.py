@@ -117,7 +117,7 @@ def test_values_of_other_types_cannot_be_equal():
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_weights_of_one_name_are_told_apart_by_their_data(same):
+def test_weights_of_one_name_are_distinguished_by_their_data(same):
     def graph(value):
         b = GraphBuilder()
         w = b.weight(data=np.full((2,), value, np.float32), name="w")

@@ -103,7 +103,7 @@ def test_optimising_measures_and_says_so(run, tmp_path, model):
     onnx.checker.check_model(str(output), full_check=True)
 
 
-def test_a_table_that_cannot_be_written_is_told(run, tmp_path):
+def test_a_table_that_cannot_be_written_is_reported(run, tmp_path):
     from tests.costs.networks import RELU
     from workbench.costs.keys import instance_key
     from workbench.costs.store import Measurement
@@ -125,7 +125,7 @@ def test_a_device_that_is_not_there_is_bad_input(run, model, monkeypatch):
     assert "finds no GPU" in err
 
 
-def test_an_unknown_target_is_told_with_the_nearest(run, model):
+def test_an_unknown_target_is_reported_with_the_nearest(run, model):
     code, _, err = run("optimize", model, "--measure", 1, "--measure-on", "torche")
     assert code == 2
     assert "did you mean torch" in err

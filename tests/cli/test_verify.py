@@ -96,3 +96,19 @@ def test_a_file_without_a_single_rule_is_2(run, tmp_path):
     assert code == 2
     assert "2 rejected" in out
     assert "none of its 2 laws can be read as a rule" in err
+
+
+def test_verify_needs_a_file_or_the_library(run):
+    code, _, err = run("verify", "--quiet")
+    assert code == 2
+    assert "try --check" in err
+
+
+@pytest.mark.slow
+def test_verify_checks_stored_proofs_and_writes_what_the_solver_showed(run, tmp_path):
+    pytest.importorskip("z3")
+    code, out, _ = run("verify", "--check", "--smt", tmp_path / "smt", "--quiet")
+    assert code == 0
+    theorems, default = re.search(r"(\d+) of \d+ rules are theorems, (\d+) of the", out).groups()
+    assert int(theorems) >= int(default) >= 280
+    assert any((tmp_path / "smt").iterdir())

@@ -117,7 +117,7 @@ def test_without_a_budget_costs_are_estimated_and_the_source_says_so(tmp_path):
     assert model.source.endswith("3 instances measured")
 
 
-def test_the_model_at_hand_comes_first_and_cheap_instances_before_dear_ones(tmp_path, monkeypatch):
+def test_the_model_at_hand_comes_first_and_cheap_instances_before_expensive_ones(tmp_path, monkeypatch):
     taken = []
     make = MeasuredCost._model
     monkeypatch.setattr(MeasuredCost, "_model", lambda self, i: taken.append(i) or make(self, i))

@@ -6,7 +6,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.table import cost_table
 
 
-def test_operators_and_nodes_add_up_and_the_dearest_come_first():
+def test_operators_and_nodes_add_up_and_the_most_expensive_come_first():
     table = cost_table(network(), "analytic:cpu")
     assert table.total == pytest.approx(graph_cost(network(), AnalyticCost("cpu")))
     assert table.source == "analytic roofline, cpu"

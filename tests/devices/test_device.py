@@ -58,7 +58,7 @@ def test_another_name_is_refused(cpu, name):
         open_device(name)
 
 
-def test_a_device_that_is_not_there_is_told(cpu, monkeypatch):
+def test_a_device_that_is_not_there_is_reported(cpu, monkeypatch):
     monkeypatch.setattr(cpu.torch.cuda, "is_available", lambda: False)
     with pytest.raises(DeviceMissing, match=r"finds no GPU \(try cpu\)"):
         open_device("cuda")

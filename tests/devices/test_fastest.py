@@ -8,7 +8,7 @@ import workbench
 from tests.devices.graphs import products
 from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
-from workbench.devices.fastest import Candidate, Entrant, Ranking, candidates, rank
+from workbench.devices.fastest import Candidate, Entrant, Ranking, blocks, candidates, rank
 from workbench.extraction.extract import extract
 from workbench.frontends import to_onnx
 from workbench.graph import evaluate
@@ -209,7 +209,7 @@ def test_the_model_as_it_came_is_timed_beside_the_cleaned_one(saturated):
     assert "no candidate differs" in str(alone)
 
 
-def test_what_cannot_be_measured_is_told_before_anything_runs():
+def test_what_cannot_be_measured_is_reported_before_anything_runs():
     def progress(stage, detail):
         raise AssertionError(stage)
 
@@ -298,3 +298,65 @@ def test_rounds_that_cannot_change_the_outcome_are_not_run(saturated):
     assert short.rounds <= 9, "thirteen rounds would fit, and leave the interval wider than any gain in it"
     gains = alternating(1e5, 8e4, 1e5, scatter=0.05)
     assert rank(graph, found, gains, original_cost=9.0, seconds=4.0, quick=True).order() == [0]
+
+
+class Heavy(Scripted):
+    """A target of models with large weights, which counts how many are loaded at once."""
+
+    def __init__(self, microseconds, *, huge):
+        super().__init__(microseconds)
+        self.huge, self.there, self.most = huge, set(), 0
+
+    @contextlib.contextmanager
+    def timers(self, models, seed):
+        yield [self.timer(i, sum(m.operators().values())) for i, m in enumerate(models)]
+
+    def timer(self, place, count):
+        target = self
+
+        class Timer:
+            large, huge, kernels = True, target.huge, None
+
+            def __call__(self):
+                target.there.add(place)
+                target.most = max(target.most, len(target.there))
+                return target.microseconds(count)
+
+            def unload(self):
+                target.there.discard(place)
+
+        return Timer()
+
+
+@pytest.mark.parametrize(("huge", "most"), [(False, 3), (True, 1)])
+def test_few_models_with_large_weights_are_loaded_at_once(saturated, huge, most):
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 3)
+    target = Heavy(lambda n: 100.0 * n, huge=huge)
+    ranking = rank(graph, found, target, original_cost=1.0, seconds=0.01, quick=True)
+    assert target.most == most  # the original, its copy and one candidate, or one model
+    assert len(ranking.candidates) == len(found)
+    operators = [sum(c.graph.operators().values()) for c in found]
+    before = sum(graph.operators().values())
+    assert [c.speedup for c in ranking.candidates] == pytest.approx([before / n for n in operators])
+
+
+def test_blocks_take_both_models_in_turn_and_unload_them():
+    done = []
+
+    class Timer:
+        def __init__(self, name, figure):
+            self.name, self.figure = name, figure
+
+        def __call__(self):
+            done.append(self.name)
+            return self.figure
+
+        def unload(self):
+            done.append("unload " + self.name)
+
+    reference, other, copy = blocks(Timer("a", 2.0), Timer("b", 1.0), seconds=100.0)
+    assert len(reference) == len(other) == len(copy) == 12
+    assert (set(reference), set(other), set(copy)) == ({2.0}, {1.0}, {2.0})
+    assert done[: 7 + 1] == ["a"] * 7 + ["unload a"]
+    assert [d for d in done if "unload" in d] == ["unload a", "unload b", "unload b", "unload a"] * 2

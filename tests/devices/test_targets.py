@@ -69,7 +69,7 @@ def test_other_targets_are_refused_with_the_nearest(cpu, name):
         target(name)
 
 
-def test_what_is_not_there_is_told(cpu, monkeypatch):
+def test_what_is_not_there_is_reported(cpu, monkeypatch):
     monkeypatch.setattr(cpu.torch.cuda, "is_available", lambda: False)
     with pytest.raises(DeviceMissing, match="no GPU"):
         target("torch:cuda")

@@ -15,7 +15,7 @@ from workbench.run.trace import StepKind, StopReason
 
 
 def shared():
-    """Two parts of one merged operator: dear once, cheap where it is shared."""
+    """Two parts of one merged operator: expensive for one of them, cheap if both are used."""
     nodes = [
         (0, [1, 2]),  # the root reads both
         (1, []), (2, []),  # separately: 6 each

@@ -36,7 +36,7 @@ def test_a_trace_gets_the_costs_and_their_source():
     }
 
 
-def test_the_result_is_the_extraction_s_and_is_named_for_what_it_is():
+def test_the_result_is_that_of_the_extraction_and_is_named_after_it():
     """The greedy estimate misses a shared operator; the extraction does not."""
     trace = Trace({}, [Step(0, StepKind.START, 0.0, 5, 2)])
     solution = extract(growing(), COSTS)

@@ -25,7 +25,7 @@ def run(network, **limits):
     return saturation, best, stop, stages, said
 
 
-def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_told():
+def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_reported():
     saturation, best, stop, stages, said = run("bert")
     assert best.solution.status is Status.OPTIMAL
     assert best.solution.cost < 0.93 * 1067.8 < best.before

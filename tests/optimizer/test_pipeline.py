@@ -100,7 +100,7 @@ def test_limits_are_checked_before_anything_runs(limits):
         workbench.optimize(shared_products(), **limits)
 
 
-def test_unknown_names_are_told_with_the_nearest():
+def test_unknown_names_are_reported_with_the_nearest():
     with pytest.raises(LookupError, match="default"):
         workbench.optimize(shared_products(), rules="defualt")
     with pytest.raises(LookupError, match="analytic"):
@@ -148,9 +148,9 @@ def test_what_was_extracted_is_merged_once_more():
 
 
 class Dearer(CostModel):
-    """Price by a roofline, narrow products twice as dear."""
+    """Price by a roofline, narrow products twice as expensive."""
 
-    source = "a roofline with dear products"
+    source = "a roofline with expensive products"
 
     def __init__(self):
         self.roofline = workbench.cost_model("analytic")
@@ -170,5 +170,5 @@ def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
     # Whatever the roofline's own result costs here is found here.
     assert result.cost_after <= by_these[0] * (1 + 1e-9)
     assert result.cost_after == pytest.approx(by_these[1])
-    assert result.cost_source == "a roofline with dear products"
+    assert result.cost_source == "a roofline with expensive products"
     assert said.count("extraction") >= 3

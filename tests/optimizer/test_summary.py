@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import workbench
 from workbench.devices.fastest import Entrant, Ranking
@@ -72,3 +73,12 @@ def test_nothing_found_says_so():
     same = workbench.optimize(b.graph({"y": b.op("tanh", b.input("x", (4,)))}))
     assert operator_changes(same.record()) == "1 → 1, unchanged"
     assert "the original is the best found" in {r.what: r.figures for r in summary_rows(same)}["rules"]
+
+
+def test_operators_that_were_kept_as_they_came_are_counted():
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("NonZero", ["r"], ["y"])]
+    ends = [helper.make_tensor_value_info("x", 1, [2, 3]), helper.make_tensor_value_info("y", 7, [2, None])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    result = workbench.optimize(model, cost="analytic", time=False)
+    assert operator_changes(result.record()) == "1 → 1, unchanged; 1 more kept as they came"

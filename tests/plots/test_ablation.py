@@ -13,7 +13,7 @@ def made():
     return workbench.ablation(sums(), candidates=chosen, certify=False)
 
 
-def test_costs_are_those_of_the_rows_dearest_first(made):
+def test_costs_are_those_of_the_rows_most_expensive_first(made):
     data = ablation_data(made)
     assert (data.original, data.best) == (made.best.cost_before, made.best.cost_after)
     assert dict(data.rules) == {row.rule: row.cost for row in made.rows}

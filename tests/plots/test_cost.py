@@ -6,7 +6,7 @@ from workbench.plots import cost_data, plot_cost_bars, plot_cost_curve
 from workbench.run.trace import Trace
 
 
-def test_operators_come_dearest_first_with_both_costs():
+def test_the_most_expensive_operator_comes_first_with_both_costs():
     data = cost_data(small_trace())
     assert data.operators == (
         ("matmul", 40.0, 15.0),
@@ -17,7 +17,7 @@ def test_operators_come_dearest_first_with_both_costs():
     assert data.curve == ((0, 50.0), (1, 30.0), (2, 20.0))
 
 
-def test_few_operators_are_told_apart_and_the_sums_stay():
+def test_few_operators_have_colours_of_their_own_and_the_sums_stay():
     data = cost_data(small_trace(), most=2)
     assert data.operators == (("matmul", 40.0, 15.0), ("3 others", 10.0, 5.0))
 

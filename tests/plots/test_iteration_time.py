@@ -25,7 +25,7 @@ def test_rules_beyond_the_first_are_one_part():
         iteration_time_data(small_trace(), most=0)
 
 
-def test_bars_are_milliseconds_and_what_is_not_told_is_said():
+def test_bars_are_milliseconds_and_the_unrecorded_part_is_named():
     ax = plot_iteration_time(small_trace(), Figure().subplots())
     assert [b.get_height() for b in ax.containers[0]] == pytest.approx([200, 200])
     assert ax.get_xlabel() == "iteration"

@@ -58,7 +58,7 @@ def test_the_machine_is_not_said_twice():
     assert latency_data(timings().assign(title="")).title == "onnxruntime"
 
 
-def test_runs_that_disagree_are_told():
+def test_runs_that_disagree_are_reported():
     sim, by_hand, *_ = latency_data(timings()).series
     assert sim.agree(0)
     assert sim.agree(1), "nothing was timed"
@@ -94,7 +94,7 @@ def test_means_stand_beside_points_but_for_those_about_one():
     assert [t.get_text() for t in ax.get_xticklabels()] == ["net", "toy"]
 
 
-def test_a_target_that_was_not_timed_is_told_with_those_there_are():
+def test_a_target_that_was_not_timed_is_an_error_that_lists_the_others():
     with pytest.raises(ValueError, match=r"target must have timings, got 'torch'\. There are: onnxruntime"):
         latency_data(timings(), "torch")
 

@@ -25,7 +25,7 @@ def test_the_slope_is_that_of_the_last_step():
     assert scaling_data(flat)[0].slope == pytest.approx(1), "a flat start does not flatter"
 
 
-def test_methods_are_told_apart_and_one_size_has_no_slope():
+def test_methods_have_distinct_styles_and_one_size_has_no_slope():
     frame = growing()
     frame.loc[3:, "method"] = "cpu"
     frame = frame[frame["seconds"] < 20]

@@ -60,7 +60,7 @@ def test_no_two_of_sixty_four_series_look_alike():
     }
 
 
-def test_nine_networks_are_told_apart():
+def test_nine_networks_have_distinct_styles():
     rows = [
         {"network": f"n{k}", "method": "m", "seconds": 1.0 + k, "speedup": float(s)}
         for k in range(9)

@@ -13,7 +13,7 @@ def test_a_path_a_network_and_method_by_time():
     assert (taso.method, taso.points[0].label) == ("TASO", "")
 
 
-def test_a_search_is_told_apart_by_its_budget():
+def test_searches_are_distinguished_by_their_budget():
     rows = [
         {"network": "n", "method": "TASO", "budget": n, "seconds": float(n), "speedup": 1.0}
         for n in (100, 10, 30)

@@ -64,6 +64,6 @@ def test_use_is_read_and_written():
 @pytest.mark.parametrize(
     "where", ["constant(q)", "running(3)", "distinct(x)", "distinct(x, q)", "constant x"]
 )
-def test_a_use_that_makes_no_sense_is_told(where):
+def test_a_use_that_makes_no_sense_is_reported(where):
     with pytest.raises(RuleSyntaxError, match="rule"):
         parse_rule(f"some: add(x, y) => add(y, x) where {where}")

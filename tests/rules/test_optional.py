@@ -95,7 +95,7 @@ def test_both_ways_and_in_every_member():
         ("conv2d?(x, w) => x", "expected"),
     ],
 )
-def test_misuse_is_told(law, told):
+def test_misuse_is_reported(law, told):
     with pytest.raises(RuleSyntaxError, match=told):
         parse_rule(f"wrong: {law}")
 

@@ -70,7 +70,7 @@ def test_the_engine_alone_is_imported_and_leaves_the_package_as_it_was():
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(), capture_output=True)
 
 
-def test_two_types_of_one_class_are_told_from_other_errors():
+def test_two_types_of_one_class_are_distinguished_from_other_errors():
     base = Base(f"{DECLARED} (function type (T) i64 :no-merge)")
     base.begin({})
     base.run("(set (type (a)) 1) (set (type (b)) 2)")

@@ -75,7 +75,7 @@ def test_every_e_node_has_a_birth_rule_and_step():
     assert (np.diff(egraph.birth_step) >= 0).all()
 
 
-def test_limit_is_never_exceeded_and_the_cut_is_told():
+def test_limit_is_never_exceeded_and_the_cut_is_reported():
     engine = engine_of(sum_of(9), laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
     sizes = []
     for step in range(1, 12):

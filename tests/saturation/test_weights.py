@@ -26,7 +26,7 @@ def product():
     return b.graph({"y": b.op("add", y, x)})
 
 
-def test_weights_are_rewritten_unless_told_otherwise():
+def test_weights_are_rewritten_unless_the_settings_forbid_it():
     commutes = "swap: add(x, y) => add(y, x)"
     assert Counter(grown(product(), commutes).ops)["add"] == 4
     assert Counter(grown(product(), commutes, weights=False).ops)["add"] == 3

@@ -160,7 +160,7 @@ def test_the_record_says_how_an_axiom_was_tested_as_long_as_it_is_that_axiom():
     assert recorded(next(r for r in LIBRARY if statuses()[r.name]["status"] == "proved")) is None
 
 
-def test_redundant_axioms_are_told():
+def test_redundant_axioms_are_reported():
     some = [
         a for a in axioms()
         if a.name.removesuffix("-back") in ("add-is-associative", "add-is-commutative", "relu-of-relu")

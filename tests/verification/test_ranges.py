@@ -53,7 +53,7 @@ def test_rules_that_move_no_magnitudes_keep_range_and_accuracy(name):
     assert range_record(DEFAULT[name]) == {"float16": "kept", "bfloat16": "kept"}
 
 
-def test_a_rule_that_loses_digits_is_told_from_one_that_overflows():
+def test_a_rule_that_loses_digits_is_distinguished_from_one_that_overflows():
     # Equal over the reals; the right side takes a detour over numbers of another size.
     (losing,) = parse_rule("detour: mul(x, mul(y, reciprocal(y))) => mul(mul(x, y), reciprocal(y))")
     fault = judge_range(losing, "float16")

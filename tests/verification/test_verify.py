@@ -174,7 +174,7 @@ def test_conditions_that_contradict_each_other_are_rejected():
     assert "no type in common: a requirement is false" in verdict.reason()
 
 
-def test_broadcasting_is_told_apart():
+def test_broadcasting_is_distinguished():
     text = (
         "sum: conv2d[c, act=none](add(x, y), w) => add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, w))"
     )

@@ -82,7 +82,7 @@ def test_repeated_layers_are_folded_and_open():
     assert len(scene.edges) == 12 + 2
 
 
-def test_a_marked_layer_is_told_from_its_like():
+def test_a_marked_layer_is_distinguished_from_its_like():
     graph = network(6)
     matmuls = [i for i, n in enumerate(graph.nodes) if n.op == "matmul"]
     scene = folded_scene(graph, Notes(marks={matmuls[4]: "removed"}))

@@ -105,6 +105,8 @@ def test_a_result_without_change_has_a_page_too():
     same = workbench.optimize(b.graph({"y": b.op("tanh", b.input("x", (4,)))}), certify=False)
     page = report_html(same)
     assert "nothing cheaper" in page
+    assert "The result is the original: nothing was rewritten." in page
+    assert page.count("<figure>") == 1
     assert "Not requested" in page
 
 

@@ -67,7 +67,7 @@ def test_the_picture_moves_to_another_class(result):
     assert clusters[0]["key"] == f"e-class {hidden}"
 
 
-def test_an_e_class_that_is_not_there_is_told(result):
+def test_an_e_class_that_is_not_there_is_reported(result):
     with pytest.raises(ValueError, match=r"focus must be an e-class from 0 to \d+, got -1"):
         result.egraph.view(focus=-1)
 

@@ -16,9 +16,9 @@ from workbench.support.files import check_writable, write_atomic
 @reporting_errors
 def verify(
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A file.rules, or a TASO or Tensat file.", show_default=False),
-    ],
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A file.rules, or a TASO or Tensat file.", show_default=False),
+    ] = None,
     json: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the verdicts as JSON.")] = None,
     show: Annotated[
         str | None, typer.Option(metavar="RULE", help="Show one rule: law, proof or counterexample.")
@@ -29,9 +29,25 @@ def verify(
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 300.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check the library's stored proofs for all types again.")
+    ] = False,
+    smt: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --check: write what the solver showed as SMT-LIB."),
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Prove or refute rules; exit with 1 if one is refuted, with 2 if one cannot be read."""
+    if check:
+        from workbench.cli.theorems import check_theorems
+
+        check_theorems(smt, quiet=quiet)
+        return
+    if file is None:
+        stop(
+            BAD_INPUT, "a file of rules must be given, got none (try --check for the library's stored proofs)"
+        )
     check_input(file)
     if json is not None:
         check_writable(json)

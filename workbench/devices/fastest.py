@@ -35,6 +35,9 @@ _LEAST, _MOST = 9, 500
 #: The least number of rounds in a quick ranking.
 _FEWEST = 3
 
+#: The number of blocks in which huge models are timed, and the rounds in one block.
+_BLOCKS, _RUNS = 4, 3
+
 #: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
 _CLEANING = 5
 
@@ -241,13 +244,25 @@ def rank(
     uncleaned: ModelProto | Apart | None = None,
     quick: bool = False,
 ) -> Ranking:
-    """Time candidates against the original on a target, all in alternation, for ``seconds``.
+    """Time candidates against the original on a target, all in alternation.
 
-    The original runs twice in each round: what its two copies differ by is the noise that a candidate has
-    to beat. ``uncleaned`` is timed with it if it is given. With ``quick`` the rounds end when a candidate is
-    clearly faster, or when none can be expected to turn out faster in the rounds that are left, and models of
-    which the runtime makes the same kernels are timed once; few long rounds are enough. Candidates with
-    large weights then run against the original one after another, so that only two models are loaded.
+    The original runs twice in each round. The difference between its two copies is the noise that a
+    candidate has to beat.
+
+    A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
+    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough.
+    Candidates with large weights run against the original one after another, so that at most two models are
+    loaded; of models with huge weights, one.
+
+    Args:
+        original: The original.
+        given: The candidates.
+        target: The program that runs the models.
+        original_cost: The cost of the original according to the cost model, in microseconds.
+        seconds: The time limit of all rounds.
+        seed: The seed of the inputs.
+        uncleaned: The model as it was given, which is timed against the original first.
+        quick: Whether the ranking is quick.
     """
     began = time.perf_counter()
     if not given and uncleaned is None:
@@ -261,7 +276,8 @@ def rank(
     ]
     as_given: Entrant | None = None
     with target.timers(models, seed) as timers:
-        first, again = timers[0], timers[len(given) + 1]
+        first: Any = timers[0]
+        again = timers[len(given) + 1]
         entrants = timers[1 : len(given) + 1]
         stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
         run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
@@ -303,16 +319,50 @@ def rank(
             return replace(ranking([*taken, *taken], ()), given=as_given)
         found: list[Ranking] = []
         for group in groups:
-            taken = rounds(
-                [first, *(entrants[i - 1] for i in group), again],
-                seconds=share,
-                least=_FEWEST if quick else _LEAST,
-                most=_MOST,
-                enough=partial(enough, group=group) if quick else None,
-            )
+            if one_by_one and first.huge:
+                taken = blocks(first, entrants[group[0] - 1], seconds=share)
+            else:
+                taken = rounds(
+                    [first, *(entrants[i - 1] for i in group), again],
+                    seconds=share,
+                    least=_FEWEST if quick else _LEAST,
+                    most=_MOST,
+                    enough=partial(enough, group=group) if quick else None,
+                )
             found.append(ranking(taken, group))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())
     return replace(_merged(found, groups, stands_for), given=as_given)
+
+
+def blocks(first: Any, other: Any, *, seconds: float) -> list[list[float]]:
+    """Time two models in blocks of runs, and unload each after its block, so that one is loaded at a time.
+
+    The models change places from block to block. One run after each loading is a warm-up and not counted.
+
+    Args:
+        first: The timer of the original.
+        other: The timer of the candidate.
+        seconds: The time limit on the runs that count; there are at least two blocks of each model.
+
+    Returns:
+        The figures of the original, of the candidate and of the original again, in microseconds.
+    """
+    reference: list[float] = []
+    copy: list[float] = []
+    others: list[float] = []
+    for block in range(_BLOCKS):
+        for timer in (first, other) if block % 2 == 0 else (other, first):
+            timer()
+            for _ in range(_RUNS):
+                if timer is first:
+                    reference.append(timer())
+                    copy.append(timer())
+                else:
+                    others.append(timer())
+            timer.unload()
+        if block and sum(map(sum, (reference, copy, others))) > 1e6 * seconds:
+            break
+    return [reference, others, copy]
 
 
 def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_for: Sequence[int]) -> Ranking:

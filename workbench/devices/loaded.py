@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Weights of more bytes are loaded once, however often a model is given.
 LARGE: Final = 1 << 25
 
+#: Of models with weights of more bytes, only one is loaded at a time.
+HUGE: Final = 1 << 30
+
 #: How often each kernel runs, by its name and the types and shapes of its operands and results.
 Kernels = Counter[str]
 
@@ -52,7 +55,7 @@ class Loaded:
         self._session: InferenceSession | None = None
         self._inputs: Mapping[str, Any] = {}
         self._kernels: Kernels | None = None
-        self.large = False
+        self.large = self.huge = False
 
     @property
     def kernels(self) -> Kernels | None:
@@ -82,7 +85,7 @@ class Loaded:
         if self._session is None:
             if self._twin is not None and self._twin.load() is not None and self._twin.large:
                 self._session, self._inputs = self._twin.load(), self._twin._inputs
-                self._kernels, self.large = self._twin._kernels, True
+                self._kernels, self.large, self.huge = self._twin._kernels, True, self._twin.huge
             else:
                 self._session = self._loaded()
         return self._session
@@ -104,7 +107,7 @@ class Loaded:
 
         apart = _apart(self._given)
         model = copied(apart.model)  # loading changes it
-        self.large = _weights(apart) > LARGE
+        self.large, self.huge = (_weights(apart) > bound for bound in (LARGE, HUGE))
         known, endless = self._kernels is not None, may_not_end(model)
         # Kernels make their own layout of most weights while the session is loaded and first run. What they
         # read as it is in the file comes back with the next run.

@@ -99,7 +99,7 @@ class StoredRuns(Face):
 
     @cached_property
     def studies(self) -> tuple[str, ...]:
-        """The names of the studies, in order."""
+        """Return the names of the studies, in order."""
         return tuple(dict.fromkeys(run.study for run in self.runs))
 
     def only(self, *studies: str) -> StoredRuns:

@@ -106,17 +106,35 @@ _QUOTIENT: Final = ExactForm(Arithmetic.RATIONAL, _exact_quotient)
 
 
 # -- export -------------------------------------------------------------------------------------------
-def _export_clip(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
-    low, high = attrs["low"], attrs["high"]
+def export_bounded(e: Emitter, x: str, low: float, high: float, out: TensorType) -> str:
+    """Write the values of ``x`` between two bounds, either of which may be infinite.
+
+    Args:
+        e: The writer.
+        x: The name of the values.
+        low: The lower bound.
+        high: The upper bound.
+        out: The type of the values.
+    """
+    if out.dtype == "float64" and e.opset < 12 and (math.isfinite(low) or math.isfinite(high)):
+        # ONNX Runtime has a kernel of the older Clip for float32 only.
+        for op, bound in (("Max", low), ("Min", high)):
+            if math.isfinite(bound):
+                x = e.node(op, [x, export_scalar(e, out, bound)])
+        return x
     if e.opset < 11:
         given = {"min": low, "max": high}
-        return e.node("Clip", xs, **{k: v if math.isfinite(v) else None for k, v in given.items()})
+        return e.node("Clip", [x], **{k: v if math.isfinite(v) else None for k, v in given.items()})
     bounds = [export_scalar(e, out, v) if math.isfinite(v) else "" for v in (low, high)]
     while bounds and not bounds[-1]:
         bounds.pop()
-    return e.node("Clip", [*xs, *bounds])
+    return e.node("Clip", [x, *bounds])
+
+
+def _export_clip(
+    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+) -> str:
+    return export_bounded(e, xs[0], attrs["low"], attrs["high"], out)
 
 
 def _binary(

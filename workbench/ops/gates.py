@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from workbench.ops.elementwise import erf, exact_sigmoid, sigmoid, unary
+from workbench.ops.elementwise import erf, exact_sigmoid, export_bounded, sigmoid, unary
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Number, Numbers, each
 from workbench.ops.onnx_form import Emitter, OnnxNode, export_scalar, imports
 from workbench.ops.registry import register
@@ -89,10 +89,7 @@ def _export_hardswish(
     if e.opset >= 14 and out.dtype == "float32":  # ONNX Runtime has no other kernel of its parts
         return e.node("HardSwish", [x])
     moved = e.node("Add", [x, export_scalar(e, out, 3.0)])
-    if e.opset < 11:
-        gate = e.node("Clip", [moved], min=0.0, max=6.0)
-    else:
-        gate = e.node("Clip", [moved, export_scalar(e, out, 0.0), export_scalar(e, out, 6.0)])
+    gate = export_bounded(e, moved, 0.0, 6.0, out)
     return e.node("Div", [e.node("Mul", [x, gate]), export_scalar(e, out, 6.0)])
 
 

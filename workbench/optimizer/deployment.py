@@ -96,10 +96,17 @@ class Trial:
     ) -> tuple[Ranking, list[tuple[int, Solution]]]:
         """Time the best extractions; return their ranking, and the extractions to take, best first.
 
-        Each extraction comes with its place in the ranking. ``egraph`` is the searched one at the sizes of
-        the prices, at which all graphs run. If a graph does not run, a quick trial returns a ranking with
-        the reason, and so does any trial of operators for which the runtime has no kernel. Any other trial
-        raises the error of the target.
+        Each extraction comes with its place in the ranking. If a graph does not run, a quick trial returns a
+        ranking with the reason, and so does any trial of operators for which the runtime has no kernel. Any
+        other trial raises the error of the target.
+
+        Args:
+            source: The model as it was read.
+            given: The model as it was given; None if it was a graph.
+            found: The best extraction.
+            egraph: The searched e-graph at the sizes of the prices, at which all graphs run.
+            left: The seconds that all extractions may take.
+            seed: The seed of the inputs.
         """
         from workbench.certifying.whole import without_kernels
         from workbench.devices import targets

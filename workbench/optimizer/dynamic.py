@@ -161,6 +161,12 @@ class Opening:
         The file that would be saved is loaded once and runs at every binding, as does the file ``given``.
         The certificate has compared the graphs at the sizes of the prices. At the smallest other binding
         they are compared in float64, unless they are large. The first failure ends the checks.
+
+        Args:
+            term: The graph that was found.
+            known: Numbers for its values and the original's: equal numbers claim equal values.
+            seed: The seed of the inputs.
+            given: The model of the user, or None.
         """
         sessions = _Files(given, term, self.opened.table)
         done: list[Checked] = []
@@ -386,7 +392,15 @@ class OpenModel:
     def checked(
         self, certificate: Certificate, term: Graph, known: Correspondence | None, seed: int, given: Any
     ) -> tuple[Certificate, tuple[Checked, ...]]:
-        """Check a term at other bindings; return the certificate, failed if a check has, and the checks."""
+        """Check a term at other bindings; return the certificate, failed if a check has, and the checks.
+
+        Args:
+            certificate: The certificate at the sizes of the prices.
+            term: The graph that was found.
+            known: Numbers for its values and the original's: equal numbers claim equal values.
+            seed: The seed of the inputs.
+            given: The model of the user, or None.
+        """
         if self.opening is None or not certificate.passed:
             return certificate, ()
         done = self.opening.checks(term, known, seed, given)
@@ -439,8 +453,14 @@ def open_model(
 ) -> OpenModel:
     """Read a model with its symbolic dimensions kept as far as they can be.
 
-    ``dims`` fixes dimensions on purpose; ``sizes`` are the sizes to price at. Raise ValueError if ``sizes``
-    names a dimension that is not left open.
+    Args:
+        model: A graph or a model file.
+        dims: Sizes at which dimensions are fixed on purpose.
+        sizes: Sizes to price at.
+        keep_inputs: Whether initialisers that are also inputs stay inputs.
+
+    Raises:
+        ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be read.
     """
     from workbench.optimizer.stages import graph_of
 

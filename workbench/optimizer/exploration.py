@@ -62,9 +62,17 @@ def explore(
 ) -> tuple[Extracted, StopReason]:
     """Run a saturation, then extract the cheapest term and merge its operators as long as that helps.
 
-    ``cheapest(egraph, costs, seconds=…)`` extracts; all extractions together take ``seconds``. Return the
-    best extraction and the reason why the saturation ended. Ctrl-C ends the running step; the result so far
-    is kept.
+    Ctrl-C ends the running step; the result so far is kept.
+
+    Args:
+        saturation: The saturation to run.
+        cost_model: The source of costs.
+        cheapest: The extraction, called as ``cheapest(egraph, costs, seconds=…)``.
+        seconds: The time limit of all extractions together.
+        stages: Reports and times the stages.
+
+    Returns:
+        The best extraction, and the reason for the end of the saturation.
     """
     from workbench.extraction.exact.solve import begin_loading
 

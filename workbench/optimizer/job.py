@@ -143,7 +143,11 @@ class Choice:
 def choose(job: Job, options: Iterable[Option], trace: Trace, rules: RuleSet | None = None) -> Choice:
     """Return the first option that passes its certificate, or the original if none does.
 
-    ``rules`` are those whose verdicts the certificate cites: the job's, unless others were applied.
+    Args:
+        job: The optimisation.
+        options: Graphs that may be the result, best first.
+        trace: The run that found them.
+        rules: The rules whose verdicts the certificate cites; by default the job's.
     """
     certificate: Certificate | None = None
     checked: tuple[Checked, ...] = ()

@@ -51,9 +51,9 @@ class Result(Face, ABC):
         return self.record().gain
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the optimised graph as ONNX, or as TASO's text where the path ends in ``.model``.
+        """Write the optimised graph as ONNX, or as TASO's text if the path ends in ``.model``.
 
-        Where the result is the original, an ONNX model is written as it was given, cleaned. The file
+        If the result is the original, an ONNX model is written as it was given, cleaned. The file
         appears whole or not at all. Symbolic dimensions that were kept are symbolic in it.
         """
         from workbench.frontends import save_model

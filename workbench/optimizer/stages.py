@@ -102,8 +102,14 @@ def certified(
 ) -> Certificate:
     """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime.
 
-    ``known`` names the values that should be equal, ``given`` is the model that the user gave. With
-    ``whole=False`` the models do not run as a whole. Regions are compared on ``draws`` inputs.
+    Args:
+        original: The graph before rewriting.
+        optimised: The graph after rewriting.
+        seed: The seed of the random inputs.
+        known: Numbers for the values of both graphs: equal numbers claim equal values.
+        given: The model of the user, or None.
+        draws: The number of random inputs per region.
+        whole: Whether both models also run as a whole.
     """
     from workbench.certifying.certificate import certify
 
@@ -118,7 +124,14 @@ def certified(
 
 
 def correspondence(original: Graph, optimised: Graph, egraph: EGraph, choice: np.ndarray) -> Correspondence:
-    """Return the e-classes of the nodes of a graph and of a term extracted from its e-graph."""
+    """Return the e-classes of the nodes of a graph and of a term extracted from its e-graph.
+
+    Args:
+        original: The graph.
+        optimised: The term as a graph.
+        egraph: The e-graph.
+        choice: The chosen e-node of each e-class; negative for an e-class that is not built.
+    """
     from workbench.certifying.regions import Correspondence
     from workbench.egraph.class_map import eclasses_of
 

@@ -140,7 +140,9 @@ def operator_changes(record: RunRecord) -> str:
     total = f"{sum(before.values())} → {sum(after.values())}"
     if record.fused:
         total += " (a conv2d or matmul and its activation count once; the file has two nodes)"
-    return f"{total}: {', '.join(changed)}" if changed else f"{total}, unchanged"
+    kept = 0 if record.coverage is None else sum(record.coverage.reasons().values())
+    more = f"; {kept} more kept as they came" if kept else ""
+    return (f"{total}: {', '.join(changed)}" if changed else f"{total}, unchanged") + more
 
 
 def text_of(record: RunRecord) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
+from workbench.plots.bars import figure
 from workbench.plots.style import (
     BLUE,
     FAINT,
@@ -93,7 +94,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
             ax.barh(i + 0.2, after / scale, 0.36, color=BLUE, label="after" if i == 0 else None)
             for offset, value in ((-0.2, before), (0.2, after)):
                 ax.annotate(
-                    f"{value / scale:.3g}" if value else "0",
+                    figure(value / scale) if value else "0",
                     (value / scale, i + offset),
                     xytext=(3, 0),
                     textcoords="offset points",
@@ -126,7 +127,14 @@ def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.axhline(data.before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
         if data.bound is not None:
             ax.axhline(data.bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
-        ax.plot([steps[-1]], [data.after / scale], "D", color=INK, markersize=6, label=data.after_is)
+        ax.plot(
+            [steps[-1]],
+            [data.after / scale],
+            "D",
+            color=INK,
+            markersize=6,
+            label=data.after_is if data.after < data.before else "result: the original",
+        )
         ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
         ax.set_xlabel(f"iteration\ncosts {wrapped(data.source)}")
         ax.set_ylabel(f"cost in {unit}")

@@ -64,7 +64,16 @@ def setting(
     above: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """Return a dataclass field with a default and the facts of a :class:`Setting`."""
+    """Return a dataclass field with a default and the facts of a :class:`Setting`.
+
+    Args:
+        default: The default.
+        help: The sentence of the help.
+        metavar: The name of the value in the help.
+        least: The least value, if there is one.
+        above: A bound that the value must exceed, if there is one.
+        choices: The allowed values, if they are listed.
+    """
     return dataclasses.field(default=default, metadata={_KEY: Setting(help, metavar, least, above, choices)})
 
 

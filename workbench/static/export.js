@@ -2,7 +2,7 @@
 
 const DRAWING_STYLE = "text{font:11px Helvetica,Arial,sans-serif;text-anchor:middle;fill:var(--wb-ink)}" +
   ".wb-sign{font-weight:bold;font-size:13px}.wb-cluster{fill:var(--wb-frame)}" +
-  ".wb-cluster-label{text-anchor:start;font-size:10px;fill:var(--wb-soft)}.wb-edge{fill:none;stroke:var(--wb-edge);stroke-width:1}" +
+  ".wb-cluster-label{text-anchor:start;font-size:10px;fill:var(--wb-soft);paint-order:stroke;stroke:var(--wb-frame);stroke-width:3px}.wb-edge{fill:none;stroke:var(--wb-edge);stroke-width:1}" +
   ".wb-edge.wb-bold{stroke:var(--wb-heavy);stroke-width:2.2}.wb-arrow{fill:var(--wb-edge)}";
 
 const drawingOf = (pane) => {

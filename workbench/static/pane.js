@@ -62,7 +62,7 @@ class Pane {
       const [x, y, w, h] = c.at;
       const frame = element("svg:rect", { x, y, width: w, height: h, rx: 4, class: "wb-cluster", style: "stroke:var(--wb-mark-stub)" });
       const label = element("svg:text", { x: x + 4, y: y + 11, class: "wb-cluster-label" }, c.label);
-      const g = element("svg:g", { onclick: () => this.viewer.choose(this, null, c), ondblclick: () => this.viewer.open(c.key) }, frame, label);
+      const g = element("svg:g", { onclick: () => this.viewer.choose(this, null, c), ondblclick: () => this.viewer.open(c.key) }, frame);
       this.clusters.set(c.key, { ...c, g, frame, label_at: label });
       parts.push(g);
     }
@@ -72,6 +72,8 @@ class Pane {
       this.edges.push({ ...e, g: path });
       parts.push(path);
     }
+    // Labels lie above the edges that cross them.
+    parts.push(...[...this.clusters.values()].map((c) => c.label_at));
     for (const b of level.boxes) {
       const [x, y, w, h] = b.at;
       const [dashes, sign] = marks[b.mark || ""];
@@ -160,12 +162,12 @@ class Pane {
     this.place();
   }
 
-  // Where the middle of a frame is in the pane.
+  // Where the label of a frame is: in the drawing, and in the pane. The frame may grow below it.
   where(key) {
     const found = this.clusters.get(key);
     if (!found) return null;
-    const [x, y, w, h] = found.at;
-    return [x + w / 2, y + h / 2, [this.x + (x + w / 2) * this.k, this.y + (y + h / 2) * this.k]];
+    const [x, y] = found.at;
+    return [x, y, [this.x + x * this.k, this.y + y * this.k]];
   }
 
   centre(key) {
@@ -236,7 +238,7 @@ class Pane {
     for (const [key, c] of this.clusters) {
       const mark = (c.merged || []).includes(step) ? "merged" : c.mark || "stub";
       const [dashes, sign] = marks[mark];
-      c.g.style.display = alive.has(key) ? "" : "none";
+      for (const part of [c.g, c.label_at]) part.style.display = alive.has(key) ? "" : "none";
       c.frame.style.stroke = `var(--wb-mark-${mark})`;
       c.frame.setAttribute("stroke-dasharray", dashes);
       c.frame.setAttribute("stroke-width", sign ? 2.2 : 1);

@@ -57,7 +57,9 @@ class Viewer {
       this.panes[0].moveTo(now[0], now[1], old[2]);
     } else this.panes[0].moveTo(now[0], now[1]);
     const cluster = this.panes[0].clusters.get(moved);
-    if (cluster) this.choose(this.panes[0], null, cluster, true);
+    // A row of the table asks what it costs, too; a part opened in place was asked about before.
+    if (cluster) this.choose(this.panes[0], null, cluster, this.wanted !== moved);
+    this.wanted = null;
   }
 
   build() {
@@ -201,8 +203,10 @@ class Viewer {
       if (inside) pane.centre(inside.key);
       return this.choose(pane, null, cluster);
     }
-    if (this.model.get("draws")) this.ask({ ask: "show", key }, "drawing");
-    else this.told.textContent = "not in the picture; more of an e-graph is drawn by a kernel";
+    if (this.model.get("draws")) {
+      this.wanted = key;
+      this.ask({ ask: "show", key }, "drawing");
+    } else this.told.textContent = "not in the picture; more of an e-graph is drawn by a kernel";
   }
 
   choose(pane, key, cluster = null, quiet = false) {

@@ -19,7 +19,13 @@ def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str:
 
 
 def unknown(noun: str, name: str, known: Iterable[str], *, listed: bool = True) -> str:
-    """Return the message for an unknown name: the nearest known one and, if ``listed``, all of them.
+    """Return the message for an unknown name, with the nearest known one.
+
+    Args:
+        noun: The kind of thing that the name is for.
+        name: The unknown name.
+        known: The known names.
+        listed: Whether the message lists all of them.
 
     >>> unknown("device", "t5", ["t4", "v100"])
     "no device is called 't5'; did you mean t4? There are: t4, v100"

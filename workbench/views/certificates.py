@@ -15,6 +15,8 @@ MOST_NAMES = 6
 
 def certificate_lead(certificate: Certificate) -> str:
     """Return the outcome in one sentence."""
+    if certificate.passed and not certificate.regions:
+        return "The result computes what the original computes: nothing was rewritten."
     if certificate.passed:
         return "The optimised graph computes what the original computes, on every input that was tried."
     return f"The certificate failed: {certificate.reason}. The original stays."

@@ -27,6 +27,9 @@ MOST_LINKS: Final = 8
 
 def changes_html(result: Result) -> str:
     """Return both graphs side by side, and a table of the changes with the rules that made them."""
+    if result.graph is result.original:
+        said = paragraph("The result is the original: nothing was rewritten.")
+        return said + side_by_side(("original", _drawn(graph_svg(result.original), result.original.name)))
     compare = getattr(result, "compare", None)
     if compare is None:
         # A search has no e-graph that relates the operators of the two graphs.

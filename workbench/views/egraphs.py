@@ -28,6 +28,8 @@ MOST_STILL: Final = 50
 MOST_ROWS: Final = 300
 #: The width in characters of a line of attributes, and the limit on such lines in a label.
 ATTRIBUTE_WIDTH, ATTRIBUTE_LINES = 26, 3
+#: The width in characters of the line that names a weight: its type with five axes fits.
+WEIGHT_WIDTH: Final = 44
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +183,7 @@ def _box(known: Known, i: int, shown: dict[int, list[int]], labels: set[int]) ->
 
 def _weight(egraph: EGraph, c: int) -> str:
     kind = egraph.types[c] if egraph.types else None
-    return cut(f"weight {kind}" if kind is not None else "weight", ATTRIBUTE_WIDTH)
+    return cut(f"weight {kind}" if kind is not None else "weight", WEIGHT_WIDTH)
 
 
 def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:

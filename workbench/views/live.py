@@ -117,7 +117,7 @@ def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str,
                 ", ".join([a.op, *attribute_texts(a.op, egraph.attrs[a.node])]),
                 price(a.cost, a.bound),
                 known.price(a.bound) if math.isfinite(a.bound) else "",
-                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) else "",
+                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) and not a.taken else "",
                 "taken" if a.taken else "",
             ]
             for a in found

@@ -97,7 +97,9 @@ def _measured(measured: Ranking | None) -> str:
         words.append(f"Cleaning: {measured.cleaning_line()}.")
     elif measured.candidates:
         words.append("Speed-ups are relative to the original; there was nothing to clean in it.")
-    return "".join(map(paragraph, words)) + (timed if measured.candidates else "")
+    return "".join(paragraph(f"{line[:1].upper()}{line[1:]}") for line in words) + (
+        timed if measured.candidates else ""
+    )
 
 
 def _accelerator(placement: Placement) -> str:

@@ -17,7 +17,7 @@ _SIZE = re.compile(r'(?:width|height)="([0-9.]+)"')
 _STYLE: Final = (
     "text{font:11px Helvetica,Arial,sans-serif;text-anchor:middle}"
     ".e{fill:none;stroke-width:1}.e.h{stroke-width:2.2}.s{font-weight:bold;font-size:13px}"
-    ".l{text-anchor:start;font-size:10px}"
+    ".l{text-anchor:start;font-size:10px}.k{paint-order:stroke;stroke-width:3px}"
 )
 
 
@@ -32,7 +32,7 @@ def _style(scene: Scene) -> str:
 def _colours(roles: Iterable[str], at: int) -> str:
     of = {name: pair[at] for name, pair in COLOURS.items()}
     rules = [
-        f".b{{fill:{of['paper']}}}text{{fill:{of['ink']}}}.c{{fill:{of['frame']}}}.l{{fill:{of['soft']}}}",
+        f".b{{fill:{of['paper']}}}text{{fill:{of['ink']}}}.c{{fill:{of['frame']}}}.k{{stroke:{of['frame']}}}.l{{fill:{of['soft']}}}",
         f".e{{stroke:{of['edge']}}}.a{{fill:{of['edge']}}}.e.h{{stroke:{of['heavy']}}}",
     ]
     for role in sorted(roles):
@@ -60,6 +60,7 @@ def svg(scene: Scene, layout: Layout) -> bytes:
         f'<g transform="translate(4 {top + 4:.0f})">',
         *_clusters(scene, layout),
         *_edges(scene, layout),
+        *_labels(scene, layout),
         *_boxes(scene, layout),
         "</g></svg>",
     ]
@@ -108,9 +109,15 @@ def _clusters(scene: Scene, layout: Layout) -> Iterator[str]:
         x, y, w, h = layout.clusters[cluster.key]
         border = _border(cluster.mark or "stub", False, "c")
         yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" {border}/>'
+
+
+def _labels(scene: Scene, layout: Layout) -> Iterator[str]:
+    """Yield the labels of frames, with a rim that keeps them legible where edges cross them."""
+    for cluster in scene.clusters:
+        x, y, _, _ = layout.clusters[cluster.key]
         sign = MARKS[cluster.mark][1]
         label = escape(f"{sign} {cluster.label}".strip())
-        yield f'<text class="l" x="{x + 4:g}" y="{y + 11:g}">{label}</text>'
+        yield f'<text class="l k" x="{x + 4:g}" y="{y + 11:g}">{label}</text>'
 
 
 def _edges(scene: Scene, layout: Layout) -> Iterator[str]:

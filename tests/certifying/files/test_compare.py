@@ -103,7 +103,7 @@ def test_a_cast_of_what_was_folded_in_a_wider_type_is_found():
     assert certify_files(model(nodes, *shapes, weights), right).equal
 
 
-def test_interfaces_that_differ_are_told_before_anything_runs():
+def test_interfaces_that_differ_are_reported_before_anything_runs():
     other = network()
     other.graph.input[0].name = "z"
     other.graph.node[0].input[0] = "z"

@@ -97,7 +97,7 @@ def test_operators_of_every_form_and_the_size_of_the_network():
     }  # fmt: skip
 
 
-def test_an_original_that_the_compiler_slows_is_told():
+def test_an_original_that_the_compiler_slows_is_reported():
     assert "in 1 of 1 families by more than 3 % (most: repvgg: 100 → 150 µs)" in compile_said([record()])
     even = record()
     even["latency"]["rows"][-1]["median_us"] = 101.0
@@ -115,7 +115,7 @@ def test_families_that_costs_merge_differently():
     assert differing(same).empty
 
 
-def test_what_is_left_apart_is_told_with_its_costs():
+def test_what_is_left_apart_is_reported_with_its_costs():
     assert unmerged_said([record()]) == "Every result has fewer operators than its original."
     stayed = {"candidates": [{}], "winner": None}
     kept = record(operators=3)

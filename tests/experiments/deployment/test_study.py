@@ -115,7 +115,7 @@ def test_slower_faster_and_kept_are_counted(done):
     assert "0 faster than the original (the whole interval above 1), 1 kept unchanged, 0 slower" in even
 
 
-def test_a_run_that_failed_is_told_and_not_counted(done):
+def test_a_run_that_failed_is_reported_and_not_counted(done):
     plan, (record,) = done
     lost = json.loads(json.dumps(record)) | {"failed": True, "latency": {}, "result": {}, "seconds": {}}
     lost["row"] = {"network": "gpt2", "method": "t4", "repeat": 0, "status": "failed", "notes": "no memory"}

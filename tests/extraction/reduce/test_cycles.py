@@ -23,7 +23,7 @@ def test_cycles_are_broken_completely_and_the_kept_stays():
         assert np.isfinite(best[egraph.roots[0]])
 
 
-def test_e_classes_on_cycles_are_told_with_the_size_of_their_component():
+def test_e_classes_on_cycles_are_reported_with_the_size_of_their_component():
     # 1, 2 and 3 read each other in a ring, 4 and 5 each other; 0 and 6 are on no cycle.
     rings = [(1, [2]), (2, [3]), (3, [1]), (4, [5]), (5, [4])]
     nodes = [(0, [1, 4, 6]), *rings, *((c, []) for c in range(1, 7))]

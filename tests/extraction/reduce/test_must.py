@@ -61,7 +61,7 @@ def test_bounds_are_below_the_optimum():
         assert lower_bound(problem, None) <= best + 1e-9
 
 
-def test_a_chain_is_bound_by_its_dearest_path():
+def test_a_chain_is_bound_by_its_most_expensive_path():
     egraph = egraph_of([(0, [1, 2]), (1, []), (2, [3]), (3, [])])
     assert chain_bound(problem_of(egraph, np.array([1.0, 5, 2, 1]))) == 6
 

@@ -110,7 +110,7 @@ def test_a_sibling_with_nothing_new_below_it_dominates():
     assert reduced(nodes, [1, 1, 1, 1, 2], drop_dominated).nodes == [0, 3]
 
 
-def test_what_only_makes_dearer_solutions_goes():
+def test_e_nodes_of_more_expensive_solutions_only_are_removed():
     nodes = [(0, [1]), (0, []), (1, [])]
     assert reduced(nodes, [1, 4, 5], drop_expensive, incumbent=4).nodes == [1]
     assert reduced(nodes, [1, 4, 3], drop_expensive, incumbent=4).nodes == [0, 1, 2]
@@ -121,7 +121,7 @@ def test_needed_e_classes_become_roots():
     assert set(problem.roots) == {0, 1}
 
 
-def test_effects_are_told():
+def test_effects_are_reported():
     egraph = egraph_of([(0, [1]), (0, [1, 2]), (1, []), (2, [])])
     problem, effects = presolve(problem_of(egraph, np.array([2.0, 2, 1, 1])), 3.0)
     assert {e.name for e in effects} == {r.__name__ for r in REDUCTIONS}

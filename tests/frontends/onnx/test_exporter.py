@@ -237,6 +237,14 @@ def test_opaque_operators_decide_the_operator_set_where_they_changed():
     assert opset_of(load_onnx(lrn(7))) == 9
 
 
+@pytest.mark.parametrize("opset", [9, 11, 12])
+@pytest.mark.parametrize(("low", "high"), [(0.5, np.inf), (-np.inf, 0.5), (-0.5, 0.5)])
+def test_bounds_in_float64_run_in_every_operator_set(opset, low, high):
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("clip", b.input("x", (50,), "float64"), low=low, high=high)})
+    agree(graph, opset=opset)
+
+
 def test_operators_are_written_for_the_operator_set_of_the_opaque_ones():
     old = lrn(9, node("Clip", "h", "g", min=0.0, max=1.0))
     graph = check(old).graph

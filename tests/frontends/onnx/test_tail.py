@@ -41,6 +41,10 @@ def test_what_comes_before_an_output_of_unknown_shape_is_modelled():
     assert imported.graph.operators() == {"matmul": 1, "relu": 1, "exp": 1}
     assert list(imported.graph.output_types) == ["z", "r"]
     assert imported.coverage.opaque == {"Cast": 1, "NonZero": 1}
+    assert imported.coverage.reasons() == {
+        ("NonZero", "the type of its result is known only when the model runs"): 1,
+        ("Cast", "it comes after the part that can be modelled"): 1,
+    }
     assert "2 nodes are kept unchanged after the graph" in imported.coverage.notes[0]
     assert [o.name for o in to_onnx(imported.graph, whole=False).graph.output] == ["z", "r"]
     result = workbench.optimize(m)
@@ -52,6 +56,14 @@ def test_a_model_that_is_only_a_tail_passes_through():
     imported, _ = same(model([node("NonZero", "x", "y")], [value("x", [2, 3])], [value("y", None, INT64)]), X)
     assert imported.graph.operators() == {}
     assert workbench.optimize(imported.graph).certificate.passed
+
+
+def test_an_operator_of_somebody_else_without_a_declared_result_says_what_to_declare():
+    nodes = [node("Mine", "x", "m", domain="mine"), node("Relu", "m", "y")]
+    m = model(nodes, [value("x", [2, 3])], [helper.make_tensor_value_info("y", FLOAT, None)])
+    m.opset_import.append(helper.make_opsetid("mine", 1))
+    reasons = import_onnx(m).coverage.reasons()
+    assert ("mine::Mine", "no type is declared for its result: add it to the model's value_info") in reasons
 
 
 def test_sequences_go_in_and_out():

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.experiments.config import AblationStudy, SaturationMethod
+from workbench.experiments.crossed import cells
 from workbench.experiments.plan import Plan, Record, Run, Task, Tell
 from workbench.experiments.process import Job, Outcome
-from workbench.experiments.resources import resource
 
 if TYPE_CHECKING:
     from workbench.analysis.ablation import Ablation
@@ -34,27 +34,17 @@ class Order:
 
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
-    costs, cost_config, no_costs = resource(study.cost, home)
-    skipped = {no_costs: None} if no_costs else {}
+    found, skipped = cells(study, "ablation", home)
     runs, orders = [], {}
-    for network in study.networks:
-        for name, method in study.methods.items():
-            rules, rules_config, no_rules = resource(method.rules, home)
-            if no_rules:
-                skipped[f"{name}: {no_rules}"] = None
-            config = {
-                "study": "ablation",
-                "network": network,
-                "method": {"by": method.BY, **asdict(method), "rules": rules_config},
-                "cost": cost_config,
-                "candidates": list(study.candidates),
-                "seconds": study.seconds,
-                "seed": study.seed,
-            }
-            run = Run(network, name, config, study.seconds, study.seed, absent=no_costs or no_rules)
-            runs.append(run)
-            orders[run.name] = Order(network, method, rules, costs, study.candidates, study.seconds)
-    return Plan(study, AblationWork(study, orders), tuple(runs), folder, tuple(skipped))
+    for cell in found:
+        own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
+        config = {**cell.config, **own}
+        run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
+        runs.append(run)
+        orders[run.name] = Order(
+            cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds
+        )
+    return Plan(study, AblationWork(study, orders), tuple(runs), folder, skipped)
 
 
 @dataclass(frozen=True, slots=True)

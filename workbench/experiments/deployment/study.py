@@ -294,7 +294,14 @@ def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -
 
 
 def time_graphs(original: Path, made: Path, name: str, order: Order) -> tuple[str, list[Record]]:
-    """Time the graphs of both files in alternation on a target; return its title and one row per form."""
+    """Time the graphs of both files in alternation on a target; return its title and one row per form.
+
+    Args:
+        original: The file of the original.
+        made: The file of the result.
+        name: The name of the target.
+        order: The settings of the run.
+    """
     from workbench.devices.device import DeviceMissing
     from workbench.devices.latency import latency_figures
     from workbench.devices.targets import target

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
+from workbench.experiments.crossed import cells
 from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
 from workbench.experiments.process import Outcome
-from workbench.experiments.resources import resource
 from workbench.run.trace import StopReason
 from workbench.support.numbers import gain
 
@@ -51,28 +51,16 @@ class Order:
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
-    costs, cost_config, no_costs = resource(study.cost, home)
-    skipped = {no_costs: None} if no_costs else {}
+    found, skipped = cells(study, "optimisation", home)
     runs, orders = [], {}
-    for network in study.networks:
-        for name, method in study.methods.items():
-            rules, rules_config, no_rules = resource(method.rules, home)
-            if no_rules:
-                skipped[f"{name}: {no_rules}"] = None
-            for repeat in range(study.repeats):
-                seed = study.seed + repeat
-                config = {
-                    "study": "optimisation",
-                    "network": network,
-                    "method": {"by": method.BY, **asdict(method), "rules": rules_config},
-                    "cost": cost_config,
-                    "certify": study.certify,
-                    "seed": seed,
-                }
-                run = Run(network, name, config, method.limit, seed, repeat, no_costs or no_rules)
-                runs.append(run)
-                orders[run.name] = Order(network, method, rules, costs, study.certify, seed)
-    return Plan(study, OptimisationWork(study, orders), tuple(runs), folder, tuple(skipped))
+    for cell in found:
+        for repeat in range(study.repeats):
+            seed = study.seed + repeat
+            config = {**cell.config, "certify": study.certify, "seed": seed}
+            run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)
+            runs.append(run)
+            orders[run.name] = Order(cell.network, cell.method, cell.rules, cell.cost, study.certify, seed)
+    return Plan(study, OptimisationWork(study, orders), tuple(runs), folder, skipped)
 
 
 @dataclass(frozen=True, slots=True)

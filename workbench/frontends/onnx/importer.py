@@ -131,8 +131,8 @@ class _Import:
         self._check_outputs()
         for unit in units(live, self.outputs, self.values):
             self._build(unit)
-        for node in tail.nodes if tail is not None else ():
-            self._used(node, "opaque", "it comes after the part that can be modelled")
+        for node, reason in tail.reasons() if tail is not None else ():
+            self._used(node, "opaque", reason)
         if not self.outputs:
             self.outputs = [nothing := "workbench.nothing"]  # a graph needs at least one output
             self.place[nothing] = self.builder.weight(data=np.zeros(1, np.float32), name=nothing)

@@ -7,7 +7,7 @@ on them are set aside here, and written back after the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,17 @@ class Tail:
         made = [f"{v.name!r} ({show_type(v.type)})" for v in self.model.graph.output]
         names = ", ".join(made[:3]) + (", …" if len(made) > 3 else "")
         return f"{len(self.nodes)} nodes are kept unchanged after the graph, for outputs such as {names}"
+
+    def reasons(self) -> Iterator[tuple[NodeProto, str]]:
+        """Yield the nodes that are set aside, each with the reason for the coverage report."""
+        made = {o for node in self.nodes for o in node.output if o}
+        for node in self.nodes:
+            if made.intersection(read_by(node)):
+                yield node, "it comes after the part that can be modelled"
+            elif not onnx.defs.has(node.op_type, domain=node.domain):
+                yield node, "no type is declared for its result: add it to the model's value_info"
+            else:
+                yield node, "the type of its result is known only when the model runs"
 
 
 def cut_tail(

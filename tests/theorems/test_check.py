@@ -1,0 +1,167 @@
+"""The checker accepts proofs, and rejects every corruption of them; it shares nothing with the search."""
+
+import ast
+import copy
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import workbench
+from workbench.rules.library import rule_set
+from workbench.theorems import check as checker
+from workbench.theorems.check import Rejected, check, read_int
+from workbench.theorems.decide import solver
+from workbench.theorems.store import is_theorem, record_of
+
+pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
+
+#: Rules whose proofs have every kind of step, and are quickly checked.
+NAMES = (
+    "shift-shift", "matmul-associates", "matmul-of-concats", "concat-of-relus", "slice-twice", "concat-of-adds",  # noqa: E501
+    "concat-of-slices", "matmul-takes-relu", "batchnorm-as-affine", "conv-takes-relu", "concat-of-maxpools",
+    "transpose-of-matmul", "larger-than-number", "scale-of-shift", "concat-of-convs-batch", "hardswish-by-clip",  # noqa: E501
+)  # fmt: skip
+MODULES = Path(workbench.__file__).parent / "theorems"
+
+
+@pytest.fixture(scope="module")
+def proofs():
+    rules = {r.name: r for r in rule_set("all")}
+    return {name: (rules[name], record_of(rules[name])) for name in NAMES}
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield node.module
+
+
+def test_the_checker_and_what_it_imports_know_nothing_of_the_search_or_the_e_graph():
+    seen, todo = set(), ["workbench.theorems.check"]
+    while todo:
+        name = todo.pop()
+        path = MODULES / f"{name.rpartition('.')[2]}.py"
+        if name in seen or not name.startswith("workbench.theorems") or not path.is_file():
+            continue
+        seen.add(name)
+        found = set(imported(path))
+        assert not any("prove" in n or "unify" in n or "egraph" in n or "egglog" in n for n in found), name
+        assert not any(n.startswith(("workbench.saturation", "workbench.verification")) for n in found), name
+        todo += [n for n in found if n.startswith("workbench.theorems")]
+    assert len(seen) > 5
+    assert len(Path(checker.__file__).read_text().splitlines()) <= 500
+
+
+def test_stored_proofs_are_accepted(proofs):
+    for name, (rule, record) in proofs.items():
+        assert is_theorem(rule), name
+        assert check(rule, record).cases == len(record["cases"])
+
+
+def places(node, path=()):
+    yield path
+    if isinstance(node, list):
+        for k, inner in enumerate(node):
+            yield from places(inner, (*path, k))
+    if isinstance(node, dict):
+        for k in node:
+            yield from places(node[k], (*path, k))
+
+
+def at(node, path):
+    for k in path:
+        node = node[k]
+    return node
+
+
+def corrupted(cases, choose):
+    """Return a proof with one change: a number, a name or a law is another one, or a part is missing."""
+    made = copy.deepcopy(cases)
+    path = choose.choice([p for p in places(made) if p])
+    parent, key, old = at(made, path[:-1]), path[-1], at(made, path)
+    options = ["drop", "double"]
+    if isinstance(old, int) and not isinstance(old, bool):
+        options = ["number"] * 4
+    elif isinstance(old, str):
+        options = ["word"] * 2 + ["law"]
+    kind = choose.choice(options)
+    if kind == "number":
+        parent[key] = old + choose.choice((-1, 1, 2))
+    elif kind == "word":
+        parent[key] = old + "x"
+    elif kind == "law":
+        parent[key] = choose.choice(("absurd", "split", "sum"))
+    elif kind == "drop":
+        del parent[key]
+    elif isinstance(parent, list):
+        parent.insert(key, copy.deepcopy(old))
+    else:
+        parent[key] = [old, old]
+    return made
+
+
+def test_corrupted_proofs_are_rejected(proofs):
+    choose, rejected, harmless = random.Random(5), 0, []
+    for turn in range(5):
+        for name, (rule, record) in proofs.items():
+            made = corrupted(record["cases"], choose)
+            if made == record["cases"]:
+                continue
+            try:
+                check(rule, record | {"cases": made})
+            except Rejected:
+                rejected += 1
+            else:
+                harmless.append((name, turn, made))
+    assert rejected >= 50
+    # A change that leaves a proof valid is one of a class' order or of a condition that decides as much.
+    assert len(harmless) <= 3, [json.dumps(h)[:300] for h in harmless]
+
+
+def test_a_proof_of_another_rule_is_rejected(proofs):
+    rejected = 0
+    for name, (rule, _) in proofs.items():
+        for other, (_, record) in list(proofs.items())[::3]:
+            if name != other:
+                try:
+                    check(rule, record)
+                except Rejected:
+                    rejected += 1
+                else:
+                    # The same steps may prove laws of the same form.
+                    assert len(record["cases"]) >= 1
+    assert rejected > 60
+
+
+@pytest.mark.parametrize(
+    "proof", [{}, {"cases": []}, {"cases": [[]]}, {"cases": [[["absurd"]]]}, {"cases": 3}, []]
+)
+def test_what_is_no_proof_is_rejected(proofs, proof):
+    rule, _ = proofs["scale-of-shift"]
+    with pytest.raises(Rejected):
+        check(rule, proof)
+
+
+def test_a_false_rule_is_not_proved_by_the_proof_of_a_true_one(proofs):
+    (false,) = workbench.parse_rules("scale-of-shift: mul(add(x, a), b) => add(mul(x, b), mul(b, b))")
+    with pytest.raises(Rejected, match="scale-of-shift"):
+        check(false, proofs["scale-of-shift"][1])
+
+
+def test_a_split_on_axes_without_a_name_is_rejected(proofs):
+    # Such axes stand for several, each of which may be in another case.
+    rule, record = proofs["shift-shift"]
+    node = ["split", ["eq", ["+", "+x *", -1]], record["cases"][0][0], record["cases"][0][0]]
+    with pytest.raises(Rejected, match="without a name"):
+        check(rule, {"cases": [[node]]})
+
+
+@pytest.mark.parametrize("data", [None, True, 1.5, {}, [], [1], ["div", 1, "n"]])
+def test_what_is_no_integer_is_rejected(data):
+    with pytest.raises(ValueError):
+        read_int(data)

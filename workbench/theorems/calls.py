@@ -1,0 +1,118 @@
+"""An application of an operator in a proof, and the table of definitions that families of operators fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workbench.theorems.integers import Int, broadcast
+from workbench.theorems.reading import Key, Kind, Reading, whole
+from workbench.theorems.terms import (
+    Value,
+    apply,
+    factor,
+    guarded,
+    number,
+    one,
+)
+
+Index = Callable[[Key], Int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of a proof: its type, and its element at an index."""
+
+    kind: Kind
+    at: Callable[[Index], Value]
+
+    def dim(self, key: Key) -> Int:
+        """Return an extent."""
+        return self.kind.dim(key)
+
+    def spread(self, i: Index, whole_kind: Kind) -> Value:
+        """Return the element that broadcasting to a type puts at an index."""
+        return self.at(lambda key: placed(self.kind.dim(key), i(key), whole_kind.dim(key)))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An application of an operator: its operands, its attributes, the type of its result and the reading."""
+
+    xs: Sequence[Tensor]
+    attrs: Mapping[str, Any]
+    kind: Kind
+    types: Reading
+
+    def numbers(self, name: str) -> list[Int]:
+        """Return an attribute of several integers."""
+        return [whole(v) for v in self.attrs[name]]
+
+    def int(self, name: str) -> Int:
+        """Return an attribute of one integer."""
+        return whole(self.attrs[name])
+
+    def real(self, name: str) -> Value:
+        """Return an attribute that is a real number."""
+        return real(self.attrs[name])
+
+
+def placed(extent: Int, place: Int, whole_extent: Int) -> Int:
+    """Return the place that an index of a result reads along an axis, its own if the extents agree."""
+    return place if extent == whole_extent else broadcast(extent, place)
+
+
+Definition = Callable[[Call, Index], Value]
+DEFINITIONS: Final[dict[str, Definition]] = {}
+
+
+def defines(*names: str) -> Callable[[Definition], Definition]:
+    """Return a decorator that makes a function the definition of operators."""
+
+    def entered(f: Definition) -> Definition:
+        for name in names:
+            DEFINITIONS[name] = f
+        return f
+
+    return entered
+
+
+def put(i: Index, places: Mapping[Any, Int]) -> Index:
+    """Return an index with other places along some axes."""
+    return lambda key: places[key] if key in places else i(key)
+
+
+def real(value: Any) -> Value:
+    """Return a real number: one that is written, or one that a rule binds."""
+    if isinstance(value, int | float):
+        return number(value)
+    return one(factor("param", str(value)))
+
+
+def activated(act: str, value: Value) -> Value:
+    """Return a value after an activation; one that a rule binds is a function of which nothing is known."""
+    if act == "none":
+        return value
+    return largest(value, number(0)) if act == "relu" else apply(act, value)
+
+
+def largest(*values: Value) -> Value:
+    """Return the largest of values."""
+    return apply("max", *values)
+
+
+def inverse(value: Value) -> Value:
+    """Return one divided by a value."""
+    return apply("reciprocal", value)
+
+
+def bordered(guards: Sequence[Any], value: Value) -> Value:
+    """Return a value where all guards hold, and 0 elsewhere."""
+    for g in guards:
+        value = guarded(g, value)
+    return value
+
+
+#: The ratio of a circle's circumference to its diameter.
+PI: Final = one(factor("param", "pi"))

@@ -1,0 +1,339 @@
+"""The checker: whether stored steps prove what a rule claims for all types.
+
+It reads the rule, the operators' definitions and the steps. Every step names a law; the checker decides for
+itself whether the law applies where the step says so, and rejects the proof otherwise. Nothing here searches,
+and nothing is imported from the search. ``rules/kernel.md`` describes the steps.
+
+A proof is one *node* for every pair of values of every case:
+
+* ``["absurd"]``: the facts contradict each other, so there is nothing to show.
+* ``["split", condition, node, node]``: one proof if a condition holds and one if it does not.
+* ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and
+  the coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and
+  ``points`` those with variables that can have one value only.
+* A member of a class is equal to its first member by a change of index, one to one in both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from workbench.rules.pattern import Rule
+from workbench.theorems.decide import Facts
+from workbench.theorems.integers import (
+    Cond,
+    Int,
+    at_least,
+    both,
+    broadcast,
+    call,
+    choose,
+    div,
+    either,
+    equal,
+    largest,
+    mul,
+    negated,
+    num,
+    replaced,
+    replaced_in,
+    sym,
+    symbols,
+)
+from workbench.theorems.integers import add as plus_int
+from workbench.theorems.reading import is_rest
+from workbench.theorems.statement import Statement, statements
+from workbench.theorems.terms import Factor, Term, Value, in_factor, in_term
+
+Node = list[Any]
+
+#: Functions whose operands may be in any order.
+COMMUTATIVE = ("max", "min")
+#: How deep the nodes of a proof may be.
+DEEPEST = 40
+
+
+class Rejected(ValueError):
+    """Raised when a step does not apply; the message says which."""
+
+
+# -- integers and conditions as data --------------------------------------------------------------------
+def read_int(data: Any) -> Int:
+    """Return an integer from its data: a number, a symbol's name or an operation.
+
+    >>> read_int(["+", "+n", -1])
+    -1+1*+n
+    """
+    if isinstance(data, bool):
+        raise Rejected("a truth value is no integer")
+    if isinstance(data, int):
+        return num(data)
+    if isinstance(data, str):
+        return sym(data)
+    if not isinstance(data, list) or not data or not isinstance(data[0], str):
+        raise Rejected(f"no integer: {data!r}")
+    head = data[0]
+    if head == "ite":
+        return choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
+    args = [read_int(d) for d in data[1:]]
+    if head == "+":
+        return plus_int(*args)
+    if head == "*":
+        product = num(1)
+        for a in args:
+            product = mul(product, a)
+        return product
+    made = {"div": div, "bc": broadcast, "max": largest}.get(head)
+    return made(*args) if made is not None else call(head, *args)
+
+
+def read_condition(data: Any) -> Cond:
+    """Return a condition from its data."""
+    if not isinstance(data, list) or not data:
+        raise Rejected(f"no condition: {data!r}")
+    head, *args = data
+    if head == "ge":
+        return at_least(read_int(args[0]), num(0))
+    if head == "eq":
+        return equal(read_int(args[0]), num(0))
+    parts = [read_condition(a) for a in args]
+    if head == "not":
+        return negated(parts[0])
+    if head not in ("and", "or"):
+        raise Rejected(f"no condition: {head!r}")
+    return both(*parts) if head == "and" else either(*parts)
+
+
+# -- nodes -----------------------------------------------------------------------------------------------
+def check_equal(left: Value, right: Value, node: Any, facts: Facts, depth: int = 0) -> None:
+    """Check that two values are equal if facts hold; raise Rejected otherwise."""
+    if depth > DEEPEST:
+        raise Rejected("the proof is too deep")
+    if not isinstance(node, list) or not node:
+        raise Rejected(f"no step: {node!r}")
+    law = node[0]
+    if law == "absurd" and len(node) == 1:
+        _require(facts.absurd(), "absurd", "the facts do not contradict each other")
+    elif law == "split" and len(node) == 4:
+        condition = read_condition(node[1])
+        # Axes without a name stand for several, of which each may be in another case.
+        _require(
+            not any(is_rest(n) for n in symbols(condition)),
+            "split",
+            "the condition is on axes without a name",
+        )
+        check_equal(left, right, node[2], facts.plus(condition), depth + 1)
+        check_equal(left, right, node[3], facts.plus(negated(condition)), depth + 1)
+    elif law == "sum" and len(node) == 4:
+        _check_sum(left, right, node, facts, depth)
+    else:
+        raise Rejected(f"no such step: {law!r}")
+
+
+def _require(condition: bool, law: str, message: str) -> None:
+    if not condition:
+        raise Rejected(f"{law}: {message}")
+
+
+def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) -> None:
+    _, empty, points, classes = node
+    terms = dict(enumerate((*left, *right)))
+    signs = {k: 1 if k < len(left) else -1 for k in terms}
+    _require(len(set(empty)) == len(empty), "empty", "a term is named twice")
+    for k in empty:
+        _require(k in terms, "empty", f"there is no term {k}")
+        _require(
+            _inside(facts, terms[k].variables, terms[k].guards).absurd(),
+            "empty",
+            f"the guards of term {k} may hold",
+        )
+        del terms[k]
+    for k, name, place in points:
+        _require(k in terms, "one-point", f"there is no term {k}")
+        terms[k] = one_point(terms[k], name, read_int(place), facts)
+    for members in classes:
+        _require(len(members) > 0, "ring", "a class is empty")
+        first, total = members[0][0], Fraction(0)
+        _require(first in terms, "ring", f"there is no term {first}")
+        head = terms[first]
+        for k, *change in members:
+            _require(k in terms, "ring", f"there is no term {k}")
+            if k != first:
+                _require(len(change) == 3, "change of index", "the step is incomplete")
+                check_change(terms[k], head, change, facts, depth)
+            total += signs[k] * terms[k].coef
+            if k != first:
+                del terms[k]
+        del terms[first]
+        _require(total == 0, "ring", f"the coefficients of a class differ by {total}")
+    _require(not terms, "ring", f"terms are left: {sorted(terms)}")
+
+
+def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
+    """Return a sum over a variable that has one value only, without the variable."""
+    _require(name in t.variables, "one-point", f"there is no variable {name}")
+    _require(name not in symbols(place), "one-point", f"the place of {name} is itself")
+    inside = _inside(facts, t.variables, t.guards)
+    _require(inside.same(sym(name), place), "one-point", f"{name} may differ from {place}")
+    found = in_term(Term(t.coef, (), t.guards, t.factors), {name: place})
+    _require(len(found) == 1, "one-point", "the term becomes several")
+    (u,) = found
+    return Term(u.coef, (*(n for n in t.variables if n != name), *u.variables), u.guards, u.factors)
+
+
+def _inside(facts: Facts, variables: Sequence[str], guards: Sequence[Cond]) -> Facts:
+    """Return the facts under a sum: those outside know nothing of its variables."""
+    known = facts.symbols()
+    _require(not known & set(variables), "guards", f"the facts speak of {sorted(known & set(variables))}")
+    return facts.plus(*guards)
+
+
+def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth: int) -> None:
+    """Check that a term is another one after a change of index, up to their coefficients.
+
+    Args:
+        t: The term.
+        head: The other one.
+        change: What each variable of ``head`` is in those of ``t``, what each variable of ``t`` is in those
+            of ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
+        facts: What is known.
+        depth: The depth of the node.
+    """
+    forth, back, partners = change
+    inside = check_bijection(t.variables, t.guards, head.variables, head.guards, forth, back, facts)
+    there = {n: read_int(forth[n]) for n in head.variables}
+    _require(len(partners) == len(t.factors) == len(head.factors), "change of index", "the factors differ")
+    taken = [p[0] for p in partners]
+    _require(sorted(taken) == list(range(len(head.factors))), "change of index", "a factor has no partner")
+    for f, (k, how) in zip(t.factors, partners, strict=True):
+        check_factor(f, head.factors[k], there, how, inside, depth)
+
+
+def check_bijection(
+    own: Sequence[str],
+    guards: Sequence[Cond],
+    others: Sequence[str],
+    other_guards: Sequence[Cond],
+    forth: Mapping[str, Any],
+    back: Mapping[str, Any],
+    facts: Facts,
+) -> Facts:
+    """Check that a change of index is one to one between guarded variables; return the facts inside."""
+    _require(set(forth) == set(others) and set(back) == set(own), "change of index", "variables are missing")
+    there = {n: read_int(d) for n, d in forth.items()}
+    here = {n: read_int(d) for n, d in back.items()}
+    _bound_only(there.values(), {*own}, {*others})
+    _bound_only(here.values(), {*others}, {*own})
+    inside, outside = _inside(facts, own, guards), _inside(facts, others, other_guards)
+    for g in other_guards:
+        _require(inside.entail(replaced_in(g, there)), "change of index", f"{g} may not hold")
+    for n in own:
+        _require(inside.same(replaced(here[n], there), sym(n)), "change of index", f"{n} does not return")
+    for g in guards:
+        _require(outside.entail(replaced_in(g, here)), "change of index", f"{g} may not hold")
+    for n in others:
+        _require(outside.same(replaced(there[n], here), sym(n)), "change of index", f"{n} does not return")
+    return inside
+
+
+def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
+    # A place may use the variables that it is expressed in, and none that are bound elsewhere.
+    for place in places:
+        wrong = {s for s in symbols(place) if s[0] in "#%" and s in others - own}
+        _require(not wrong, "change of index", f"{sorted(wrong)} are not bound here")
+
+
+def check_factor(
+    f: Factor, other: Factor, there: Mapping[str, Int], how: Any, facts: Facts, depth: int
+) -> None:
+    """Check that a factor equals another one after a change of index."""
+    changed = in_factor(other, there)
+    _require(
+        len(changed) == 1 and changed[0].coef == 1 and not changed[0].variables and not changed[0].guards
+        and len(changed[0].factors) == 1,
+        "congruence",
+        f"{other} is no factor after the change of index",
+    )  # fmt: skip
+    g = changed[0].factors[0]
+    _require(f.head == g.head, "congruence", f"{f} is no {g}")
+    if f == g:
+        return
+    if f.head == "read":
+        _require(f.args[0] == g.args[0], "congruence", f"{f.args[0]} is not {g.args[0]}")
+        _require(len(f.args) == len(g.args), "congruence", "the indices differ in number")
+        for x, y in zip(f.args[1:], g.args[1:], strict=True):
+            _require(facts.same(x, y), "congruence", f"the index {x} may differ from {y}")
+    elif f.head in ("int", "over"):
+        _require(facts.same(f.args[0], g.args[0]), "congruence", f"{f} may differ from {g}")
+    elif f.head == "fn":
+        _check_function(f, g, how, facts, depth)
+    elif f.head == "top":
+        (own, guards, value), (others, other_guards, other_value) = f.args, g.args
+        _require(isinstance(how, list) and len(how) == 3, "largest", "the step is incomplete")
+        forth, back, node = how
+        inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
+        check_equal(
+            value, _in_value(other_value, {n: read_int(forth[n]) for n in others}), node, inside, depth + 1
+        )
+    else:
+        raise Rejected(f"congruence: {f} is not {g}")
+
+
+def _in_value(value: Value, by: Mapping[str, Int]) -> Value:
+    return tuple(u for t in value for u in in_term(t, by))
+
+
+def _check_function(f: Factor, g: Factor, how: Any, facts: Facts, depth: int) -> None:
+    _require(f.args[0] == g.args[0], "congruence", f"{f.args[0]} is not {g.args[0]}")
+    _require(len(f.args) == len(g.args), "congruence", "the operands differ in number")
+    _require(isinstance(how, list) and len(how) == len(f.args) - 1, "congruence", "the step is incomplete")
+    order = [k for k, _ in how]
+    straight = list(range(len(order)))
+    _require(sorted(order) == straight, "congruence", "an operand has no partner")
+    _require(order == straight or f.args[0] in COMMUTATIVE, "congruence", f"{f.args[0]} does not commute")
+    for value, (k, node) in zip(f.args[1:], how, strict=True):
+        check_equal(value, g.args[1 + k], node, facts, depth + 1)
+
+
+# -- proofs ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A proof that was checked: its rule, the number of its cases and the obligations that the solver met."""
+
+    rule: str
+    cases: int
+    obligations: tuple[tuple[tuple[Cond, ...], Cond], ...]
+
+
+def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) -> None:
+    """Check the proof of one case."""
+    _require(
+        len(nodes) == len(statement.pairs), "cases", f"{statement.name} has {len(statement.pairs)} roots"
+    )
+    for (left, right), node in zip(statement.pairs, nodes, strict=True):
+        check_equal(left, right, node, facts)
+
+
+def check(rule: Rule, proof: Mapping[str, Any]) -> Checked:
+    """Check a proof that a rule holds for all types; raise Rejected if a step does not apply."""
+    made = statements(rule)
+    cases = proof.get("cases") if isinstance(proof, Mapping) else None
+    _require(isinstance(cases, list), "cases", "the proof has no cases")
+    assert isinstance(cases, list)
+    _require(len(cases) == len(made), "cases", f"the rule has {len(made)} cases, the proof {len(cases)}")
+    applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
+    _require(bool(applies), "cases", "the rule never applies")
+    asked: dict[tuple[str, ...], bool] = {}
+    obligations: list[tuple[tuple[Cond, ...], Cond]] = []
+    for statement, nodes in zip(made, cases, strict=True):
+        facts = Facts(statement.facts, asked, obligations)
+        try:
+            check_statement(statement, nodes, facts)
+        except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, Rejected):
+                raise Rejected(f"{rule.name}, {statement.name}: {error}") from None
+            raise Rejected(f"{rule.name}, {statement.name}: the steps are malformed: {error!r}") from None
+    return Checked(rule.name, len(made), tuple(obligations))

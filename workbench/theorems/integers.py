@@ -1,0 +1,470 @@
+"""Integers of proofs: polynomials in symbols, quotients, remainders and maxima, and conditions on them.
+
+A polynomial is kept in one normal form, so that two equal polynomials are equal values. A symbol whose name
+begins with ``+`` is at least 1; only such symbols may divide, which is why a quotient needs no case for zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+from types import MappingProxyType
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A part of a polynomial that is no sum or product: a symbol, or an operation on integers.
+
+    ``head`` is ``sym`` (one name), ``div`` or ``mod`` (two integers), ``max`` (several integers), ``ite`` (a
+    condition and two integers), ``bc`` (an extent and an index: 0 if the extent is 1, otherwise the index),
+    or another name: a function of integers of which nothing is known.
+    """
+
+    head: str
+    args: tuple[Any, ...]
+    text: str
+
+    @property
+    def positive(self) -> bool:
+        """Return whether the atom is known to be at least 1 by its form alone."""
+        return (self.head == "sym" and self.args[0][0] == "+") or (
+            self.head == "max" and any(is_positive(a) for a in self.args)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.text == other.text
+
+
+Mono = tuple[Atom, ...]
+
+#: The extents inside which index symbols lie while definitions are put into one another. A definition reads
+#: its operands inside their extents where its guards hold, so that a quotient may use them. Empty otherwise.
+RANGES: Final[dict[str, Int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """A polynomial: pairs of a product of atoms and its coefficient, in order."""
+
+    terms: tuple[tuple[Mono, int], ...]
+    text: str
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Int) and self.text == other.text
+
+    @property
+    def value(self) -> int | None:
+        """Return the number that the polynomial is, or None if it has a symbol."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def symbol(self) -> str | None:
+        """Return the name of the symbol that the polynomial is, or None."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
+            atom = self.terms[0][0][0]
+            return str(atom.args[0]) if atom.head == "sym" else None
+        return None
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _key(mono: Mono) -> tuple[str, ...]:
+    return tuple(a.text for a in mono)
+
+
+def _poly(found: Mapping[Mono, int]) -> Int:
+    terms = tuple(sorted(((m, c) for m, c in found.items() if c), key=lambda t: _key(t[0])))
+    text = "+".join("*".join([str(c), *_key(m)]) for m, c in terms) or "0"
+    return Int(terms, text)
+
+
+@lru_cache(maxsize=4096)
+def num(value: int) -> Int:
+    """Return a number."""
+    return _poly({(): int(value)})
+
+
+def _atom(head: str, *args: Any) -> Int:
+    text = args[0] if head == "sym" else f"{head}({','.join(map(_text, args))})"
+    return _poly({(Atom(head, args, text),): 1})
+
+
+def _text(arg: Any) -> str:
+    return str(arg) if isinstance(arg, str) else arg.text
+
+
+def single(x: Int) -> Atom | None:
+    """Return the one atom that a polynomial is, or None."""
+    one = len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1
+    return x.terms[0][0][0] if one else None
+
+
+@lru_cache(maxsize=65536)
+def sym(name: str) -> Int:
+    """Return a symbol."""
+    return _atom("sym", name)
+
+
+def add(*xs: Int) -> Int:
+    """Return a sum."""
+    found: dict[Mono, int] = {}
+    for x in xs:
+        for m, c in x.terms:
+            found[m] = found.get(m, 0) + c
+    return _poly(found)
+
+
+def mul(x: Int, y: Int) -> Int:
+    """Return a product."""
+    found: dict[Mono, int] = {}
+    for m, c in x.terms:
+        for n, d in y.terms:
+            mono = tuple(sorted((*m, *n), key=lambda a: a.text))
+            found[mono] = found.get(mono, 0) + c * d
+    return _poly(found)
+
+
+def neg(x: Int) -> Int:
+    """Return the opposite number."""
+    return mul(num(-1), x)
+
+
+def sub(x: Int, y: Int) -> Int:
+    """Return a difference."""
+    return add(x, neg(y))
+
+
+def lower(x: Int, ranges: Mapping[str, Int] = MappingProxyType({})) -> int | None:
+    """Return a number that a polynomial is never below, by its form and ranges of symbols, or None."""
+    bound = 0
+    for m, c in x.terms:
+        low = 1
+        for a in m:
+            if a.positive:
+                continue
+            inner = lower(a.args[0], ranges) if a.head == "div" else None
+            if a.text not in ranges and (inner is None or inner < 0):
+                return None
+            low = 0
+        if c < 0 and m:
+            return None
+        bound += c * low
+    return bound
+
+
+def upper(x: Int) -> Int | None:
+    """Return a polynomial that is never exceeded, if indices are inside their axes, or None."""
+    total = num(0)
+    for m, c in x.terms:
+        if c < 0 and m:
+            return None
+        product = num(c)
+        for a in m:
+            extent = RANGES.get(a.text)
+            if extent is None and not a.positive:
+                return None
+            product = mul(product, sub(extent, num(1)) if extent is not None else _poly({(a,): 1}))
+        total = add(total, product)
+    return total
+
+
+def is_positive(x: Int) -> bool:
+    """Return whether a polynomial is at least 1 by its form."""
+    bound = lower(x)
+    return bound is not None and bound >= 1
+
+
+def below(x: Int, y: Int) -> bool:
+    """Return whether ``0 <= x < y`` by the form of both and the ranges of indices."""
+    low, high = lower(x, RANGES), upper(x)
+    if low is None or low < 0 or high is None:
+        return False
+    rest = lower(sub(y, high))
+    return rest is not None and rest >= 1
+
+
+def divided(x: Int, y: Int) -> tuple[Int, Int]:
+    """Return ``(q, r)`` with ``x = q * y + r``, as much of ``x`` in ``q`` as has the one product ``y``."""
+    if len(y.terms) != 1:
+        return (num(1), num(0)) if x == y else (num(0), x)
+    (mono, c), q, r = y.terms[0], {}, {}
+    for m, d in x.terms:
+        left = list(m)
+        try:
+            for a in mono:
+                left.remove(a)
+        except ValueError:
+            r[m] = d
+            continue
+        if d // c:
+            q[tuple(left)] = d // c
+        if d % c:
+            r[m] = d % c
+    return _poly(q), _poly(r)
+
+
+class NotPositive(ValueError):
+    """Raised when a number divides that is not known to be positive."""
+
+
+def div(x: Int, y: Int) -> Int:
+    """Return a quotient rounded down, of a positive divisor."""
+    if not is_positive(y):
+        raise NotPositive(f"the divisor must be positive, got {y}")
+    q, r = divided(x, y)
+    if r.value is not None and y.value is not None:
+        return add(q, num(r.value // y.value))
+    if not r.terms or below(r, y):
+        return q
+    if len(y.terms) == 1:
+        mono, c = y.terms[0]
+        for k, a in enumerate(mono):
+            # (a * z + r) div (a * w) = z div w if 0 <= r < a.
+            part = _poly({(a,): 1})
+            z, rest = divided(r, part)
+            if z.terms and (len(mono) > 1 or c > 1) and (not rest.terms or below(rest, part)):
+                return add(q, div(z, _poly({mono[:k] + mono[k + 1 :]: c})))
+    # (r div a) div n = r div (a * n): numbers are divided by last.
+    if y.value is None and len(y.terms) == 1 and y.terms[0][1] > 1:
+        return add(q, div(div(r, _poly({y.terms[0][0]: 1})), num(y.terms[0][1])))
+    return add(q, _atom("div", r, y))
+
+
+def mod(x: Int, y: Int) -> Int:
+    """Return a remainder of a positive divisor."""
+    return sub(x, mul(y, div(x, y)))
+
+
+def largest(*xs: Int) -> Int:
+    """Return the largest integer; 1 is left out beside numbers that are positive by their form."""
+    flat: dict[str, Int] = {}
+    for x in xs:
+        atom = single(x)
+        for y in atom.args if atom is not None and atom.head == "max" else (x,):
+            flat[y.text] = y
+    if num(1).text in flat and any(is_positive(y) for y in flat.values() if y != num(1)):
+        del flat[num(1).text]
+    if all(y.value is not None for y in flat.values()):
+        return num(max(y.value or 0 for y in flat.values()))
+    items = [flat[k] for k in sorted(flat)]
+    if len(items) == 1:
+        return items[0]
+    by = common(*items)
+    if by == num(1) or any(not i.terms for i in items):
+        return _atom("max", *items)
+    return mul(by, largest(*(divided(i, by)[0] for i in items)))
+
+
+def broadcast(extent: Int, index: Int) -> Int:
+    """Return the place that a result's index reads along an axis: 0 if the extent is 1."""
+    if extent == num(1) or index == num(0):
+        return num(0)
+    if extent.value is not None:
+        return index
+    atom = single(index)
+    if atom is not None and atom.head == "bc":
+        # If the larger extent is 1, so is every positive one below it.
+        outer = atom.args[0]
+        parts = {a.text for m, _ in outer.terms for a in m}
+        among = {y.text for m, _ in outer.terms for a in m if a.head == "max" for y in a.args}
+        if outer == extent or (len(parts) == 1 and extent.text in among and is_positive(extent)):
+            return broadcast(extent, atom.args[1])
+    return _atom("bc", extent, index)
+
+
+def choose(condition: Cond, yes: Int, no: Int) -> Int:
+    """Return one of two integers."""
+    if condition == TRUE or yes == no:
+        return yes
+    return no if condition == FALSE else _atom("ite", condition, yes, no)
+
+
+def call(name: str, *args: Int) -> Int:
+    """Return the value of a function of which nothing is known."""
+    return _atom(name, *args)
+
+
+# -- conditions --------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Cond:
+    """A condition: ``ge`` or ``eq`` on an integer, ``and``, ``or``, ``not``, or a truth."""
+
+    head: str
+    args: tuple[Any, ...]
+    text: str
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cond) and self.text == other.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _cond(head: str, *args: Any) -> Cond:
+    return Cond(head, args, f"{head}({','.join(a.text for a in args)})")
+
+
+TRUE: Final = _cond("true")
+FALSE: Final = _cond("false")
+
+
+def truth(value: bool) -> Cond:
+    """Return a truth value as a condition."""
+    return TRUE if value else FALSE
+
+
+def common(*xs: Int) -> Int:
+    """Return the product of the positive atoms, and the number, by which all products of integers divide."""
+    shared: list[Atom] | None = None
+    content = 0
+    for m, c in (t for x in xs for t in x.terms):
+        content = gcd(content, c)
+        if shared is None:
+            shared = [a for a in m if a.positive]
+        else:
+            left = list(m)
+            kept = []
+            for a in shared:
+                if a in left:
+                    left.remove(a)
+                    kept.append(a)
+            shared = kept
+    return _poly({tuple(shared or ()): content or 1})
+
+
+def _reduced(x: Int) -> Int:
+    by = common(x)
+    return x if by == num(1) else divided(x, by)[0]
+
+
+def at_least(x: Int, y: Int) -> Cond:
+    """Return ``x >= y``, without a positive factor of both."""
+    d = _reduced(sub(x, y))
+    if d.value is not None:
+        return truth(d.value >= 0)
+    if is_positive(add(d, num(1))) or is_positive(d):
+        return TRUE
+    return FALSE if is_positive(neg(d)) else _cond("ge", d)
+
+
+def equal(x: Int, y: Int) -> Cond:
+    """Return ``x = y``, without a positive factor of both."""
+    d = _reduced(sub(x, y))
+    if d.value is not None:
+        return truth(d.value == 0)
+    if is_positive(d) or is_positive(neg(d)):
+        return FALSE
+    return _cond("eq", neg(d) if d.terms[0][1] < 0 else d)
+
+
+def negated(c: Cond) -> Cond:
+    """Return the opposite condition."""
+    if c in (TRUE, FALSE):
+        return truth(c == FALSE)
+    if c.head == "ge":
+        return at_least(num(-1), c.args[0])
+    if c.head == "not":
+        return c.args[0]
+    if c.head == "and":
+        return either(*map(negated, c.args))
+    return both(*map(negated, c.args)) if c.head == "or" else _cond("not", c)
+
+
+def both(*cs: Cond) -> Cond:
+    """Return the conjunction."""
+    return _joined("and", TRUE, FALSE, cs)
+
+
+def either(*cs: Cond) -> Cond:
+    """Return the disjunction."""
+    return _joined("or", FALSE, TRUE, cs)
+
+
+def _joined(head: str, nothing: Cond, all_: Cond, cs: Iterable[Cond]) -> Cond:
+    flat: dict[str, Cond] = {}
+    for c in cs:
+        for d in c.args if c.head == head else (c,):
+            if d == all_:
+                return all_
+            if d != nothing:
+                flat[d.text] = d
+    items = [flat[k] for k in sorted(flat)]
+    return nothing if not items else items[0] if len(items) == 1 else _cond(head, *items)
+
+
+# -- substitution --------------------------------------------------------------------------------------
+Map = Callable[[str], Int | None]
+
+
+def replaced(x: Int, by: Mapping[str, Int]) -> Int:
+    """Return a polynomial with symbols replaced."""
+    return _replaced(x, by) if by and any(s in by for s in symbols(x)) else x
+
+
+def _replaced(x: Int, by: Mapping[str, Int]) -> Int:
+    total = num(0)
+    for m, c in x.terms:
+        product = num(c)
+        for a in m:
+            product = mul(product, _replaced_atom(a, by))
+        total = add(total, product)
+    return total
+
+
+def _replaced_atom(a: Atom, by: Mapping[str, Int]) -> Int:
+    if a.head == "sym":
+        return by.get(a.args[0], _poly({(a,): 1}))
+    if a.head == "ite":
+        return choose(replaced_in(a.args[0], by), replaced(a.args[1], by), replaced(a.args[2], by))
+    args = [replaced(i, by) for i in a.args]
+    if a.head == "div":
+        return div(args[0], args[1])
+    if a.head == "bc":
+        return broadcast(args[0], args[1])
+    return largest(*args) if a.head == "max" else call(a.head, *args)
+
+
+def replaced_in(c: Cond, by: Mapping[str, Int]) -> Cond:
+    """Return a condition with symbols replaced."""
+    if c.head in ("ge", "eq"):
+        x = replaced(c.args[0], by)
+        return at_least(x, num(0)) if c.head == "ge" else equal(x, num(0))
+    parts = [replaced_in(d, by) for d in c.args]
+    if c.head == "not":
+        return negated(parts[0])
+    return both(*parts) if c.head == "and" else either(*parts) if c.head == "or" else c
+
+
+def atoms(x: Int | Cond) -> Iterator[Atom]:
+    """Yield the atoms of an integer or a condition, with those inside them."""
+    if isinstance(x, Cond):
+        for d in x.args:
+            yield from atoms(d)
+        return
+    for m, _ in x.terms:
+        for a in m:
+            yield a
+            if a.head != "sym":
+                for d in a.args:
+                    yield from atoms(d)
+
+
+@lru_cache(maxsize=65536)
+def symbols(x: Int | Cond) -> frozenset[str]:
+    """Return the names of the symbols in an integer or a condition."""
+    return frozenset(a.args[0] for a in atoms(x) if a.head == "sym")

@@ -1,0 +1,348 @@
+"""A fourth reading of type rules: on symbolic types of any rank, whose conditions become facts of a proof.
+
+An axis is named by a *key*: a number counted from the last axis, the name of an axis that a rule binds, or
+``*``, which stands for any axis that has no other name. What is shown for ``*`` holds for every such axis,
+and so for tensors of every rank. A permutation ``p`` that a rule binds maps keys ``k`` to ``p(k)``, and back
+by ``p-(k)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TypeMismatch
+from workbench.theorems.integers import (
+    FALSE,
+    TRUE,
+    Cond,
+    Int,
+    NotPositive,
+    add,
+    at_least,
+    div,
+    either,
+    equal,
+    largest,
+    mod,
+    mul,
+    neg,
+    negated,
+    num,
+    sub,
+    sym,
+    truth,
+)
+
+Key = Any
+REST: Final = "*"
+
+
+def is_rest(symbol: str) -> bool:
+    """Return whether a symbol speaks of axes without a name, of which there may be several."""
+    return "*" in symbol
+
+
+class NotCovered(ValueError):
+    """Raised when a rule uses something of which proofs for all types know nothing; the message says what."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class N:
+    """An integer in a type rule or in a rule's arithmetic; a comparison gives a condition."""
+
+    x: Int
+
+    def __add__(self, other: Any) -> N:
+        return N(add(self.x, whole(other)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> N:
+        return N(sub(self.x, whole(other)))
+
+    def __rsub__(self, other: Any) -> N:
+        return N(sub(whole(other), self.x))
+
+    def __mul__(self, other: Any) -> N:
+        return N(mul(self.x, whole(other)))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> N:
+        return N(neg(self.x))
+
+    def __floordiv__(self, other: Any) -> N:
+        return N(_by(div, self.x, whole(other)))
+
+    def __rfloordiv__(self, other: Any) -> N:
+        return N(_by(div, whole(other), self.x))
+
+    def __mod__(self, other: Any) -> N:
+        return N(_by(mod, self.x, whole(other)))
+
+    def __rmod__(self, other: Any) -> N:
+        return N(_by(mod, whole(other), self.x))
+
+    def __eq__(self, other: Any) -> Cond:  # type: ignore[override]  # a condition, not a truth value
+        return equal(self.x, whole(other))
+
+    def __ne__(self, other: Any) -> Cond:  # type: ignore[override]
+        return negated(equal(self.x, whole(other)))
+
+    def __lt__(self, other: Any) -> Cond:
+        return at_least(sub(whole(other), num(1)), self.x)
+
+    def __le__(self, other: Any) -> Cond:
+        return at_least(whole(other), self.x)
+
+    def __gt__(self, other: Any) -> Cond:
+        return at_least(self.x, add(whole(other), num(1)))
+
+    def __ge__(self, other: Any) -> Cond:
+        return at_least(self.x, whole(other))
+
+
+class Unordered(Exception):
+    """Raised when a divisor is not yet known to be positive: other conditions may say so."""
+
+
+def _by(operation: Callable[[Int, Int], Int], x: Int, y: Int) -> Int:
+    try:
+        return operation(x, y)
+    except NotPositive as error:
+        raise Unordered(str(error)) from None
+
+
+def whole(value: Any) -> Int:
+    """Return an integer as a polynomial."""
+    if isinstance(value, N):
+        return value.x
+    if isinstance(value, Axis):
+        return value.place
+    if isinstance(value, int):
+        return num(value)
+    raise NotCovered(f"arithmetic with {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis that a rule binds: its key, and its place counted from the last."""
+
+    key: Key
+    place: Int
+
+    def __lt__(self, other: Any) -> Any:
+        return N(self.place) < other
+
+
+@dataclass(frozen=True, slots=True)
+class Perm:
+    """A permutation that a rule binds, or several, of which the last is applied first to a key."""
+
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        raise NotCovered("the length of a permutation that is a variable")
+
+    def forth(self, key: Key) -> Key:
+        """Return the operand's key that the result's axis shows."""
+        for name in reversed(self.names):
+            key = key[1] if isinstance(key, tuple) and key[0] == name + "-" else (name, key)
+        return key
+
+    def back(self, key: Key) -> Key:
+        """Return the result's key that shows an operand's axis."""
+        for name in self.names:
+            key = key[1] if isinstance(key, tuple) and key[0] == name else (name + "-", key)
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape that a rule binds."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A tensor's type: an element type, a rank and the extents by key."""
+
+    dtype: str
+    rank: Int
+    dim: Callable[[Key], Int]
+
+
+def key_text(key: Key) -> str:
+    """Return a key as text."""
+    return f"{key[0]}({key_text(key[1])})" if isinstance(key, tuple) else str(key)
+
+
+def key_of(axis: Any) -> Key:
+    """Return the key of an axis: a number, or one that a rule binds."""
+    if isinstance(axis, Axis):
+        return axis.key
+    if isinstance(axis, int):
+        return axis
+    raise NotCovered("an axis that is computed")
+
+
+@dataclass(slots=True)
+class Reading:
+    """The type rules' reading on symbolic types; every condition is noted as a fact.
+
+    ``keys`` are the axes of which conditions on all axes speak, ``literal`` the number of those that have a
+    number. ``same`` maps element types to equal ones.
+    """
+
+    keys: tuple[Key, ...]
+    literal: int
+    facts: list[Cond] = field(default_factory=list)
+    same: dict[str, str] = field(default_factory=dict)
+    classes: set[tuple[str, str]] = field(default_factory=set)
+
+    def note(self, condition: Cond) -> None:
+        """Add a fact."""
+        if condition == FALSE:
+            raise TypeMismatch("the conditions contradict each other")
+        if condition != TRUE:
+            self.facts.append(condition)
+
+    def dtype(self, name: str) -> str:
+        """Return the name by which an element type is known."""
+        while name in self.same:
+            name = self.same[name]
+        return name
+
+    def rank(self, x: Kind) -> N:
+        return N(x.rank)
+
+    def dim(self, x: Kind, axis: Any) -> N:
+        return N(x.dim(key_of(axis)))
+
+    def with_dim(self, x: Kind, axis: Any, extent: Any) -> Kind:
+        self.require_axis(x, axis)
+        at, size = key_of(axis), whole(extent)
+        return Kind(x.dtype, x.rank, lambda key: size if key == at else x.dim(key))
+
+    def with_dtype(self, x: Kind, dtype: str) -> Kind:
+        return Kind(dtype, x.rank, x.dim)
+
+    def tensor(self, like: Kind, *dims: Any) -> Kind:
+        return self.explicit(like.dtype, dims)
+
+    def explicit(self, dtype: str, dims: Sequence[Any]) -> Kind:
+        """Return a type whose extents are all given."""
+        sizes = [whole(d) for d in dims]
+        if len(sizes) > self.literal:
+            raise NotCovered(f"a tensor of {len(sizes)} axes")
+
+        def dim(key: Key) -> Int:
+            return sizes[key] if isinstance(key, int) and -key <= len(sizes) else num(1)
+
+        return Kind(dtype, num(len(sizes)), dim)
+
+    def constant(self, dtype: str, *dims: Any) -> Kind:
+        for d in dims:
+            self.require(at_least(whole(d), num(1)), "the extents of a constant must be positive")
+        return self.explicit(dtype, dims)
+
+    def constant_of_shape(self, dtype: str, shape: Any) -> Kind:
+        if isinstance(shape, tuple):
+            return self.constant(dtype, *shape)
+        return self.with_shape(self.explicit(dtype, ()), shape)
+
+    def with_shape(self, x: Kind, shape: Any) -> Kind:
+        if isinstance(shape, tuple):
+            return self.explicit(x.dtype, shape)
+        if isinstance(shape, Kind):
+            return Kind(x.dtype, shape.rank, shape.dim)
+        raise NotCovered("a shape that is computed")
+
+    def permute(self, x: Kind, perm: Any) -> Kind:
+        if isinstance(perm, Perm):
+            for name in perm.names:
+                self.note(equal(x.rank, sym(f"n.{name}")))
+            return Kind(x.dtype, x.rank, lambda key: x.dim(perm.forth(key)))
+        self.note(equal(x.rank, num(len(perm))))
+        return Kind(x.dtype, num(len(perm)), lambda key: x.dim(shown(perm, key)))
+
+    def elements(self, x: Kind) -> N:
+        if x.rank.value is not None and x.rank.value <= self.literal:
+            product = num(1)
+            for axis in range(-x.rank.value, 0):
+                product = mul(product, x.dim(axis))
+            return N(product)
+        return N(sym(f"+elements({signature(self, x)})"))
+
+    def broadcast(self, x: Kind, y: Kind, keep: int = 0) -> Kind:
+        kept = set(range(-keep, 0))
+        for key in self.keys:
+            if key not in kept:
+                a, b = x.dim(key), y.dim(key)
+                self.note(either(equal(a, b), equal(a, num(1)), equal(b, num(1))))
+
+        def dim(key: Key) -> Int:
+            return x.dim(key) if key in kept else largest(x.dim(key), y.dim(key))
+
+        return Kind(x.dtype, largest(x.rank, y.rank), dim)
+
+    def maximum(self, a: Any, b: Any) -> N:
+        return N(largest(whole(a), whole(b)))
+
+    def require(self, condition: object, message: str) -> None:
+        if isinstance(condition, bool):
+            condition = truth(condition)
+        if not isinstance(condition, Cond):
+            raise NotCovered(f"a condition on something that is no integer: {message}")
+        if condition == FALSE:
+            raise TypeMismatch(message)
+        self.note(condition)
+
+    def require_same(self, x: Kind, y: Kind, message: str) -> None:
+        self.require_same_dtype(x, y)
+        self.require(equal(x.rank, y.rank), message)
+        for key in self.keys:
+            self.require(equal(x.dim(key), y.dim(key)), message)
+
+    def require_same_dtype(self, x: Kind, y: Kind) -> None:
+        a, b = self.dtype(x.dtype), self.dtype(y.dtype)
+        if a == b:
+            return
+        if a[0] != "?" and b[0] != "?":
+            raise TypeMismatch(f"element types differ: {a} and {b}")
+        self.same[max(a, b, key=lambda n: (n[0] == "?", n))] = min(a, b, key=lambda n: (n[0] == "?", n))
+
+    def _of(self, x: Kind, name: str, dtypes: frozenset[str]) -> None:
+        if self.dtype(x.dtype)[0] == "?":
+            self.classes.add((x.dtype, name))
+        elif self.dtype(x.dtype) not in dtypes:
+            raise TypeMismatch(f"the element type must be {name}, got {x.dtype}")
+
+    def require_float(self, x: Kind) -> None:
+        self._of(x, "float", FLOAT_DTYPES)
+
+    def require_integer(self, x: Kind) -> None:
+        self._of(x, "integer", INTEGER_DTYPES)
+
+    def require_number(self, x: Kind) -> None:
+        self._of(x, "number", NUMBER_DTYPES)
+
+    def require_axis(self, x: Kind, axis: Any) -> None:
+        self.require(at_least(x.rank, neg(whole(axis))), "the axis must exist")
+
+    def concrete(self, what: str, *xs: Kind) -> NoReturn:
+        raise NotCovered(what)
+
+
+def shown(perm: Sequence[int], key: Key) -> Key:
+    """Return the operand's key that a result's axis shows, by a permutation of numbers."""
+    n = len(perm)
+    return perm[n + key] - n if isinstance(key, int) and -key <= n else key
+
+
+def signature(t: Reading, x: Kind) -> str:
+    """Return a text that two types have in common only if their extents are equal."""
+    return f"{x.rank.text}|{'|'.join(x.dim(k).text for k in t.keys)}"

@@ -1,0 +1,427 @@
+"""What a rule claims for all types: facts about symbols, and two values that must then be equal.
+
+The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
+type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
+coincide with axes that have a number. Equations among the facts are solved for symbols and put into all
+others, so that most of what remains to be shown is an identity of normal forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+from workbench.ops import Attr, Trait, TypeMismatch, spec_of
+from workbench.rules.interpret import RELATIONS, RowAttr, attributes, bound_term, compared, read_term, spread
+from workbench.rules.pattern import (
+    App,
+    AttrVar,
+    Compare,
+    DimOf,
+    Literal,
+    RankOf,
+    Rule,
+    Vector,
+    names_in,
+    subterms,
+)
+from workbench.theorems import terms
+from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
+from workbench.theorems.equations import solution
+from workbench.theorems.integers import (
+    RANGES,
+    TRUE,
+    Cond,
+    Int,
+    NotPositive,
+    at_least,
+    either,
+    equal,
+    largest,
+    neg,
+    num,
+    replaced,
+    replaced_in,
+    sym,
+    symbols,
+)
+from workbench.theorems.integers import add as plus_int
+from workbench.theorems.reading import (
+    REST,
+    Axis,
+    Key,
+    Kind,
+    N,
+    NotCovered,
+    Perm,
+    Reading,
+    Unordered,
+    is_rest,
+    key_of,
+    key_text,
+    whole,
+)
+
+#: The number of rounds in which equations are solved.
+ROUNDS: Final = 40
+#: Variables made after a statement are numbered from here on, apart from those of the statement.
+LATER: Final = 1_000_000
+#: The number of conditions by which a case is divided.
+MOST_ASSUMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One case of a rule: its facts, and the values of both sides at one index, for each root."""
+
+    name: str
+    facts: tuple[Cond, ...]
+    pairs: tuple[tuple[terms.Value, terms.Value], ...]
+
+
+@dataclass(slots=True)
+class Reader:
+    """The algebra in which a rule is read: symbolic types and comprehensions."""
+
+    types: Reading
+    places: Mapping[str, Any]
+    solved: Mapping[str, Int]
+    assuming: bool = True
+    attrs: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    numbers: int = 0
+
+    def symbol(self, name: str) -> Int:
+        """Return a symbol, or what the equations make of it."""
+        found = self.solved.get(name)
+        return sym(name) if found is None else found
+
+    # -- attributes
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> Any:
+        """Return the value of a variable that appears for the first time."""
+        text = name if isinstance(name, str) else f"{name.row}.{name.name}"
+        if attr.kind == "int" and attr.name == "axis":
+            return self.places[text]
+        if attr.kind == "int":
+            return N(self.symbol(text))
+        if attr.kind == "ints":
+            return tuple(N(self.symbol(f"{text}.{k}")) for k in range(attr.length))
+        if attr.kind == "extent":
+            return N(self.symbol(f"+{text}"))
+        if attr.kind == "float":
+            return text
+        if attr.kind in ("act", "word", "dtype"):
+            return f"?{text}"
+        if attr.kind == "perm":
+            return Perm((text,))
+        if attr.kind == "shape":
+            return self.leaf(f"${text}", "")
+        raise NotCovered(f"{attr.name} as a variable")
+
+    def attribute(self, name: str) -> Any:
+        return self.attrs[name]
+
+    def of_row(self, row: str, name: str) -> Any:
+        return self.rows.get(row, {}).get(name)
+
+    def literal(self, value: Any, attr: Attr | None) -> Any:
+        if attr is not None and attr.kind in ("shape", "axes", "perm") and isinstance(value, int):
+            return (value,)
+        return value
+
+    def given(self, value: Any, attr: Attr) -> Any:
+        if attr.kind in ("shape", "axes", "perm") and isinstance(value, N | int):
+            return (value,)
+        return spread(value, attr)
+
+    def dim(self, var: str, axis: Any) -> Any:
+        return N(self.variable(var).dim(key_of(axis)))
+
+    def rank(self, var: str) -> Any:
+        return N(self.variable(var).kind.rank)
+
+    def dtype(self, var: str) -> Any:
+        return self.variable(var).kind.dtype
+
+    def arith(self, sign: str, left: Any, right: Any) -> Any:
+        a, b = N(whole(left)), N(whole(right))
+        if sign == "max":
+            return N(largest(a.x, b.x))
+        if sign == "min":
+            return N(neg(largest(neg(a.x), neg(b.x))))
+        operations = {"+": N.__add__, "-": N.__sub__, "*": N.__mul__, "//": N.__floordiv__, "%": N.__mod__}
+        return operations[sign](a, b)
+
+    def compose(self, left: Any, right: Any) -> Any:
+        if isinstance(left, Perm) and isinstance(right, Perm):
+            return Perm(left.names + right.names)
+        raise NotCovered("a composition with a fixed permutation")
+
+    def axis(self, perm: Any, axis: Any) -> Any:
+        if isinstance(perm, Perm):
+            key = perm.forth(key_of(axis))
+            return Axis(key, self.symbol(f"place {key_text(key)}"))
+        raise NotCovered("an axis of a fixed permutation")
+
+    # -- tensors
+    def leaf(self, name: str, dtype: str) -> Kind:
+        """Return a type of which nothing is known but the facts."""
+        rank = self.symbol(f"rank {name}")
+
+        def dim(key: Key) -> Int:
+            if rank.value == 0:
+                return num(1)
+            if rank.value is not None and not isinstance(key, tuple):
+                outside = -key > rank.value if isinstance(key, int) else rank.value <= self.types.literal
+                if outside:
+                    return num(1)
+            return self.symbol(f"+{name} {key_text(key)}")
+
+        return Kind(dtype, rank, dim)
+
+    def variable(self, name: str) -> Tensor:
+        """Return a variable's tensor: an element for every index, of which nothing is known."""
+        if name not in self.tensors:
+            kind = self.leaf(name, f"?{name}")
+            self.types.note(at_least(kind.rank, num(0)))
+            if kind.rank.value is None:
+                for key in self.types.keys:
+                    place = self.place(key)
+                    if place is not None:
+                        far = at_least(plus_int(place, kind.rank), num(0))
+                        self.types.note(either(far, equal(kind.dim(key), num(1))))
+
+            def at(i: Any) -> terms.Value:
+                places = [num(0) if kind.dim(k) == num(1) else i(k) for k in self.types.keys]
+                return terms.one(terms.factor("read", name, *places))
+
+            self.tensors[name] = Tensor(kind, at)
+        return self.tensors[name]
+
+    def place(self, key: Key) -> Int | None:
+        """Return the place of an axis, counted from the last, or None if nothing is known of it."""
+        if isinstance(key, int):
+            return num(key)
+        return self.symbol(f"place {key}") if isinstance(key, str) else None
+
+    def starred(self, name: str) -> list[Tensor]:
+        raise NotCovered("any number of members")
+
+    def apply(self, term: App, operands: list[Tensor], attrs: dict[str, Any]) -> Tensor:
+        """Return the result of an operator."""
+        spec = spec_of(term.op)
+        if term.op not in DEFINITIONS or spec.infer is None:
+            raise NotCovered(f"no definition of {term.op}")
+        if self.assuming and Trait.NUMBER in spec.traits and "dtype" not in dict(term.attrs):
+            self.numbers += 1
+            attrs["dtype"] = f"?number {self.numbers}"
+        kind = spec.infer(self.types, [x.kind for x in operands], attrs)
+        for key in self.types.keys:
+            self.types.note(at_least(kind.dim(key), num(1)))
+        call = Call(operands, attrs, kind, self.types)
+        return Tensor(kind, lambda i: DEFINITIONS[term.op](call, i))
+
+
+# -- cases -------------------------------------------------------------------------------------------
+def literal_axes(rule: Rule) -> int:
+    """Return the largest number of an axis, counted from the last, that a rule or its operators name."""
+    most = 0
+    for term in (t for side in (*rule.sources, *rule.targets) for t in subterms(side)):
+        if not isinstance(term, App):
+            continue
+        spec = spec_of(term.op)
+        if Trait.FOUR_AXES in spec.traits or "bn_" in term.op or term.op in _FOUR:
+            most = max(most, 4)
+        elif Trait.PRODUCT in spec.traits or "pads" in spec.attr_names or term.op == "eye":
+            most = max(most, 2)
+        for attr, expr in attributes(term):
+            items = expr.items if isinstance(expr, Vector) else (expr,)
+            for item in items:
+                if isinstance(item, Literal):
+                    values = item.value if isinstance(item.value, tuple) else (item.value,)
+                    if (attr.kind == "int" and attr.name == "axis") or attr.kind == "axes":
+                        most = max(most, *(-int(v) for v in values))
+                    if attr.kind in ("perm", "shape"):
+                        most = max(most, len(values))
+            if attr.kind == "shape" and isinstance(expr, Vector):
+                most = max(most, len(items))
+            most = max(most, _axes_in(expr))
+    for c in rule.conditions:
+        most = max(most, _axes_in(c.left), _axes_in(c.right))
+        if any(isinstance(e, RankOf) for e in (c.left, c.right)):
+            most = max(most, *(int(e.value) for e in (c.left, c.right) if isinstance(e, Literal)))  # type: ignore[arg-type]
+    return most
+
+
+_FOUR: Final = ("maxpool", "avgpool", "batchnorm")
+
+
+def _axes_in(expr: Any) -> int:
+    if isinstance(expr, DimOf):
+        return -expr.axis if isinstance(expr.axis, int) else 0
+    parts = getattr(expr, "items", ()) or [getattr(expr, n) for n in ("left", "right") if hasattr(expr, n)]
+    return max((_axes_in(p) for p in parts), default=0)
+
+
+def bound_axes(rule: Rule) -> tuple[list[str], list[str]]:
+    """Return the names of axes and of permutations that a rule binds."""
+    axes: dict[str, None] = {}
+    perms: dict[str, None] = {}
+    for term in (t for side in rule.sources for t in subterms(side)):
+        if isinstance(term, App):
+            for attr, expr in attributes(term):
+                text = expr.name if isinstance(expr, AttrVar) else None
+                if isinstance(expr, RowAttr):
+                    text = f"{expr.row}.{expr.name}"
+                if text is not None and attr.kind == "int" and attr.name == "axis":
+                    axes.setdefault(text)
+                if text is not None and attr.kind == "perm":
+                    perms.setdefault(text)
+    return list(axes), list(perms)
+
+
+def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]]:
+    """Yield the cases of a rule: a name, its axes, the numbered axes, all keys and the permutations."""
+    axes, perms = bound_axes(rule)
+    literal = literal_axes(rule)
+    options = [*range(-1, -literal - 1, -1)]
+    for choice in product([*options, *axes], repeat=len(axes)):
+        # An axis without a number has the name of the first variable that is the same axis.
+        if any(
+            isinstance(c, str) and (axes.index(c) > k or choice[axes.index(c)] != c)
+            for k, c in enumerate(choice)
+        ):
+            continue
+        named = sorted({c for c in choice if isinstance(c, str)})
+        keys: list[Key] = [*options, *named, REST]
+        for p in perms:
+            keys += [(p, k) for k in named]
+        for p in perms:
+            keys += [(p + "-", k) for k in keys if not (isinstance(k, tuple) and k[0] == p)]
+        found = {
+            a: c if isinstance(c, int) else Axis(c, sym(f"place {c}"))
+            for a, c in zip(axes, choice, strict=True)
+        }
+        name = ", ".join(
+            f"{a} = {c if isinstance(c, int) else 'axis ' + c}" for a, c in zip(axes, choice, strict=True)
+        )
+        yield name or "all types", found, literal, tuple(keys), tuple(perms)
+
+
+# -- statements ----------------------------------------------------------------------------------------
+def statements(rule: Rule) -> list[Statement]:
+    """Return what a rule claims, case by case; cases in which it never applies are left out.
+
+    Raise NotCovered if the rule uses something of which proofs for all types know nothing.
+    """
+    if rule.each:
+        raise NotCovered("any number of members")
+    found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
+    if not found:
+        raise NotCovered("no type for which the rule applies")
+    return found
+
+
+Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
+
+
+def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
+    """Return the statements of a case; it is divided further where extents decide what divides what."""
+    name, places, literal, keys, _ = case
+    for _ in range(ROUNDS):
+        terms.restart()
+        types = Reading(keys, literal)
+        reader = Reader(types, places, solved)
+        pairs, reason = [], ""
+        try:
+            _note_places(types, keys, literal)
+            for c in assumed:
+                types.note(replaced_in(c, solved))
+            pairs = _read(rule, reader)
+        except TypeMismatch:
+            return []
+        except Unordered as error:
+            reason = str(error)
+        try:
+            facts = [replaced_in(f, solved) for f in types.facts]
+            found = solution(facts)
+            if found is None and not reason:
+                return [Statement(name, *_values(types, reader, pairs, facts))]
+        except NotPositive as error:
+            found, reason = None, str(error)
+        if found is None:
+            choices = _choices(facts, reason)
+            if not choices or len(assumed) >= MOST_ASSUMED:
+                raise NotCovered(reason)
+            return [
+                s
+                for c in choices
+                for s in _statements(rule, (f"{name}, {c.text}", *case[1:]), (*assumed, c), solved)
+            ]
+        symbol, value = found
+        solved = {k: replaced(v, {symbol: value}) for k, v in solved.items()} | {symbol: value}
+    raise NotCovered("equations that are not solved in few rounds")
+
+
+def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
+    """Return the alternatives of a fact that speaks of what a divisor is made of, if there is one."""
+    for f in facts:
+        named = {n for n in symbols(f) if n in reason}
+        # Axes without a name stand for several, of which each may meet another alternative.
+        if f.head == "or" and named and not any(is_rest(n) for n in symbols(f)):
+            return f.args
+    return ()
+
+
+def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+    for k in keys:
+        if isinstance(k, str):
+            types.note(at_least(num(-literal - 1), sym(f"place {k}")))
+
+
+def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
+    left = [bound_term(s, reader) for s in rule.sources]
+    for condition in rule.conditions:
+        _hold(condition, reader)
+    reader.assuming = False
+    right = [read_term(t, reader) for t in rule.targets]
+    for x, y in zip(left, right, strict=True):
+        reader.types.require_same(x.kind, y.kind, "the sides have different types")
+    return list(zip(left, right, strict=True))
+
+
+def _hold(condition: Compare, reader: Reader) -> None:
+    if any(
+        kind == "tensor" and name not in reader.tensors
+        for kind, name in (*names_in(condition.left), *names_in(condition.right))
+    ):
+        raise NotCovered("a condition on a tensor that the left-hand side does not have")
+    relation = RELATIONS[condition.relation]
+    for a, b in compared(condition, reader):
+        reader.types.require(relation(N(whole(a)), N(whole(b))), "a condition")
+
+
+def _values(
+    types: Reading, reader: Reader, pairs: Sequence[tuple[Tensor, Tensor]], facts: Sequence[Cond]
+) -> tuple[tuple[Cond, ...], tuple[tuple[terms.Value, terms.Value], ...]]:
+    more: list[Cond] = []
+    values = []
+    for n, (x, y) in enumerate(pairs):
+        at = {}
+        for k in types.keys:
+            extent = x.kind.dim(k)
+            at[k] = num(0) if extent == num(1) else sym(f"i{n} {key_text(k)}")
+            if at[k].symbol is not None:
+                RANGES[str(at[k].symbol)] = extent
+            more += terms.within(at[k], extent)
+
+        def index(key: Key, at: Mapping[Key, Int] = at, n: int = n) -> Int:
+            return at[key] if key in at else sym(f"i{n} {key_text(key)}")
+
+        values.append((x.at(index), y.at(index)))
+    terms.restart(LATER)
+    kept = {f.text: f for f in (*facts, *more) if f != TRUE}
+    return tuple(kept.values()), tuple(values)

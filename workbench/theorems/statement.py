@@ -160,6 +160,9 @@ class Reader:
             return Perm(left.names + right.names)
         raise NotCovered("a composition with a fixed permutation")
 
+    def inverse(self, perm: Any) -> Any:
+        raise NotCovered("the inverse of a permutation")
+
     def axis(self, perm: Any, axis: Any) -> Any:
         if isinstance(perm, Perm):
             key = perm.forth(key_of(axis))

@@ -213,12 +213,15 @@ class Space(Bound):
 
     def arith(self, sign: str, left: Any, right: Any) -> Any:
         """Return the value of an operation on two integers."""
+        # The larger of two extents is that of operands that broadcast; a number is compared either way.
+        both = isinstance(left, Linear) and isinstance(right, Linear)
+        larger = self.typing.maximum if both else self.typing.larger
         if sign == "max":
-            return self.typing.larger(left, right)
+            return larger(left, right)
         if sign == "min":
             if not isinstance(left, Linear) and not isinstance(right, Linear):
                 return min(left, right)
-            return left + right - self.typing.larger(left, right)
+            return left + right - larger(left, right)
         if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
             raise Inconsistent("a division by 0")
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli import benchmarks, certify, cost, device, extract, optimize, rules, run, search, verify
+from workbench.cli import (
+    benchmarks,
+    certify,
+    cost,
+    device,
+    extract,
+    optimize,
+    rules,
+    run,
+    search,
+    synthesise,
+    verify,
+)
 from workbench.cli.console import OK
 
 app = typer.Typer(
@@ -45,6 +57,7 @@ for _command in (
     rules.rules,
     verify.verify,
     certify.certify,
+    synthesise.synthesise,
     extract.extract,
     cost.cost,
     benchmarks.bench,

@@ -7,6 +7,7 @@ A figure of records takes a pandas frame, a file of records, or results of :func
 from workbench.plots.ablation import Losses, ablation_data, plot_ablation
 from workbench.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
 from workbench.plots.firing import Firing, firing_data, plot_firing
+from workbench.plots.funnel import Funnel, funnel_data, plot_funnel
 from workbench.plots.gap import Gap, gap_data, plot_gap
 from workbench.plots.growth import Growth, growth_data, plot_growth
 from workbench.plots.iteration_time import IterationTime, iteration_time_data, plot_iteration_time
@@ -31,6 +32,7 @@ __all__ = [
     "COLUMNS",
     "Costs",
     "Firing",
+    "Funnel",
     "Gap",
     "Growing",
     "Growth",
@@ -47,6 +49,7 @@ __all__ = [
     "cost_data",
     "figure_png",
     "firing_data",
+    "funnel_data",
     "gap_data",
     "growth_data",
     "iteration_time_data",
@@ -58,6 +61,7 @@ __all__ = [
     "plot_cost_bars",
     "plot_cost_curve",
     "plot_firing",
+    "plot_funnel",
     "plot_gap",
     "plot_growth",
     "plot_iteration_time",

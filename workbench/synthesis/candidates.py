@@ -1,8 +1,8 @@
-"""Candidates for laws: equations up to renaming, without instances of smaller equations, general ones first."""
+"""Candidates for laws: equations up to renaming, without instances of smaller ones, general ones first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.rules.pattern import App, Term, Var, format_term, subterms, tensor_variables
 from workbench.rules.symmetry import canonical
@@ -15,13 +15,13 @@ def operators_in(term: Term) -> int:
 
 
 def key_of(equation: Equation) -> str:
-    """Return a text that equations share exactly if one is a renaming of the other, sides exchanged or not."""
+    """Return a text that equations share exactly if they are renamings, with sides exchanged or not."""
     sides = ((equation.left, equation.right), (equation.right, equation.left))
     return min(" = ".join(map(format_term, canonical(pair)[0])) for pair in sides)
 
 
 def generality(equation: Equation) -> tuple[int, int, int, str]:
-    """Return the order of candidates: few operators first, then many variables, then few different operators."""
+    """Return the order of candidates: few operators first, then many variables, then few kinds of them."""
     both = [*subterms(equation.left), *subterms(equation.right)]
     operators = {(t.op, t.attrs) for t in both if isinstance(t, App)}
     names = {t.name for t in both if isinstance(t, Var)}
@@ -45,8 +45,12 @@ def is_instance(enumeration: Enumeration, equation: Equation) -> bool:
     the two sides are then still in one class, the law is the smaller one.
     """
     shared = _shared(equation)
-    if not shared:
-        return False
+    inner = _shared(equation, sides=False)
+    return any(_still_equal(enumeration, equation, terms) for terms in (shared, inner) if terms)
+
+
+def _still_equal(enumeration: Enumeration, equation: Equation, shared: Sequence[Term]) -> bool:
+    """Return whether an equation stays true if terms that both sides have become variables."""
     used = {*tensor_variables(equation.left), *tensor_variables(equation.right)}
     renamed: dict[Term, Var] = {}
     for term in shared:
@@ -66,9 +70,11 @@ def is_instance(enumeration: Enumeration, equation: Equation) -> bool:
     return left is not None and left == right
 
 
-def _shared(equation: Equation) -> list[Term]:
-    """Return the largest terms that both sides have, in order of appearance."""
+def _shared(equation: Equation, *, sides: bool = True) -> list[Term]:
+    """Return the largest terms that both sides have, in order of appearance; with or without whole sides."""
     right = {t for t in subterms(equation.right) if isinstance(t, App)}
+    if not sides:
+        right -= {equation.left, equation.right}
     return list(dict.fromkeys(_largest(equation.left, right)))
 
 

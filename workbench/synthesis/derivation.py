@@ -8,7 +8,17 @@ from typing import Final
 
 from workbench.graph import GraphBuilder
 from workbench.ops import TensorType
-from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, Vector, attribute_variables, tensor_variables
+from workbench.rules.pattern import (
+    App,
+    AttrVar,
+    Rule,
+    Term,
+    Var,
+    Vector,
+    attribute_variables,
+    names_in,
+    tensor_variables,
+)
 from workbench.rules.pattern import Literal as Fixed
 from workbench.saturation import Limits, Saturation
 from workbench.saturation.remote import RemoteEngine
@@ -27,12 +37,13 @@ def backwards(rule: Rule) -> Rule | None:
     >>> print(backwards(parse_rule("both: matmul(x, add(y, z)) => add(matmul(x, y), matmul(x, z))")[0]))
     both-back: add(matmul(x, y), matmul(x, z)) => matmul(x, add(y, z))
     """
-    if rule.each or rule.conditions or not all(isinstance(t, App) for t in rule.targets):
+    if rule.each or not all(isinstance(t, App) for t in rule.targets):
         return None
     bound = {("tensor", v) for t in rule.targets for v in tensor_variables(t)}
     bound |= {n for t in rule.targets for n in attribute_variables(t)}
     needed = {("tensor", v) for s in rule.sources for v in tensor_variables(s)}
     needed |= {n for s in rule.sources for n in attribute_variables(s)}
+    needed |= {n for c in rule.conditions for side in (c.left, c.right) for n in names_in(side)}
     if not needed <= bound or not all(_matchable(t) for t in rule.targets):
         return None
     targets = tuple(t for t in rule.targets if isinstance(t, App))

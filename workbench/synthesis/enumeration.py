@@ -156,7 +156,14 @@ class Enumeration:
                 yield from itertools.product(*(self._blocks[s] for s in sizes))
 
     def _apply(
-        self, number: int, form: Form, blocks: tuple[_Block, ...], found: _Found, deadline: float, *, keep: bool
+        self,
+        number: int,
+        form: Form,
+        blocks: tuple[_Block, ...],
+        found: _Found,
+        deadline: float,
+        *,
+        keep: bool,
     ) -> bool:
         """Apply a form to all operands of the blocks; return whether no limit was reached."""
         evaluators = self._evaluator(number, form, tuple(b.types for b in blocks))
@@ -170,10 +177,13 @@ class Enumeration:
             places, ids = places[ordered], ids[ordered]
         largest = max(e.out.elements + 1 for e in evaluators)
         rows = max(1, _ELEMENTS // largest)
-        for start in range(0, len(ids), rows):
-            if time.perf_counter() > deadline or len(found) >= self.most_terms:
+        start = 0
+        while start < len(ids):
+            room = self.most_terms - len(found)
+            if time.perf_counter() > deadline or room <= 0:
                 return False
-            part = slice(start, start + rows)
+            part = slice(start, start + min(rows, room))
+            start = part.stop
             values = [
                 evaluate([b.values[world][places[part, k]] for k, b in enumerate(blocks)])
                 for world, evaluate in enumerate(evaluators)
@@ -290,7 +300,11 @@ class Enumeration:
             start = stop
         types = list(self._kinds)
         return [
-            _Block(types[kind], np.concatenate(ids), [np.concatenate(world) for world in zip(*parts, strict=True)])
+            _Block(
+                types[kind],
+                np.concatenate(ids),
+                [np.concatenate(world) for world in zip(*parts, strict=True)],
+            )
             for kind, (ids, parts) in made.items()
         ]
 
@@ -313,15 +327,19 @@ class Enumeration:
                 here = np.array([self._in_order(self._joined(row)) for row in distinct.tolist()])
                 kept[mine] |= here[inverse.reshape(-1)]
         found = []
-        for i in np.flatnonzero(kept):
-            form = int(forms[i])
-            operands = tuple(int(a) for a in args[i, : self.grammar.forms[form].arity])
-            left, right = self.made(form, operands), self.term(int(classes[i]))
+        for i in np.flatnonzero(kept).tolist():
+            place = int(forms[i])
+            operands = [int(a) for a in args[i, : self.grammar.forms[place].arity]]
+            left, right = self.made(place, operands), self.term(int(classes[i]))
             found.append(Equation(left, right, size + self.size_of(int(classes[i]))))
         return found
 
     def _in_order(self, order: Sequence[int]) -> bool:
-        return all([v for v in order if v in sort] == sort[: sum(v in sort for v in order)] for sort in self._sorts)
+        for sort in self._sorts:
+            own = [v for v in order if v in sort]
+            if own != sort[: len(own)]:
+                return False
+        return True
 
     def size_of(self, number: int) -> int:
         """Return the number of operators in the first term of a class."""

@@ -6,11 +6,12 @@ An equation gives several laws, the most general first; a verification tells whi
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from workbench.ops import spec_of
+from workbench.ops import Trait, spec_of, with_trait
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -18,39 +19,52 @@ from workbench.rules.pattern import (
     AttrVar,
     Compare,
     DimOf,
+    DtypeOf,
     IntExpr,
     Literal,
+    RankOf,
     Rule,
     Term,
     Var,
+    Vector,
     subterms,
     tensor_variables,
 )
 from workbench.synthesis.candidates import operators_in
 from workbench.synthesis.enumeration import Equation
+from workbench.synthesis.grammar import KINDS
 
 #: An operator with at least this many attributes gets one variable for all of them.
 ROW: Final = 3
 #: Kinds of attributes that a variable may stand for.
 VARIABLE: Final = ("int", "perm", "act", "float", "word")
 #: The most laws tried for one equation.
-MOST: Final = 12
+MOST: Final = 24
+#: The most ways in which occurrences of variables on the two sides are paired.
+PAIRINGS: Final = 6
 #: Letters for attribute variables by kind; the first free one is taken.
 _LETTERS: Final[Mapping[str, str]] = {"int": "abdefg", "perm": "pq", "act": "kl", "float": "st", "word": "uv"}
 #: Letters for rows.
 _ROWS: Final = "cd"
+#: Letters for tensors, and for kernels of convolutions.
+_TENSORS: Final = "xyzuvwrq"
+_KERNELS: Final = "wvkl"
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What is generalised: which rows keep which attributes, whether axes and other values
-    vary, and whether an axis may be the one that a transposition brings there."""
+    """The attributes that become variables.
+
+    ``rows`` of attributes do, but for those ``pinned``; ``axes`` and ``others`` do. An axis may be
+    ``carried`` by a transposition. Variables for different axes may have to be ``different``.
+    """
 
     rows: bool = True
     pinned: frozenset[str] = frozenset()
     axes: bool = True
     others: bool = True
     carried: bool = True
+    different: bool = False
 
 
 def oriented(equation: Equation) -> tuple[App, Term]:
@@ -58,29 +72,34 @@ def oriented(equation: Equation) -> tuple[App, Term]:
 
     Of two sides that could be the left one, the one with more operators is, then the one that is deeper.
     """
+    return next(_orders(equation))
 
-    def sort(term: Term) -> tuple[int, int]:
-        return operators_in(term), _depth(term)
 
-    left, right = equation.left, equation.right
-    names = {*tensor_variables(left)}, {*tensor_variables(right)}
-    swap = sort(right) > sort(left)
-    if not names[0] >= names[1] or isinstance(left, Var):
-        swap = True
-    elif not names[1] >= names[0] or isinstance(right, Var):
-        swap = False
-    source, target = (right, left) if swap else (left, right)
-    assert isinstance(source, App)
-    return source, target
+def _orders(equation: Equation) -> Iterator[tuple[App, Term]]:
+    """Yield the orders of the sides in which the left one binds all variables, the preferred one first."""
+    sides = sorted((equation.left, equation.right), key=lambda t: (operators_in(t), _depth(t)), reverse=True)
+    if (operators_in(sides[0]), _depth(sides[0])) == (operators_in(sides[1]), _depth(sides[1])):
+        sides = [equation.left, equation.right]
+    for source, target in (sides, sides[::-1]):
+        if isinstance(source, App) and {*tensor_variables(target)} <= {*tensor_variables(source)}:
+            yield source, target
 
 
 def _depth(term: Term) -> int:
     return 0 if isinstance(term, Var) else 1 + max((_depth(a) for a in term.args), default=0)
 
 
-def laws_of(
-    equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int], name: str
-) -> list[Rule]:
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The laws of which an equation may be an instance, general ones first, and their variables' shapes."""
+
+    laws: tuple[Rule, ...]
+    shapes: Mapping[str, Sequence[str]]
+
+
+def variants_of(
+    equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int], name: str = "candidate"
+) -> Variants:
     """Return the laws that an equation may be an instance of, the most general first, itself last.
 
     Args:
@@ -89,22 +108,139 @@ def laws_of(
         sizes: The assignment of numbers to extents under which the attributes of the equation stand.
         name: The name of the laws.
     """
-    source, target = oriented(equation)
     found: dict[Rule, None] = {}
-    for choice in _choices((source, target)):
-        for source_sizes in _sized(source, target, shapes, sizes):
-            law = _law(name, source, target, choice, source_sizes)
-            if law is not None:
-                found.setdefault(law)
+    linear = list(_linear(equation, shapes))
+    every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
+    for choice in _choices((equation.left, equation.right)):
+        for one in [e for e, _ in linear] + [equation]:
+            for source, target in _orders(one):
+                for expressions in _sized(source, target, every, sizes):
+                    law = _law(name, source, target, choice, expressions)
+                    if law is not None:
+                        found.setdefault(law)
         if len(found) >= MOST - 1:
             break
+    source, target = oriented(equation)
     literal = _law(name, source, target, _Choice(False, frozenset(), False, False), {})
     listed = list(found)[: MOST - 1]
-    return listed if literal is None or literal in found else [*listed, literal]
+    if literal is not None and literal not in listed:
+        listed.append(literal)
+    return Variants(tuple(listed), every)
+
+
+def _linear(
+    equation: Equation, shapes: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[Equation, dict[str, Sequence[str]]]]:
+    """Yield the equation with more variables: occurrences of one are told apart, alike on both sides.
+
+    A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
+    one such equation; with more than :data:`PAIRINGS` there is none.
+    """
+    left, right = list(_occurrences(equation.left)), list(_occurrences(equation.right))
+    if sorted(left) != sorted(right) or len({*left}) == len(left):
+        return
+    names = list(dict.fromkeys(left))
+    places = [[i for i, v in enumerate(right) if v == name] for name in names]
+    if math.prod(math.factorial(len(p)) for p in places) > PAIRINGS:
+        return
+    fresh = [f"{v}_{left[:i].count(v)}" for i, v in enumerate(left)]
+    known = {new: shapes[old] for new, old in zip(fresh, left, strict=True)}
+    for orders in itertools.product(*(itertools.permutations(p) for p in places)):
+        renamed = [""] * len(right)
+        for name, order in zip(names, orders, strict=True):
+            own = [new for new, old in zip(fresh, left, strict=True) if old == name]
+            for place, new in zip(order, own, strict=True):
+                renamed[place] = new
+        sides = _renamed(equation.left, iter(fresh)), _renamed(equation.right, iter(renamed))
+        yield Equation(*sides, equation.size), known
+
+
+def _occurrences(term: Term) -> Iterator[str]:
+    if isinstance(term, Var):
+        yield term.name
+    else:
+        for arg in term.args:
+            yield from _occurrences(arg)
+
+
+def _renamed(term: Term, names: Iterator[str]) -> Term:
+    if isinstance(term, Var):
+        return Var(next(names))
+    return App(term.op, tuple(_renamed(a, names) for a in term.args), term.attrs, term.row)
+
+
+def tidied(rule: Rule, shapes: Mapping[str, Sequence[str]]) -> Rule:
+    """Return a law with short names for its variables, in order of appearance: w, v, … for kernels.
+
+    >>> from workbench.rules import parse_rule
+    >>> (rule,) = parse_rule("sum: add(x_0, add(x_1, x_2)) => add(add(x_0, x_1), x_2)")
+    >>> print(tidied(rule, {}))
+    sum: add(x, add(y, z)) => add(add(x, y), z)
+    """
+    kernel = tuple(KINDS["kernel"][0].split())
+    names: dict[str, str] = {}
+    for old in dict.fromkeys(v for t in (*rule.sources, *rule.targets) for v in tensor_variables(t)):
+        letters = _KERNELS if tuple(shapes.get(old, ())) == kernel else _TENSORS
+        names[old] = next(n for n in _names(letters) if n not in names.values())
+    return rename_tensors(rule, names)
+
+
+def rename_tensors(rule: Rule, names: Mapping[str, str]) -> Rule:
+    """Return a rule with other names for its tensor variables."""
+
+    def expression(expr: Any) -> Any:
+        if isinstance(expr, DimOf | RankOf | DtypeOf):
+            return replace(expr, var=names.get(expr.var, expr.var))
+        if isinstance(expr, Arith):
+            return Arith(expr.operator, expression(expr.left), expression(expr.right))
+        if isinstance(expr, Vector):
+            return Vector(tuple(map(expression, expr.items)))
+        return expr
+
+    def term(old: Term) -> Term:
+        if isinstance(old, Var):
+            return replace(old, name=names.get(old.name, old.name))
+        attrs = tuple((n, expression(e)) for n, e in old.attrs)
+        return App(old.op, tuple(map(term, old.args)), attrs, old.row)
+
+    sources = tuple(s for s in map(term, rule.sources) if isinstance(s, App))
+    conditions = tuple(Compare(c.relation, expression(c.left), expression(c.right)) for c in rule.conditions)
+    return replace(rule, sources=sources, targets=tuple(map(term, rule.targets)), conditions=conditions)
+
+
+def same_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
+    """Return the conditions that operands of one shape have equal extents, so that none broadcasts.
+
+    Args:
+        law: A law over variables of an equation.
+        shapes: The symbolic shapes of the variables.
+    """
+    broadcasting = with_trait(Trait.BROADCASTS)
+    found: dict[Compare, None] = {}
+    for side in (*law.sources, *law.targets):
+        for term in subterms(side):
+            if isinstance(term, App) and term.op in broadcasting:
+                names = sorted({v for a in term.args for v in tensor_variables(a)})
+                for x, y in itertools.combinations(names, 2):
+                    if shapes[x] == shapes[y]:
+                        for axis in range(-len(shapes[x]), 0):
+                            found.setdefault(Compare("=", DimOf(x, axis), DimOf(y, axis)))
+    return tuple(found)
+
+
+def equal_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
+    """Return the conditions that extents with one symbol in the variables' shapes are equal."""
+    names = list(dict.fromkeys(v for s in law.sources for v in tensor_variables(s)))
+    places: dict[str, list[DimOf]] = {}
+    for name in names:
+        for axis in range(-len(shapes[name]), 0):
+            places.setdefault(shapes[name][axis], []).append(DimOf(name, axis))
+    pairs = (pair for known in places.values() for pair in itertools.combinations(known, 2))
+    return tuple(Compare("=", a, b) for a, b in pairs)
 
 
 def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
-    """Yield the choices, the most general first: all attributes vary, then some names and numbers are kept."""
+    """Yield the choices, the most general first: all attributes vary, then some are kept."""
     attrs = {
         a.name: a.kind
         for side in sides
@@ -113,10 +249,11 @@ def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
         for a in spec_of(t.op).attrs
     }
     yield _Choice()
-    acts = frozenset(n for n, kind in attrs.items() if kind == "act")
-    pinned = [acts, *(acts | {n} for n in attrs if n not in acts)] if attrs else []
-    for kept in pinned:
-        yield _Choice(pinned=kept)
+    yield _Choice(different=True)
+    single = [n for n, kind in attrs.items() if kind in ("act", "int")]
+    for count in range(1, len(single) + 1):
+        for kept in itertools.combinations(single, count):
+            yield _Choice(pinned=frozenset(kept))
     yield _Choice(carried=False)
     yield _Choice(others=False)
     yield _Choice(axes=False)
@@ -142,9 +279,10 @@ def _sized(
                 axis = given.get("axis")
                 for attr in spec_of(term.op).attrs:
                     value = given.get(attr.name)
-                    if attr.name in ("start", "stop") and isinstance(value, int) and value > 0:
-                        if isinstance(axis, int):
-                            places.append((term, attr.name, value, axis))
+                    if not isinstance(value, int) or not isinstance(axis, int):
+                        continue
+                    if attr.name in ("start", "stop") and value > 0:
+                        places.append((term, attr.name, value, axis))
     places = list(dict.fromkeys(places))
     if not places:
         yield {}
@@ -176,14 +314,15 @@ def _extents(
 
 # -- the law ----------------------------------------------------------------------------------------
 def _law(name: str, source: App, target: Term, choice: _Choice, sizes: _Sizes) -> Rule | None:
-    """Return the law of a choice, or None if its left-hand side does not bind all variables."""
+    """Return the law of a choice, or None if the choice makes no difference."""
     naming = _Naming(choice, sizes)
     left = naming.term(source, bind=True)
     right = naming.term(target, bind=False)
     assert isinstance(left, App)
-    if not naming.bound:
+    if choice.different and not naming.different():
         return None
-    return Rule(name, (left,), (right,), tuple(naming.conditions))
+    conditions = [*naming.conditions, *(naming.different() if choice.different else ())]
+    return Rule(name, (left,), (right,), tuple(conditions))
 
 
 class _Naming:
@@ -194,7 +333,6 @@ class _Naming:
         self.rows: dict[Any, str] = {}
         self.values: dict[tuple[str, Any], str] = {}
         self.conditions: list[Compare] = []
-        self.bound = True
 
     def term(self, term: Term, *, bind: bool) -> Term:
         """Return a term with variables; on the left-hand side new ones may appear."""
@@ -207,9 +345,7 @@ class _Naming:
             return self._with_row(term, args, given, bind)
         return App(term.op, args, tuple((n, self._value(term, n, e, bind)) for n, e in term.attrs))
 
-    def _with_row(
-        self, term: App, args: tuple[Term, ...], given: Mapping[str, AttrExpr], bind: bool
-    ) -> App:
+    def _with_row(self, term: App, args: tuple[Term, ...], given: Mapping[str, AttrExpr], bind: bool) -> App:
         spec = spec_of(term.op)
         values = spec.unpack(spec.pack({n: e.value for n, e in given.items() if isinstance(e, Literal)}))
         kept = tuple((n, Literal(values[n])) for n in spec.attr_names if n in self.choice.pinned)
@@ -236,7 +372,8 @@ class _Naming:
                 self.conditions.append(condition)
             return AttrVar(variable)
         wanted = self.choice.axes if name == "axis" else self.choice.others
-        if not bind and wanted and self.choice.carried and kind == "int" and (kind, expr.value) not in self.values:
+        new = (kind, expr.value) not in self.values
+        if new and not bind and wanted and self.choice.carried and kind == "int":
             carried = self._carried(expr.value)
             if carried is not None:
                 return carried
@@ -245,16 +382,21 @@ class _Naming:
         variable = self._name(self.values, (kind, expr.value), _LETTERS[kind], bind)
         return expr if variable is None else AttrVar(variable)
 
+    def different(self) -> list[Compare]:
+        """Return the conditions that variables for different axes differ."""
+        axes = [name for (kind, _), name in self.values.items() if kind == "int"]
+        return [Compare("!=", AttrVar(x), AttrVar(y)) for x, y in itertools.combinations(axes, 2)]
+
     def _carried(self, axis: Any) -> IntExpr | None:
-        """Return the axis that a transposition of the left-hand side brings to a bound axis, if it is this one."""
+        """Return this axis as the one that a transposition brings to a bound axis, or None."""
         for kind, perm in self.values:
             if kind != "perm":
                 continue
             for other, bound in self.values:
-                if other == "int" and bound != axis and -len(perm) <= bound < 0:
-                    if perm[bound] - len(perm) == axis:
-                        p, a = self.values[kind, perm], self.values[other, bound]
-                        return Arith("axis", AttrVar(p), AttrVar(a))
+                known = other == "int" and bound != axis and -len(perm) <= bound < 0
+                if known and perm[bound] - len(perm) == axis:
+                    p, a = self.values[kind, perm], self.values[other, bound]
+                    return Arith("axis", AttrVar(p), AttrVar(a))
         return None
 
     def _at_axis(self, size: IntExpr, term: App, bind: bool) -> IntExpr:
@@ -263,7 +405,9 @@ class _Naming:
         if isinstance(size, DimOf):
             return DimOf(size.var, axis.name) if isinstance(axis, AttrVar) else size
         assert isinstance(size, Arith)
-        return Arith(size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind))
+        return Arith(
+            size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind)
+        )
 
     def _name(self, known: dict[Any, str], key: Any, letters: str, bind: bool) -> str | None:
         if key not in known:
@@ -278,5 +422,3 @@ def _names(letters: str) -> Iterator[str]:
     yield from letters
     for number in itertools.count(2):
         yield from (f"{letter}{number}" for letter in letters)
-
-

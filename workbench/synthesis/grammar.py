@@ -194,6 +194,8 @@ def _form(text: str) -> Form:
     except RuleSyntaxError as error:
         raise GrammarError(f"operator {text!r}: {error}") from None
     assert isinstance(term, App)
+    if term.row is not None:
+        raise GrammarError(f"operator {text!r}: attributes must have values, got the name {term.row}")
     return Form(term.op, arity, term.attrs)
 
 
@@ -263,5 +265,5 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
             sizes=tuple(given.get("sizes", ())),
             name=str(given.get("name", file.stem)),
         )
-    except (GrammarError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise GrammarError(f"{file}: {error}") from None

@@ -16,7 +16,7 @@ from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.synthesis.candidates import candidates, generality
 from workbench.synthesis.derivation import Derivation, both_ways
 from workbench.synthesis.enumeration import Enumeration, Equation
-from workbench.synthesis.generalise import laws_of, oriented
+from workbench.synthesis.generalise import tidied, variants_of
 from workbench.synthesis.grammar import Grammar
 from workbench.synthesis.judge import HOLDS, judge
 from workbench.synthesis.naming import proposed_name, unique_name
@@ -34,7 +34,7 @@ AT_ONCE: Final = 400
 #: Candidates verified in one step: those that the first of them imply are found only afterwards.
 JUDGED: Final = 4
 #: The limits of a verification of a few candidates.
-EFFORT: Final = Effort(chain=0, seconds=60.0)
+EFFORT: Final = Effort(chain=0, seconds=20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Synthesis(Stepwise):
     """A search for the laws of a grammar's operators: terms, classes, candidates, laws.
 
     One step enumerates all terms of the next size, or verifies some candidates of that size, or drops laws
-    that the others imply. A candidate is an equation of two terms whose values agree under every assignment of
-    sizes. It is dropped if the laws kept so far make its two sides meet in an e-graph. Otherwise it is
+    that the others imply. A candidate is an equation of two terms whose values agree under every assignment
+    of sizes. It is dropped if the laws kept so far make its two sides meet in an e-graph. Otherwise it is
     generalised and verified, and becomes a law if it is proved or tested.
 
     Args:
@@ -108,10 +108,11 @@ class Synthesis(Stepwise):
         self.trace = Trace(
             {
                 "kind": "synthesis",
+                "sizes": ("terms", "classes"),
                 "grammar": grammar.name,
                 "operators": [str(f) for f in grammar.forms],
                 "operands": [f"{o.name}: {' '.join(o.shape)}" for o in grammar.operands],
-                "sizes": [dict(s) for s in grammar.sizes],
+                "assignments": [dict(s) for s in grammar.sizes],
                 "size": grammar.operators,
                 "arithmetic": self.enumeration.arithmetic.name.lower(),
                 "known": len(self.known),
@@ -241,17 +242,16 @@ class Synthesis(Stepwise):
     def _judged(self, equations: Sequence[Equation]) -> tuple[int, int]:
         """Verify candidates; return the numbers of those kept as laws and of those refuted."""
         sizes, shapes = self.grammar.sizes[0], self.grammar.types
-        variants = [laws_of(e, shapes, sizes, "candidate") for e in equations]
-        types = self._derivation.types
-        outcome = judge(variants, types, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
+        variants = [variants_of(e, shapes, sizes) for e in equations]
+        outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
         kept = refuted = 0
-        for equation, one in zip(equations, outcome, strict=True):
+        for equation, one, variant in zip(equations, outcome, variants, strict=True):
             if one.law is not None and one.verdict is not None:
-                if self._has(one.law):  # another candidate of this step gave the same law
-                    continue
-                self.laws.append(self._law(equation, one.law, one.verdict))
-                kept += 1
-            elif one.tried:
+                if not self._has(one.law):  # another candidate of this step may have given the same law
+                    rule = tidied(one.law, variant.shapes)
+                    self.laws.append(self._law(equation, rule, one.verdict))
+                    kept += 1
+            elif one.decided:
                 self.refuted.append((equation, one.tried))
                 refuted += 1
             else:  # the time limit came first
@@ -263,8 +263,9 @@ class Synthesis(Stepwise):
         return canonical([*rule.sources, *rule.targets], rule.conditions) in forms
 
     def _law(self, equation: Equation, rule: Rule, verdict: Verdict) -> Law:
-        source, target = oriented(equation)
-        name = unique_name(proposed_name(source, target), {law.rule.name for law in self.laws})
+        name = unique_name(
+            proposed_name(rule.sources[0], rule.targets[0]), {law.rule.name for law in self.laws}
+        )
         origin = (f"synthesised from {self.grammar.name}",)
         named = replace(rule, name=name, provenance=origin)
         return Law(named, replace(verdict, index=len(self.laws), name=name, rule=named), equation)
@@ -350,6 +351,6 @@ class Synthesis(Stepwise):
         terms = sum(level.terms for level in self.enumeration.levels)
         return (
             f"Synthesis {self.grammar.name!r}, {state}: {terms} terms of up to {self.size} operators, "
-            f"{len(self.laws)} laws ({', '.join(verdicts) or 'none'}), {len(self.refuted)} candidates refuted, "
-            f"{self.seconds:.1f} s"
+            f"{len(self.laws)} laws ({', '.join(verdicts) or 'none'}), "
+            f"{len(self.refuted)} candidates refuted, {self.seconds:.1f} s"
         )

@@ -100,7 +100,7 @@ class Variants:
 def variants_of(
     equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int], name: str = "candidate"
 ) -> Variants:
-    """Return the laws that an equation may be an instance of, the most general first, itself last.
+    """Return the laws that an equation may be an instance of, the most general first, itself included.
 
     Args:
         equation: The equation.

@@ -9,6 +9,8 @@ sys.path.insert(0, str(DOCS))
 import reference  # noqa: E402
 
 reference.write(DOCS / "generated")
+# The page of stored runs lies at the top of the site, beside the page that leads to the documentation.
+reference.write_runs(DOCS / "generated" / "site")
 
 project = "tamago workbench"
 author = "the authors of tamago workbench"
@@ -25,7 +27,18 @@ include_patterns = [
     "results/README.md",
     "results/*/*.md",
 ]
-exclude_patterns = [".venv*", "build", "out", "**/out", "workbench", "tests", "**/runs", ".git", ".*_cache"]
+exclude_patterns = [
+    ".venv*",
+    "build",
+    "docs/generated/site",
+    "out",
+    "**/out",
+    "workbench",
+    "tests",
+    "**/runs",
+    ".git",
+    ".*_cache",
+]
 
 # Notebooks are committed with their outputs; nothing is run to build the site.
 nb_execution_mode = "off"
@@ -42,7 +55,7 @@ napoleon_custom_sections = [("Settings", "params_style")]
 
 html_theme = "furo"
 html_title = project
-html_extra_path = ["_extra"]
+html_extra_path = ["_extra", "generated/site"]
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sphinx = False

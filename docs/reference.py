@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import workbench
-from workbench.ops import OpSpec, Trait, operators
-from workbench.rules import Rule, rule_set
-from workbench.rules.pattern import App, format_rule, subterms
+from operators import operators_page
 
+import workbench
+
+DOCS: Final = Path(__file__).parent
 #: The modules of the interface, with what they are for.
 MODULES: Final = {
     "workbench.graph": "Graphs: typed operators in order, built by `GraphBuilder`",
@@ -34,53 +34,13 @@ def write(folder: Path) -> None:
             page.write_text(text, encoding="utf-8")
 
 
-def operators_page() -> str:
-    """Return the page of all operators, family by family."""
-    laws: dict[str, list[Rule]] = {}
-    for rule in rule_set("default"):
-        for name in sorted({t.op for root in rule.sources for t in subterms(root) if isinstance(t, App)}):
-            laws.setdefault(name, []).append(rule)
-    families: dict[str, list[OpSpec]] = {}
-    for spec in operators():
-        if Trait.OWN not in spec.traits:
-            family = spec.infer or spec.evaluate
-            name = family.__module__.rpartition(".")[2] if family else "leaves"
-            families.setdefault(name, []).append(spec)
-    parts = [
-        "# Operators",
-        "One specification is all that the workbench knows of an operator; this page is made from them. An"
-        " operator of your own has the same parts: [how to add one](../how-to/operator.md).",
-    ]
-    for family, specs in sorted(families.items()):
-        parts.append(f"## {family.capitalize()}")
-        parts += [
-            operator_text(spec, laws.get(spec.name, [])) for spec in sorted(specs, key=lambda s: s.name)
-        ]
-    return "\n\n".join(parts) + "\n"
-
-
-def operator_text(spec: OpSpec, laws: list[Rule]) -> str:
-    """Return the section of one operator."""
-    least, most = spec.min_inputs, spec.max_inputs
-    count = f"{least} or more" if spec.variadic else str(least) if least == most else f"{least} to {most}"
-    traits = ", ".join(sorted(str(t.name).lower().replace("_", " ") for t in spec.traits)) or "none"
-    facts = [
-        f"operands: {count}",
-        *(f"attribute `{a.name}`: {a.kind}, {default(a.default)}" for a in spec.attrs),
-        f"written to ONNX files: {'as nodes' if spec.export else 'as a constant or a name'}",
-        f"in torch: {'yes' if spec.torch else 'no'}",
-        f"exact arithmetic: {'a form of its own' if spec.exact else 'in decimals'}",
-        f"traits: {traits}",
-    ]
-    if laws:
-        facts.append(f"default rules that rewrite it: {len(laws)}, such as `{format_rule(laws[0])}`")
-    meaning = [f"{spec.doc[:1].upper()}{spec.doc[1:].rstrip('.')}."] if spec.doc else []
-    return "\n\n".join([f"### {spec.name}", *meaning, "\n".join(f"- {fact}" for fact in facts)])
-
-
-def default(value: object) -> str:
-    """Return the default of an attribute as a text."""
-    return "needed" if value is None else f"by default `{value}`"
+def write_runs(folder: Path) -> None:
+    """Write the page of the runs that the repository stores."""
+    folder.mkdir(exist_ok=True)
+    stored = workbench.results.browse(DOCS.parent / "results")
+    if stored.skipped:
+        raise ValueError(f"stored runs must be readable, got: {stored.skipped[0]}")
+    stored.save_html(folder / "runs.html")
 
 
 def interface_page() -> str:

@@ -3,13 +3,8 @@
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
-
-import workbench
-
-STATIC = Path(workbench.__file__).parent / "static"
 
 
 def script(name):
@@ -54,9 +49,11 @@ def show(browser, module, state, *, dark=False):
     page.on("requestfailed", lambda r: problems.append(r.url))
     source = script(module)
     source = source.replace("export default { render };", "window.view = { render };")
-    style = (STATIC / f"{module}.css").read_text(encoding="utf-8")
+    from workbench.views.widget import style
+
     page.set_content(
-        f"<!DOCTYPE html><meta charset='utf-8'><style>:root {{ color-scheme: light dark }} {style}</style>"
+        f"<!DOCTYPE html><meta charset='utf-8'><style>:root {{ color-scheme: light dark }}"
+        f" {style(module)}</style>"
         f"<div id='el'></div><script type='module'>{MODEL}\n{source}\n"
         f"window.model = new Model({json.dumps(state)});\n"
         "window.view.render({ model: window.model, el: document.getElementById('el') });</script>"

@@ -6,8 +6,10 @@ import importlib.util
 import io
 import re
 import shlex
+import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.main import get_command
@@ -15,6 +17,7 @@ from typer.main import get_command
 from tests.test_how_to import SAME, blocks
 from workbench import cli
 from workbench.ops import operators
+from workbench.rules import rule_set
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -49,24 +52,40 @@ def test_commands_of_the_shell_exist_with_their_options(page):
         if program.startswith("bin/"):
             assert (ROOT / program).is_file(), line
         elif program.endswith("workbench"):
-            known = {o for p in commands[words[0]].params for o in p.opts}
+            command = commands[words[0]]
+            command = getattr(command, "commands", {}).get("".join(words[1:2]), command)
+            known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
             options = {w.partition("=")[0] for w in words[1:] if w.startswith("-")}
             assert options <= known, line
 
 
-def reference():
-    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def made(monkeypatch):
+    """Return the modules that write the generated pages."""
+    monkeypatch.syspath_prepend(DOCS)
+    names = ("links", "operators", "reference")
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    for name in names:
+        sys.modules.pop(name, None)
 
 
-def test_the_page_of_operators_has_every_operator_and_that_of_the_interface_every_module():
-    made = reference()
-    headings = re.findall(r"^### (\w+)$", made.operators_page(), re.MULTILINE)
-    assert sorted(headings) == sorted(spec.name for spec in operators() if not spec.module)
-    page = made.interface_page()
-    for module in made.MODULES:
+def test_the_page_of_operators_has_every_operator_with_types_form_and_laws(made):
+    page = made.operators.operators_page()
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
+    known = {spec.name: spec for spec in operators() if not spec.module}
+    assert sections.keys() == known.keys()
+    for name, spec in known.items():
+        assert ("- example: " in sections[name]) == (spec.infer is not None), name
+        assert ("- as ONNX: " in sections[name]) == (spec.infer is not None), name
+    assert "example: `matmul(float32[2, 3], float32[3, 4])` is `float32[2, 4]`" in sections["matmul"]
+    assert "as ONNX: Sigmoid → Mul" in sections["swish"]
+    laws = [rule for rule in rule_set("default") if "`" + rule.name + "`" not in page]
+    assert laws == []
+
+
+def test_the_page_of_the_interface_has_every_module(made):
+    page = made.reference.interface_page()
+    for module in made.reference.MODULES:
         assert importlib.util.find_spec(module)
         assert f".. automodule:: {module}" in page
 
@@ -84,6 +103,19 @@ def test_the_site_loads_nothing_from_elsewhere():
     settings = (DOCS / "conf.py").read_text()
     assert "nb_ipywidgets_js: dict[str, dict[str, str]] = {}" in settings
     assert "https://" not in settings
+
+
+def test_links_of_a_site_are_checked_files_and_places(made, tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "index.html").write_text('<p id="here">')
+    (tmp_path / "a.html").write_text(
+        '<a href="b/"></a><a href="b/index.html#here"></a><a href="https://elsewhere"></a><a href="#top"></a>'
+        '<img src="none.png"><a href="b/index.html#gone"></a><i id="top">'
+    )
+    assert list(made.links.broken(tmp_path)) == [
+        "a.html: none.png leads to no file", "a.html: b/index.html#gone leads to no place in its file",
+    ]  # fmt: skip
+    assert "docs/links.py" in (ROOT / "bin/docs").read_text()
 
 
 def test_continuous_integration_builds_the_site():

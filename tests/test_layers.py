@@ -12,7 +12,11 @@ PACKAGE = Path(workbench.__file__).parent
 #: Floors from the ground up: a module imports from its own floor and from those before it.
 FLOORS = (
     "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "frontends", "saturation",
+<<<<<<< HEAD
     "costs", "extraction", "verification", "synthesis", "certifying", "devices", "optimizer", "search",
+=======
+    "costs", "extraction", "verification", "certifying", "devices", "accelerators", "optimizer", "search",
+>>>>>>> main
     "analysis", "taso", "benchmarks", "plots", "experiments", "results", "views", "cli",
 )  # fmt: skip
 
@@ -60,7 +64,7 @@ def floor(module):
 
 def test_every_folder_has_a_floor_and_few_modules_are_loose():
     here = {p.stem if p.is_file() else p.name for p in PACKAGE.iterdir() if p.suffix == ".py" or p.is_dir()}
-    assert here - {"__init__", "__pycache__", "static", "_rules"} == set(FLOORS)
+    assert here - {"__init__", "__pycache__", "static", "_rules", "_accelerators"} == set(FLOORS)
     assert sum(p.suffix == ".py" for p in PACKAGE.iterdir()) <= 3
 
 

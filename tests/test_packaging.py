@@ -57,6 +57,18 @@ def test_environment_installs_the_project_with_an_extra_that_exists():
     assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
 
 
+def test_binder_installs_the_project_with_extras_and_a_python_that_exist():
+    lines = (ROOT / "binder" / "requirements.txt").read_text().splitlines()
+    (line,) = [line for line in lines if not line.startswith("#")]
+    extras = re.fullmatch(r"\.\[(.+)\]", line).group(1).split(",")
+    assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
+    (python,) = (ROOT / "binder" / "runtime.txt").read_text().split()
+    assert python.removeprefix("python-") in SpecifierSet(PROJECT["project"]["requires-python"])
+    text = (ROOT / "docs" / "online.md").read_text()
+    for opened in re.findall(r"(notebooks/[\w-]+\.ipynb)", text):
+        assert (ROOT / opened).is_file()
+
+
 def test_pins_that_have_reasons_hold():
     wanted = pyproject_requirements()
     assert "13.2.0" in wanted["egglog"].specifier

@@ -67,11 +67,14 @@ def test_every_command_is_described_and_every_option_named_exists():
     commands = get_command(cli.app).commands
     table = re.findall(r"^\| `workbench (\w+)", COMMAND_LINE, re.MULTILINE)
     assert set(table) == set(commands)
-    known = {o for c in commands.values() for p in c.params for o in p.opts}
+    every = [*commands.values(), *(s for c in commands.values() for s in getattr(c, "commands", {}).values())]
+    known = {o for c in every for p in c.params for o in p.opts}
     known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
     for page in PAGES:
         shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
-        assert shown <= known | {"--saved-model", "--output", "--all", "--sweeps"}, page.name
+        assert shown <= known | {"--saved-model", "--output", "--all", "--sweeps", "--depth", "--quiet"}, (
+            page.name
+        )
 
 
 @pytest.mark.parametrize("code", ["0", "1", "2", "3", "130"])

@@ -1,4 +1,4 @@
-"""Stored runs as frames and tables: ``workbench.results.load("results/headline")``."""
+"""Stored runs: as frames (``load``), as tables, and to look at (``workbench.results.browse().view()``)."""
 
 from workbench.experiments.results import (
     MORE,
@@ -11,9 +11,13 @@ from workbench.experiments.results import (
     with_published,
 )
 from workbench.experiments.stored import stored_folder
+from workbench.experiments.stored_runs import StoredRun, StoredRuns, browse
 
 __all__ = [
     "MORE",
+    "StoredRun",
+    "StoredRuns",
+    "browse",
     "compare",
     "frame_of",
     "latency",

@@ -97,7 +97,7 @@ def test_optimising_measures_and_says_so(run, tmp_path, model):
     assert "its optimiser on" in measured["target"]
     assert ("the original stays" in line) == (measured["winner"] is None)
     page = report.read_text()
-    assert "<h2>Measured</h2>" in page
+    assert "<h2>Timing</h2>" in page
     assert measured["target"] in page
     assert page.count("<td>candidate") == 2
     onnx.checker.check_model(str(output), full_check=True)

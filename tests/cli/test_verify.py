@@ -80,6 +80,15 @@ def test_verify_names_a_rule_that_is_not_there(run, laws):
     assert "'thrice'" in err
 
 
+def test_a_file_with_one_law_that_is_no_rule_is_2_unless_one_is_refuted(run, tmp_path):
+    path = tmp_path / "half.rules"
+    path.write_text("twice: relu(relu(x)) => relu(x)\nodd: frob(x) => x\n")
+    code, out, err = run("verify", path, "-q")
+    assert code == 2
+    assert "1 proved, 1 rejected" in out
+    assert err == "workbench: half.rules: 1 law cannot be read as a rule\n"
+
+
 def test_a_file_without_a_single_rule_is_2(run, tmp_path):
     path = tmp_path / "broken.rules"
     path.write_text("a: foo(x => x\nb: bar((\n")

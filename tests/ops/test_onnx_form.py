@@ -72,6 +72,10 @@ INSTANCES = [
     ("conv_transpose", {"strides": (2, 2), "pads": (1, 1, 1, 1)}, [(1, 4, 3, 2), (4, 3, 4, 4), (1, 3, 1, 1)]),
     ("conv_transpose", {"strides": (3, 2), "dilations": (1, 2), "groups": 2, "extra": (1, 0)},
      [(2, 4, 3, 2), (4, 3, 2, 3)]),
+    ("unfold", {"kernel": (2, 3), "strides": (1, 2), "pads": (1, 0, 2, 1), "dilations": (2, 1)},
+     [(2, 3, 5, 6)]),
+    ("blocked", {"inner": 3, "columns": 2}, [(2, 3, 4), (4, 5)]),
+    ("blocked", {"inner": 2, "columns": 3, "act": "relu"}, [(2, 1, 3, 4), (3, 4, 5), (3, 1)]),
     *(("depth_to_space", {"block": 2, "order": order}, [(2, 12, 3, 4)]) for order in ("DCR", "CRD")),
     *(("space_to_depth", {"block": 3, "order": order}, [(2, 2, 3, 6)]) for order in ("DCR", "CRD")),
     *((op, {"axes": (-2, -1)}, [IMAGE]) for op in ("reduce_sum", "reduce_mean", "reduce_max")),
@@ -204,7 +208,7 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
         found = evaluate(imported.graph, feeds, opaque=opaque_runner())["y"]
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=2e-5, atol=2e-6)
         composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "softmax"}
-        composed |= {"gelu", "swish", "hardswish", "rmsnorm", "quantize", "dequantize"}
+        composed |= {"unfold", "blocked", "gelu", "swish", "hardswish", "rmsnorm", "quantize", "dequantize"}
         composed |= {"space_to_depth"} if case[1].get("order") == "CRD" else set()
         fused = case[1].get("act") or len(case[2]) == 3
         constant = not case[2]  # written as an initializer
@@ -215,7 +219,7 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
 @pytest.mark.parametrize("dtype", ["float16", "float64", "bfloat16"])
 def test_other_element_types_pass_the_checker_and_their_values_agree(dtype):
     for op, attrs, shapes in INSTANCES:
-        if "to" in spec_of(op).attr_names or "dtype" in attrs:
+        if {"to", "streamed"} & set(spec_of(op).attr_names) or "dtype" in attrs:
             continue
         if "dtype" in spec_of(op).attr_names:
             attrs = attrs | {"dtype": dtype}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from matplotlib.figure import Figure
 
@@ -26,7 +28,7 @@ def test_curves_and_limit_are_drawn_on_the_axes_given():
     ax = axes()
     assert plot_growth(small_trace(), ax) is ax
     lines = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
-    assert lines["e-nodes"] == [10, 30, 100]
+    assert lines["e-nodes (10 at the start)"] == [10, 30, 100]
     assert lines["e-classes"] == [8, 20, 70]
     assert lines["iteration cut"] == [100]
     assert any("limit 100" in text.get_text() for text in ax.texts)
@@ -34,12 +36,32 @@ def test_curves_and_limit_are_drawn_on_the_axes_given():
     assert ax.get_yscale() == "linear"
 
 
-def test_a_far_limit_makes_the_axis_logarithmic_and_stays_in_the_picture():
+def test_a_far_limit_is_named_and_the_curves_fill_the_picture():
     trace = small_trace()
     trace.meta["e_node_limit"] = 50_000
     ax = plot_growth(trace, axes())
+    assert ax.get_yscale() == "linear"
+    assert ax.get_ylim()[1] < 200
+    assert any("50\u202f000, far above" in text.get_text() for text in ax.texts)
+
+
+def test_a_large_growth_makes_the_axis_logarithmic():
+    trace = small_trace()
+    trace.steps[-1] = replace(trace.steps[-1], e_nodes=9_000)
+    trace.meta["e_node_limit"] = 10_000
+    ax = plot_growth(trace, axes())
     assert ax.get_yscale() == "log"
-    assert ax.get_ylim()[1] > 50_000
+    assert ax.get_ylim()[1] > 10_000
+
+
+def test_axes_that_share_their_scale_cut_no_curve():
+    large, small = small_trace(), small_trace()
+    large.steps[-1] = replace(large.steps[-1], e_nodes=5_000)
+    left, right = Figure().subplots(1, 2, sharey=True)
+    plot_growth(large, left)
+    plot_growth(small, right)
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_ylim()[1] > 5_000
 
 
 def test_an_empty_trace_says_so():

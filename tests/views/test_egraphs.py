@@ -9,6 +9,7 @@ import workbench
 from workbench.egraph import EGraph
 from workbench.support.numbers import thousands
 from workbench.views.egraphs import Known, class_rows, egraph_data, egraph_html, egraph_scene
+from workbench.views.part import Part
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def known(result):
 
 
 def test_the_extracted_term_is_bold_and_first(result, known):
-    scene = egraph_scene(known, most=60)
+    scene = egraph_scene(known, Part(most=60))
     bold = [b for b in scene.boxes if b.bold]
     assert bold
     assert all(int(result.solution.choice[int(result.egraph.eclass[int(b.key)])]) == int(b.key) for b in bold)
@@ -31,7 +32,7 @@ def test_the_extracted_term_is_bold_and_first(result, known):
 
 @pytest.mark.parametrize("most", [10, 50, 100_000])
 def test_the_limit_is_kept_and_stated(result, known, most):
-    scene = egraph_scene(known, most=most)
+    scene = egraph_scene(known, Part(most=most))
     drawn = [b for b in scene.boxes if not b.key.startswith("more")]
     assert len(drawn) <= max(most, 8)
     if most < 100:
@@ -49,7 +50,7 @@ def test_every_box_is_in_its_class(known):
 
 def test_another_class_can_be_the_centre(result, known):
     c = int(result.egraph.n_classes) // 2
-    scene = egraph_scene(known, focus=c, most=20)
+    scene = egraph_scene(known, Part(c, most=20))
     assert scene.clusters[0].key == f"e-class {c}"
 
 

@@ -6,10 +6,11 @@ pytest.importorskip("pygraphviz")
 
 import workbench
 from tests.analysis.test_rule_activity import sums
-from tests.browser import STATIC, needs_browser, show
+from tests.browser import needs_browser, show
 from workbench.rules import parse_rules
 from workbench.verification import Verification
 from workbench.views.rules import rules_data
+from workbench.views.widget import script, style
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
@@ -148,8 +149,7 @@ def test_without_a_run_there_is_no_activity_and_a_refuted_rule_shows_its_counter
 
 
 def test_the_module_asks_for_nothing_from_a_network():
-    for file in ("rules.js", "rules.css"):
-        text = (STATIC / file).read_text(encoding="utf-8")
+    for text in (script("rules"), style("rules")):
         assert "import " not in text
         assert "https://" not in text
         assert len(text) < 20_000

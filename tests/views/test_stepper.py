@@ -72,6 +72,45 @@ def test_a_saturation_is_paused_and_goes_on():
             finished(stepper)
             assert len(saturation.trace) > known
         assert not saturation.unfinished
+        assert stepper.status.startswith("stopped because: ")
+
+
+def test_every_step_of_a_live_run_is_attributed_at_a_pause_and_says_so_before():
+    b = workbench.GraphBuilder("sums")
+    xs = [b.input(f"x{k}", (4,)) for k in range(9)]
+    while len(xs) > 1:
+        xs = [b.op("add", xs[0], xs[1]), *xs[2:]]
+    rules = tuple(workbench.rule_set("ac"))
+    with Saturation(
+        b.graph({"y": xs[0]}), rules, Limits(e_nodes=4000, iterations=40), keep=100
+    ) as saturation:
+        stepper = Stepper(saturation)
+        assert stepper.status == "not started"
+        seen = []
+
+        def change(change):
+            if change["new"]["steps"]:
+                seen.append(change["new"]["steps"][-1]["label"])
+
+        stepper.observe(change, "data")
+        stepper.start()
+        finished(stepper)
+        assert any("e-nodes by rule: counted at the end" in label for label in seen)
+        assert not any("counted" in step["label"] for step in stepper.data["steps"])
+        assert all(sum(r.e_nodes for r in step.rules) > 0 for step in saturation.trace.steps[1:])
+
+
+def test_why_it_stands_is_said():
+    egraph, costs = random_egraph(3)
+    stepper = Extraction(egraph, costs).view()
+    assert stepper.status == "not started"
+    stepper.start()
+    finished(stepper)
+    assert stepper.status == "stopped because: optimal"
+    other = Extraction(egraph, costs).view()
+    other.stop()
+    assert "stop button" in other.status
+    assert not other.live
 
 
 def test_a_verification_has_steps():

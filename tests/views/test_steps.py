@@ -77,3 +77,20 @@ def test_an_extraction_is_drawn_with_the_original_and_with_what_greed_found():
     assert lines["best cost"] == [10, 9, 8, 7, 6]
     (chart,) = stepper_data(Trace({"kind": "extraction"}, steps[3:]))["charts"]
     assert [series["name"] for series in chart["series"]] == ["best cost", "bound"]
+
+
+def test_steps_whose_e_nodes_nobody_counted_say_so():
+    steps = [
+        Step(0, StepKind.START, 0.0, 10, 5),
+        Step(1, StepKind.ITERATION, 2.5, 30, 9, (RuleStep("a", 3, 0.1, 20),), cost=7.0),
+        Step(2, StepKind.ITERATION, 0.5, 90, 20, (RuleStep("a", 9, 0.1),)),
+    ]
+    trace = Trace({"kind": "saturation", "cost_source": "analytic roofline, t4"}, steps)
+    data = stepper_data(trace, going=True)
+    assert "counted" not in data["steps"][1]["label"]
+    assert "e-nodes by rule: counted at the end" in data["steps"][2]["label"]
+    assert data["steps"][2]["rows"] == [["a", 9, "counted at the end", 100.0]]
+    assert data["charts"][-1]["later"] == [2]
+    assert "not counted" in stepper_data(trace)["steps"][2]["label"]
+    assert "cost 7 µs" in data["steps"][1]["label"]
+    assert "2.50 s" in data["steps"][1]["label"]

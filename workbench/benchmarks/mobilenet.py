@@ -1,4 +1,4 @@
-"""MobileNet-v2 as in the published file, which has relu instead of relu6."""
+"""MobileNet-v2 as in the published file, which has relu instead of relu6, and MobileNet-v1."""
 
 from __future__ import annotations
 
@@ -15,6 +15,29 @@ _STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
+
+#: Output channels and stride of the thirteen separable blocks of MobileNet-v1 (arXiv 1704.04861, table 1).
+_SEPARABLE = (
+    (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2),
+    (512, 1), (512, 1), (512, 1), (512, 1), (512, 1), (1024, 2), (1024, 1),
+)  # fmt: skip
+
+
+def mobilenetv1(image: int = 224) -> Graph:
+    """Return MobileNet-v1 with its batch normalisations folded: 27 convolutions and the classifier."""
+    b = GraphBuilder("mobilenetv1")
+
+    def step(x: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> int:
+        y = conv(b, x, out, (kernel, kernel), stride, groups=groups)
+        return b.op("relu", b.op("add", y, b.weight((1, out, 1, 1))))
+
+    x = step(b.input("x", (1, 3, image, image)), 32, 3, 2)
+    for out, stride in _SEPARABLE:
+        channels = b.type(x).shape[1]
+        x = step(step(x, channels, 3, stride, channels), out, 1)
+    size = b.type(x).shape[2]
+    row = b.op("reshape", pool(b, x, "avgpool", size, size, "VALID"), shape=(1, 1024))
+    return b.graph({"y": b.op("add", b.op("matmul", row, b.weight((1024, 1000))), b.weight((1000,)))})
 
 
 def mobilenetv2(image: int = 224) -> Graph:

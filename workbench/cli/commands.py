@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from workbench.cli import (
+    accelerators,
     benchmarks,
     certify,
     cost,
     device,
     extract,
     optimize,
+    results,
     rules,
     run,
     search,
@@ -62,7 +64,9 @@ for _command in (
     cost.cost,
     benchmarks.bench,
     run.run,
+    accelerators.accelerators,
     benchmarks.demo,
 ):
     app.command()(_command)
 app.add_typer(device.app)
+app.add_typer(results.app)

@@ -71,6 +71,13 @@ def optimize(
         str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
     ] = "exact",
     cost: OwnCostOption = "cpu",
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT|FILE.toml",
+            help="Cut products into the tiles of a hardware unit; its formulas are the costs.",
+        ),
+    ] = None,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
     keep_overridable: Annotated[
         bool, typer.Option("--keep-overridable", help="Keep inputs that have initial values as inputs.")
@@ -100,13 +107,22 @@ def optimize(
         "rules": chosen_rules(rules, as_published=as_published),
         "keep_refuted": keep_refuted,
         "extractor": known_extractor(extractor),
-        "cost": cost,
+        **priced(cost, accelerator),
         "dims": dimensions(dim),
         "keep_inputs": keep_overridable,
         "sizes": dimensions(size, "--size"),
         **timing_settings(time, no_time),
     }
     run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet)
+
+
+def priced(cost: str, accelerator: str | None) -> dict[str, Any]:
+    """Return the settings of ``--cost`` and ``--accelerator``; raise ValueError if both are given."""
+    if accelerator is None:
+        return {"cost": cost}
+    if cost != "cpu":
+        raise ValueError("--cost and --accelerator contradict each other: a unit has costs of its own")
+    return {"accelerator": accelerator}
 
 
 def timing_settings(seconds: float | None, none: bool) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def verify(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
     quiet: QuietOption = False,
 ) -> None:
-    """Prove or refute rules; exit with 1 if one is refuted."""
+    """Prove or refute rules; exit with 1 if one is refuted, with 2 if one cannot be read."""
     check_input(file)
     if json is not None:
         check_writable(json)
@@ -81,3 +81,7 @@ def verify(
         stop(BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws can be read as a rule")
     if verification.counts.get("refuted"):
         raise typer.Exit(FAILED)
+    if contents.rejected and file.suffix == ".rules":
+        # Other systems' files have laws that cannot be read here; in a file of our own it is a mistake.
+        laws = "1 law" if len(contents.rejected) == 1 else f"{len(contents.rejected)} laws"
+        stop(BAD_INPUT, f"{file.name}: {laws} cannot be read as a rule")

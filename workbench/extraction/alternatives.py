@@ -195,6 +195,10 @@ def alternatives(
     wider = replace(egraph, roots=tuple(dict.fromkeys((*egraph.roots, eclass))))
     found = []
     for node in members:
+        taken = int(known.choice[eclass]) == node
+        if taken:  # the best extraction builds the e-class with this e-node
+            found.append(Alternative(node, egraph.ops[node], known.cost, known.bound, 0.0, taken))
+            continue
         only = values.copy()
         only[[m for m in members if m != node]] = math.inf
         cost = bound = math.inf
@@ -202,6 +206,5 @@ def alternatives(
         if all(math.isfinite(tree[r]) for r in wider.roots):
             solution = extract(wider, only, method, seconds=seconds / len(members))
             cost, bound = solution.cost, solution.bound
-        taken = int(known.choice[eclass]) == node
         found.append(Alternative(node, egraph.ops[node], cost, bound, cost - known.cost, taken))
     return sorted(found, key=lambda a: (a.cost, a.node))

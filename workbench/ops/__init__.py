@@ -1,6 +1,7 @@
 """Operators: one :class:`OpSpec` per operator, grouped by family."""
 
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
+    blocked,
     constants,
     convolution,
     einsum,
@@ -15,6 +16,7 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     repeat,
     resampling,
     transposed,
+    unfold,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, Attr, AttrValue, OpSpec

@@ -105,6 +105,9 @@ class Emitter(Protocol):
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """Return ``name`` in another shape; an initializer is stored anew instead of reshaped at run time."""
 
+    def function(self, text: str) -> None:
+        """Let the model carry a function along, given in ONNX's textual syntax; once is enough."""
+
 
 Importer = Callable[[OnnxNode], "int | Sequence[int]"]
 

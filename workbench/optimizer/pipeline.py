@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from workbench.accelerators import AcceleratorCost, Placement, Unit, placement, unit, unit_rules
 from workbench.costs import CostModel
 from workbench.costs.choose import cost_model as cost_model_of
 from workbench.costs.economical import Economical, economical
@@ -77,6 +78,12 @@ class Optimized(Result):
     measured: Ranking | None = None
     dynamic: Dynamic | None = None
     given: Given | None = None
+    accelerator: Unit | None = None
+
+    @property
+    def placement(self) -> Placement | None:
+        """Return which products run on the accelerator, and what is left beside it; None without one."""
+        return None if self.accelerator is None else placement(self.graph, self.accelerator)
 
     def compare(self) -> Comparison:
         """Return what became of every operator, and by which rules."""
@@ -99,6 +106,7 @@ class Optimized(Result):
             endings=self.solution.endings,
             measured=self.measured,
             dynamic=self.dynamic,
+            placement=self.placement,
         )
         return min(self.cost_before, self.solution.cost), figures
 
@@ -123,6 +131,7 @@ def optimize(
     dims: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
     keep_inputs: bool = False,
+    accelerator: str | os.PathLike[str] | Unit | None = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
     **changes: Any,
@@ -153,6 +162,9 @@ def optimize(
         sizes: sizes of symbolic dimensions to price at; the dimensions stay symbolic. ``dynamic`` of the
             result reports on every dimension.
         keep_inputs: keep inputs that have initial values as inputs; otherwise they become weights.
+        accelerator: a hardware unit: its name, the path of its ``.toml`` file, or a
+            :class:`~workbench.accelerators.Unit`. Its rules are added to ``rules``, and its formulas are the
+            costs. ``placement`` of the result says what runs on it.
         settings: all other settings; each is also an argument of its own.
         progress: called as ``progress(stage, detail)``.
         changes: single settings, which override those of ``settings``.
@@ -161,10 +173,13 @@ def optimize(
         TypeError: for an argument that is not a setting.
         ValueError: for a setting out of its bounds, for a model that cannot be read, and for refuted rules
             in a ``.rules`` file.
+        UnknownUnit: (a LookupError) if no accelerator has the name.
         DeviceMissing: if the target of ``measure`` or the timing is not there.
 
     """
     settings = changed(settings or Settings(), changes, "optimize")
+    if accelerator is not None:
+        rules, cost = _for_accelerator(accelerator, rules, cost)
     from workbench.saturation.process import warm
 
     warm()  # the engine's process starts while the rest is imported and model and rules are read
@@ -201,6 +216,16 @@ def optimize(
         assert choice.certificate is not None
         return replace(again, dynamic=without(again.dynamic, offending, choice.certificate.reason))
     return _result(job, settings, found, choice, trial, ranking, queue, offending)
+
+
+def _for_accelerator(
+    accelerator: str | os.PathLike[str] | Unit, rules: Rules, cost: object
+) -> tuple[Rules, CostModel]:
+    """Return the rules with those of a unit, and the unit's formulas as the costs."""
+    if cost is not None:
+        raise ValueError("an accelerator has costs of its own, got a cost model too (try leaving cost out)")
+    chosen = unit(accelerator)
+    return [rules, unit_rules(chosen)], AcceleratorCost(chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +345,7 @@ def _result(
         # An original that is saved as it was given keeps every dimension open.
         dynamic=None if unbound else job.source.record(term, choice.checked),
         given=job.given,
+        accelerator=job.cost_model.unit if isinstance(job.cost_model, AcceleratorCost) else None,
     )
     found.trace.meta |= trace_meta(result, job.cost_model)
     if len(found.egraph) <= HISTORY_E_NODES:  # computed when the steps are first read

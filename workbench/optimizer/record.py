@@ -12,6 +12,7 @@ from workbench.run.trace import StopReason
 from workbench.support.numbers import gain, speedup
 
 if TYPE_CHECKING:
+    from workbench.accelerators import Placement
     from workbench.certifying.certificate import Certificate
     from workbench.devices.fastest import Ranking
     from workbench.extraction.limits import Ending
@@ -37,6 +38,7 @@ class SaturationFigures:
         endings: reasons for which the extraction, or a solver of it, ended early.
         measured: end-to-end times of the best extractions, or None.
         dynamic: report on the symbolic dimensions, or None for a model without any.
+        placement: products on the accelerator and beside it, or None without one.
 
     """
 
@@ -52,6 +54,7 @@ class SaturationFigures:
     endings: tuple[Ending, ...]
     measured: Ranking | None
     dynamic: Dynamic | None
+    placement: Placement | None = None
 
     #: Stages that make up the time of the optimiser, as other systems report it.
     STAGES: ClassVar = ("saturation", "snapshot", "extraction")
@@ -203,6 +206,8 @@ _TIMED: Final = ("saturation", "extraction", "search")
 def to_json(record: RunRecord) -> dict[str, Any]:
     """Return a record as plain data under the keys of the command line's JSON."""
     found = {key: _plain(value) for (key, _), value in _named(record) if key}
+    placed = getattr(record.way, "placement", None)
+    found |= {} if placed is None else {"accelerator": placed.summary()}
     return found | {stage: record.seconds[stage] for stage in _TIMED if stage in record.seconds}
 
 

@@ -69,6 +69,8 @@ def _saturation_rows(record: RunRecord, way: SaturationFigures) -> list[Row]:
             f"{way.extractor}: {way.status.value} ({way.scope}), bound {microseconds(way.bound)}",
         ),
     ]
+    if way.placement is not None:
+        rows += [Row("accelerator", None, line) for line in way.placement.lines()]
     if way.measured is not None:
         if way.measured.given is not None:
             rows.append(Row("cleaning", None, way.measured.cleaning_line()))
@@ -147,6 +149,7 @@ def text_of(record: RunRecord) -> str:
             f"{way.iterations} iterations, {reason}",
             f"  extraction: {way.extractor}, {way.status.value} ({way.scope}), bound {way.bound:.1f} µs",
             f"  rules: {', '.join(record.rules) or 'none'}",
+            *([f"  {line}" for line in way.placement.lines()] if way.placement is not None else []),
             *([f"  measured: {way.measured}"] if way.measured is not None else []),
             *([f"  dimensions: {line}" for line in way.dynamic.lines()] if way.dynamic is not None else []),
         ]

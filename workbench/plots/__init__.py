@@ -5,6 +5,12 @@ A figure of records takes a pandas frame, a file of records, or results of :func
 """
 
 from workbench.plots.ablation import Losses, ablation_data, plot_ablation
+from workbench.plots.accelerator import (
+    AcceleratorLayers,
+    accelerator_data,
+    plot_accelerator_cycles,
+    plot_accelerator_use,
+)
 from workbench.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
 from workbench.plots.firing import Firing, firing_data, plot_firing
 from workbench.plots.funnel import Funnel, funnel_data, plot_funnel
@@ -19,7 +25,7 @@ from workbench.plots.records import COLUMNS, published_records, record, records_
 from workbench.plots.scaling import Growing, plot_scaling, scaling_data
 from workbench.plots.speedup import Speedups, plot_speedup, speedup_data
 from workbench.plots.stages import Stages, plot_stages, stages_data
-from workbench.plots.style import figure_png, paper_style
+from workbench.plots.style import figure_png, figure_svg, paper_style
 from workbench.plots.trajectory import plot_trajectory, trajectory_data
 from workbench.plots.verification import (
     Round,
@@ -30,6 +36,7 @@ from workbench.plots.verification import (
 
 __all__ = [
     "COLUMNS",
+    "AcceleratorLayers",
     "Costs",
     "Firing",
     "Funnel",
@@ -46,8 +53,10 @@ __all__ = [
     "Stages",
     "Trend",
     "ablation_data",
+    "accelerator_data",
     "cost_data",
     "figure_png",
+    "figure_svg",
     "firing_data",
     "funnel_data",
     "gap_data",
@@ -58,6 +67,8 @@ __all__ = [
     "optimiser_time_data",
     "paper_style",
     "plot_ablation",
+    "plot_accelerator_cycles",
+    "plot_accelerator_use",
     "plot_cost_bars",
     "plot_cost_curve",
     "plot_firing",

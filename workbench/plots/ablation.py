@@ -14,6 +14,7 @@ from workbench.plots.style import (
     legend_above,
     paper_style,
     say,
+    set_title,
     wrapped,
 )
 from workbench.support.numbers import change, microseconds
@@ -80,6 +81,6 @@ def plot_ablation(ablation: Ablation, ax: Axes | None = None, *, most: int = 20)
         ax.set_xlim(0, 1.3 * max(data.original, *(cost for _, cost in data.rules)) / scale)
         note = f"\n{ablation.caution}" if ablation.caution else ""
         ax.set_xlabel(f"best cost in {unit}\n{wrapped(data.source)}{note}")
-        ax.set_title("Best cost without a rule")
+        set_title(ax, "Best cost without a rule")
         legend_above(ax)
     return ax

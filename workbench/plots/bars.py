@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.patheffects import withStroke
+
 from workbench.plots.records import Series
 from workbench.plots.style import COLOURS, HATCHES, PUBLISHED_HATCHES
 from workbench.support.numbers import thousands
@@ -92,6 +94,8 @@ def draw_bars(
                 va="bottom" if v.mean >= 0 else "top",
                 fontsize=7.5,
                 rotation=90 if turned(networks, series) else 0,
+                path_effects=[withStroke(linewidth=2.5, foreground="white")],
+                zorder=5,
             )
     crowded = len(networks) > 5
     slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"} if crowded else {}

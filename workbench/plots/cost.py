@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
-from workbench.plots.style import BLUE, FAINT, GREEN, GREY, INK, axes_for, paper_style, wrapped
+from workbench.plots.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    axes_for,
+    legend_above,
+    paper_style,
+    set_title,
+    wrapped,
+)
 from workbench.run.trace import Trace
 from workbench.support.numbers import gain
 
@@ -94,7 +105,7 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
         ax.margins(x=0.12)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel(f"cost in {unit}\n{wrapped(data.source)}")
-        ax.set_title(f"Cost: {gain(data.before, data.after)}")
+        set_title(ax, f"Cost: {gain(data.before, data.after)}")
         ax.legend(loc="lower right")
     return ax
 
@@ -120,6 +131,6 @@ def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_xlabel(f"iteration\ncosts {wrapped(data.source)}")
         ax.set_ylabel(f"cost in {unit}")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title("Cost by iteration")
-        ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
+        set_title(ax, "Cost by iteration")
+        legend_above(ax)
     return ax

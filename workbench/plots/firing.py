@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from workbench.plots.style import INK, axes_for, paper_style, say
+from workbench.plots.style import INK_ON_COLOUR, axes_for, paper_style, say, set_title
 from workbench.run.trace import Trace, sizes
 from workbench.support.numbers import thousands
 
@@ -94,7 +94,7 @@ def plot_firing(
         ax.grid(visible=False)
         made = sizes(trace)[0]
         what = "matches" if measure == "matches" else f"{made} made" if made == "e-nodes" else made
-        ax.set_title(f"Rule firing: {what} by iteration")
+        set_title(ax, f"Rule firing: {what} by iteration")
         if not data.rules:
             return say(ax, "no rule fired")
         shade = np.log1p(data.counts.astype(float))
@@ -102,7 +102,7 @@ def plot_firing(
         ax.imshow(shade, cmap="Blues", vmin=-0.12, vmax=1.15, aspect="auto", interpolation="nearest")
         for (i, j), count in np.ndenumerate(data.counts):
             if count:
-                colour = "white" if shade[i, j] > 0.62 else INK
+                colour = "white" if shade[i, j] > 0.62 else INK_ON_COLOUR
                 ax.text(j, i, _short(int(count)), ha="center", va="center", fontsize=8, color=colour)
         ax.set_xticks(range(len(data.iterations)), [str(i) for i in data.iterations])
         ax.set_yticks(range(len(data.rules)), data.rules, fontsize=9)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from workbench.plots.style import BLUE, FAINT, GREEN, INK, axes_for, paper_style, say
-from workbench.run.trace import StepKind, Trace
+from workbench.plots.style import BLUE, FAINT, GREEN, INK, axes_for, legend_above, paper_style, say, set_title
+from workbench.run.trace import StepKind, Trace, cost_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def gap_data(trace: Trace) -> Gap:
 
 def plot_gap(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the best cost and the proven bound over time; the optimum lies in the shaded part."""
-    data = gap_data(trace)
+    data, unit = gap_data(trace), cost_unit(trace)
     with paper_style():
         ax = axes_for(ax, (6.0, 3.4))
         if not data.costs:
@@ -79,9 +79,9 @@ def plot_gap(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_ylim(max(0.0, min(known) - 0.12 * span), max(costs) + 0.2 * span)
         ax.set_xlim(0.0, times[-1])
         ax.set_xlabel("seconds")
-        ax.set_ylabel("cost")
-        ax.set_title(_title(data))
-        ax.legend(loc="lower right", ncols=2)
+        ax.set_ylabel(f"cost in {unit}" if unit else "cost")
+        set_title(ax, _title(data, unit))
+        legend_above(ax)
     return ax
 
 
@@ -96,7 +96,7 @@ def _distinct(marks: tuple[tuple[float, float, str], ...], end: float) -> list[t
     return found
 
 
-def _title(data: Gap) -> str:
+def _title(data: Gap, unit: str) -> str:
     state = "optimal" if data.gap <= 1e-6 else f"gap {data.gap:.2%}"
     formulas = f", {data.formulas} loop formulas" if data.formulas else ""
-    return f"Extraction: {data.costs[-1]:.6g}, {state}{formulas}"
+    return f"Extraction: {f'{data.costs[-1]:.6g} {unit}'.rstrip()}, {state}{formulas}"

@@ -7,15 +7,27 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
-from workbench.plots.style import BLUE, DARK_ORANGE, ORANGE, VERMILION, axes_for, paper_style, say
+from workbench.plots.style import (
+    BLUE,
+    DARK_ORANGE,
+    ORANGE,
+    VERMILION,
+    axes_for,
+    legend_above,
+    paper_style,
+    say,
+    set_title,
+)
 from workbench.run.trace import StepKind, Trace, sizes
 from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Above this ratio of limit to size the axis is logarithmic: on a linear one the curves would look flat.
-_LOG_RATIO = 8
+#: A limit above this multiple of the size is named and not drawn: the curves would look flat.
+_FAR = 4
+#: Above this ratio of the last size to the first the axis is logarithmic: a linear one would hide the start.
+_LOG_RATIO = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +71,20 @@ def growth_data(trace: Trace) -> Growth:
 def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw e-nodes and e-classes by iteration, with the limits as lines and the stop reason in the title.
 
-    The axis is logarithmic if the e-node limit lies far above the curve.
+    The axis is logarithmic if the e-graph grew very much. A limit far above the curve is named, not drawn.
     """
     data = growth_data(trace)
     with paper_style():
         ax = axes_for(ax, (6.0, 3.6))
         if not data.iterations:
             return say(ax, "no steps recorded")
-        ax.plot(data.iterations, data.e_nodes, color=BLUE, marker="o", label=data.names[0])
+        ax.plot(
+            data.iterations,
+            data.e_nodes,
+            color=BLUE,
+            marker="o",
+            label=f"{data.names[0]} ({thousands(data.e_nodes[0])} at the start)",
+        )
         ax.plot(
             data.iterations, data.e_classes, color=ORANGE, marker="s", linestyle="--", label=data.names[1]
         )
@@ -77,8 +95,8 @@ def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_xlabel("iteration" + limit)
         ax.set_ylabel("count")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title(_title(trace, data))
-        ax.legend(loc="lower right")
+        set_title(ax, _title(trace, data))
+        legend_above(ax, 3)
     return ax
 
 
@@ -89,20 +107,30 @@ def _title(trace: Trace, data: Growth) -> str:
 
 
 def _draw_limits(data: Growth, ax: Axes) -> None:
-    top = max(data.e_nodes)
-    if data.e_node_limit is not None:
-        if data.e_node_limit > _LOG_RATIO * top:
-            ax.set_yscale("log")
-            ax.set_ylim(min(data.e_classes) / 1.6, data.e_node_limit * 2.2)
-        else:
-            ax.set_ylim(0, max(top, data.e_node_limit) * 1.14)
-        ax.axhline(data.e_node_limit, color=VERMILION, linestyle=":", linewidth=1.4)
+    top, limit = max(data.e_nodes), data.e_node_limit
+    together = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
+    if top > _LOG_RATIO * max(1, data.e_nodes[0]) or (together and ax.get_yscale() == "log"):
+        ax.set_yscale("log")
+        low, high = max(1, min(data.e_classes)) / 1.6, 2.2 * top
+    else:
+        low, high = 0.0, 1.14 * top
+    near = limit is not None and limit <= _FAR * top
+    if limit is not None and near:
+        high = max(high, limit * (2.2 if ax.get_yscale() == "log" else 1.14))
+        ax.axhline(limit, color=VERMILION, linestyle=":", linewidth=1.4)
+    if together:
+        # Axes that share their scale show what the others do.
+        high = max(high, ax.get_ylim()[1])
+        low = min(low, ax.get_ylim()[0]) if ax.get_yscale() == "log" else 0.0
+    ax.set_ylim(low, high)
+    if limit is not None:
         ax.annotate(
-            f"e-node limit {thousands(data.e_node_limit)}",
-            (0.01, data.e_node_limit),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
+            f"e-node limit {thousands(limit)}{'' if near else ', far above'}",
+            (0.01, limit) if near else (0.01, 0.985),
+            xycoords=("axes fraction", "data") if near else "axes fraction",
+            xytext=(0, 3 if near else 0),
             textcoords="offset points",
+            va="bottom" if near else "top",
             color=VERMILION,
             fontsize=9,
         )
@@ -120,20 +148,9 @@ def _label_ends(data: Growth, ax: Axes) -> None:
             color=colour,
             fontsize=9,
             va="center",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
-        )
-    if len(data.iterations) > 1:
-        ax.annotate(
-            f"start {thousands(data.e_nodes[0])}",
-            (data.iterations[0], data.e_nodes[0]),
-            xytext=(0, -14),
-            textcoords="offset points",
-            color=BLUE,
-            fontsize=9,
-            ha="left",
         )
     span = max(1, data.iterations[-1])
-    ax.set_xlim(-0.05 * span, 1.13 * span)
+    ax.set_xlim(-0.05 * span, 1.16 * span)
 
 
 def _mark_cuts(data: Growth, ax: Axes) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
-from workbench.plots.style import COLOURS, FAINT, GREY, HATCHES, axes_for, paper_style, say
+from workbench.plots.style import COLOURS, FAINT, GREY, HATCHES, axes_for, paper_style, say, set_title
 from workbench.run.trace import Trace
 
 if TYPE_CHECKING:
@@ -86,6 +86,6 @@ def plot_iteration_time(trace: Trace, ax: Axes | None = None, *, most: int = 6) 
         ax.set_xlabel("iteration" + note)
         ax.set_ylabel("milliseconds")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title("Saturation time by iteration")
+        set_title(ax, "Saturation time by iteration")
         ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return ax

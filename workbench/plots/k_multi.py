@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
-from workbench.plots.style import DASHES, GREY, axes_for, legend_above, paper_style, say, series
+from workbench.plots.style import DASHES, GREY, axes_for, legend_above, paper_style, say, series, set_title
 from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure =
         if not trends:
             return say(ax, "no records with k_multi")
         _draw(ax, trends, measure)
-        ax.set_title(f"{_capital(MEASURES[measure].partition(' in ')[0])} by k_multi")
+        set_title(ax, f"{_capital(MEASURES[measure].partition(' in ')[0])} by k_multi")
         legend_above(ax)
     return ax
 
@@ -107,7 +107,7 @@ def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figur
                 _draw(ax, trends, measure)
             else:
                 say(ax, "no records with k_multi")
-            ax.set_title(_capital(MEASURES[measure].partition(" in ")[0]))
+            set_title(ax, _capital(MEASURES[measure].partition(" in ")[0]))
         if trends:
             handles, labels = ax.get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), fontsize=9)

@@ -20,6 +20,7 @@ from workbench.plots.style import (
     legend_above,
     paper_style,
     say,
+    set_title,
 )
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "
         ax.set_xlim(-0.5, len(data.networks) - 0.5)
         ax.set_ylabel("times as fast as the original")
         ax.set_xlabel(f"{data.title}\n{_KEY}", fontsize=8.5)
-        ax.set_title(f"Speed-up in {CALLED.get(target, target)}")
+        set_title(ax, f"Speed-up in {CALLED.get(target, target)}")
         legend_above(ax, 6)
     return ax
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.plots.bars import FILLED, bar_size, draw_bars, figure, turned
 from workbench.plots.records import Records, Series, records_frame, series_of
-from workbench.plots.style import GREY, INK, axes_for, legend_above, paper_style, say
+from workbench.plots.style import GREY, INK, axes_for, legend_above, paper_style, say, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +87,7 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
             ax.set_xlabel(
                 f"bold: {data.reference}'s time / {data.series[0].label}'s; geometric mean {figure(mean)}×"
             )
-        ax.set_title("Optimiser time by network")
+        set_title(ax, "Optimiser time by network")
         legend_above(ax)
     return ax
 

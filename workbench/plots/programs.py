@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.plots.bars import bar_size, draw_bars
 from workbench.plots.records import Estimate, Records, Series, estimate, records_frame, series_of
-from workbench.plots.style import axes_for, legend_above, paper_style, say
+from workbench.plots.style import axes_for, legend_above, paper_style, say, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +58,6 @@ def plot_programs(records: Records, ax: Axes | None = None) -> Axes:
         draw_bars(ax, data.networks, data.series, floor=low)
         ax.set_ylim(low, max(known) * 4)
         ax.set_ylabel("log2 of the programs (upper bound)")
-        ax.set_title("Programs represented")
+        set_title(ax, "Programs represented")
         legend_above(ax)
     return ax

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.plots.records import Records, records_frame
-from workbench.plots.style import GREY, axes_for, legend_above, paper_style, say, series
+from workbench.plots.style import GREY, axes_for, legend_above, paper_style, say, series, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +105,7 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
         ax.set_xlabel("\n".join(["blocks", *_notes(data, sizes, records)]))
         ax.xaxis.label.set_fontsize(8.5)
         ax.set_ylabel("optimiser time in s")
-        ax.set_title("Optimiser time by blocks")
+        set_title(ax, "Optimiser time by blocks")
         legend_above(ax, 3)
     return ax
 

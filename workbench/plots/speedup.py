@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench.plots.bars import bar_size, draw_bars, turned
 from workbench.plots.records import Estimate, Records, Series, estimate, records_frame, series_of, sources
-from workbench.plots.style import INK, axes_for, legend_above, paper_style, say, wrapped
+from workbench.plots.style import INK, axes_for, legend_above, paper_style, say, set_title, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +50,6 @@ def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
         ax.set_ylabel("speed-up in %")
         source = sources(data.series)
         ax.set_xlabel(wrapped(f"costs: {source}", 90) if source else "")
-        ax.set_title("Speed-up by network")
+        set_title(ax, "Speed-up by network")
         legend_above(ax)
     return ax

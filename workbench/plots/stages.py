@@ -20,6 +20,7 @@ from workbench.plots.style import (
     legend_above,
     paper_style,
     say,
+    set_title,
 )
 
 if TYPE_CHECKING:
@@ -152,6 +153,6 @@ def plot_stages(
         ax.invert_yaxis()
         ax.set_xlim(0, longest * 1.18)
         ax.set_xlabel("share of the run's time in %" if share else "seconds")
-        ax.set_title("Time by stage")
+        set_title(ax, "Time by stage")
         legend_above(ax)
     return ax

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,15 @@ PURPLE = "#CC79A7"
 #: An orange that is dark enough for text.
 DARK_ORANGE = "#9A6A00"
 INK, GREY, FAINT = "#222222", "#8C8C8C", "#D9D9D9"
+#: Ink on coloured ground, which is the same on dark pages.
+INK_ON_COLOUR = "#1A1A1A"
+#: What these colours become on dark pages. White is the paper, and stays white as text.
+DARK: Final = {
+    INK: "#e8e8e8", GREY: "#a0a0a0", FAINT: "#444444", BLUE: "#4aa8e8", GREEN: "#2fc79a",
+    VERMILION: "#ff8a3d", DARK_ORANGE: "#f0b040",
+}  # fmt: skip
+#: The colour of the paper on dark pages.
+DARK_PAPER: Final = "#111111"
 
 #: Colours, markers and dashes of series: every series differs by a marker or a hatch as well as by colour.
 COLOURS: Final = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, INK, GREY)
@@ -49,6 +59,7 @@ _STYLE: Any = {
     "lines.linewidth": 1.8,
     "lines.markersize": 5,
     "legend.frameon": False,
+    "svg.hashsalt": "workbench",
 }
 
 
@@ -69,6 +80,11 @@ def paper_style() -> Iterator[None]:
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """Return ``ax``, or the axes of a new pyplot figure of ``size`` inches."""
     if ax is not None:
+        # Axes of the caller were made with the caller's settings.
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_axisbelow(True)
+        ax.grid(visible=True, axis="both", color=FAINT, linewidth=0.6)
+        ax.grid(visible=False, axis="x")
         return ax
     import matplotlib.pyplot as plt
 
@@ -85,6 +101,53 @@ def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> byt
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=_STYLE["savefig.dpi"])
     return buffer.getvalue()
+
+
+def figure_svg(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
+    """Return a figure as SVG that follows the colours of its page, light or dark."""
+    from matplotlib.figure import Figure
+
+    with paper_style():
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.subplots())
+        buffer = io.BytesIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(buffer, format="svg", metadata=nothing)
+    text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}", buffer.getvalue().decode())
+    text = text[text.index("<svg") :]  # the prologue names an address
+    return text.replace("<defs>", f"<style>{_dark_rules()}</style><defs>", 1).encode()
+
+
+#: Coordinates with more decimal places than a screen shows; small factors keep theirs.
+_NUMBER: Final = re.compile(r"(?<=[ \"])-?[1-9]\d*\.\d{3,}")
+
+
+def _dark_rules() -> str:
+    """Return the style rules that give matplotlib's own styles the colours of dark pages."""
+    rules = [
+        f'[style*="{what}: {light.lower()}"]{{{what}:{dark}!important}}'
+        for light, dark in DARK.items()
+        for what in ("fill", "stroke")
+    ]
+    rules += [f'{tag}[style*="fill: #ffffff"]{{fill:{DARK_PAPER}!important}}' for tag in ("path", "use")]
+    rules.append(f'[style*="stroke: #ffffff"]{{stroke:{DARK_PAPER}!important}}')
+    return f"@media(prefers-color-scheme:dark){{{''.join(rules)}}}"
+
+
+def set_title(ax: Axes, text: str) -> None:
+    """Set the title of axes, broken into lines that fit above them, so that neighbours do not overprint."""
+    # A bold letter of 11 points is 0.1 inches wide.
+    ax.set_title(wrapped(text, max(16, int(_room(ax) / 0.1))))
+
+
+def _room(ax: Axes) -> float:
+    """Return the width in inches for a text above axes, before the layout is made."""
+    figure, place = ax.get_figure(), ax.get_subplotspec()
+    if figure is None:
+        return 6.0
+    columns = 1 if place is None else place.get_gridspec().ncols
+    # Labels and ticks take more of narrow axes.
+    return ax.get_position().width * figure.bbox.width / figure.dpi * (1.1 if columns == 1 else 0.95)
 
 
 def series(k: int) -> tuple[str, str]:
@@ -107,8 +170,7 @@ def say(ax: Axes, text: str) -> Axes:
 def legend_above(ax: Axes, columns: int = 4) -> None:
     """Put the legend between title and axes, so that bars do not cover it."""
     _, labels = ax.get_legend_handles_labels()
-    figure = ax.get_figure()
-    room = 6.0 if figure is None else 0.85 * figure.bbox.width / figure.dpi
+    room = _room(ax)
     columns = next((c for c in range(min(columns, len(labels)), 0, -1) if _width(labels, c) <= room), 1)
     rows = -(-len(labels) // columns)
     ax.legend(

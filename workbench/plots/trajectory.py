@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from workbench.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
-from workbench.plots.style import DASHES, axes_for, paper_style, say, series, wrapped
+from workbench.plots.style import DASHES, axes_for, paper_style, say, series, set_title, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def plot_trajectory(
             _draw_labels(ax, path, series(networks.index(path.network))[0])
         ax.set_xlabel("optimiser time in s\n" + wrapped(_sources(records), 80))
         ax.set_ylabel("speed-up in %")
-        ax.set_title("Speed-up reached, by time")
+        set_title(ax, "Speed-up reached, by time")
         _legends(ax, networks, methods, {p.method for p in paths if len(p.points) > 1})
     return ax
 

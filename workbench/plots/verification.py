@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.ticker import MaxNLocator
 
-from workbench.plots.style import BLUE, FAINT, GREY, ORANGE, SKY, axes_for, paper_style, say
+from workbench.plots.style import BLUE, FAINT, GREY, ORANGE, SKY, axes_for, paper_style, say, set_title
 from workbench.run.trace import StepKind, Trace
 from workbench.support.numbers import thousands
 
@@ -63,7 +63,7 @@ def plot_verification_seconds(trace: Trace, ax: Axes | None = None) -> Axes:
         for kinds, colour, label in PHASES:
             of_phase = [step for step in steps if step.kind in kinds]
             ax.bar([s.index for s in of_phase], [s.seconds for s in of_phase], color=colour, label=label)
-        ax.set_title(f"Seconds by step: {sum(s.seconds for s in steps):.1f} in all")
+        set_title(ax, f"Seconds by step: {sum(s.seconds for s in steps):.1f} in all")
         ax.set_xlabel("step")
         ax.set_ylabel("seconds")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -87,7 +87,7 @@ def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
             ax.text(n, 1.02 * total, str(r.before + r.now), ha="center", fontsize=9)
         names = [f"{f'round {n}' if n else 'start'}\n{thousands(r.e_nodes)}" for n, r in enumerate(rounds)]
         ax.set_xticks(range(len(rounds)), names)
-        ax.set_title(f"Cases proved by round, of {total}")
+        set_title(ax, f"Cases proved by round, of {total}")
         ax.set_xlabel("round of axioms, and e-nodes after it")
         ax.set_ylabel("cases")
         ax.set_ylim(0, 1.3 * total)

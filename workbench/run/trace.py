@@ -235,6 +235,11 @@ def _step(record: dict[str, Any], meta: Mapping[str, Any]) -> Step:
     return Step(**record, rules=rules, kind=kind, counts=counts)
 
 
+def cost_unit(trace: Trace) -> str:
+    """Return the unit of a trace's costs: microseconds if a cost model priced them, otherwise none."""
+    return "µs" if "cost_source" in trace.meta else ""
+
+
 def sizes(trace: Trace) -> tuple[str, str]:
     """Return the names of a step's two sizes: e-nodes and e-classes, unless the run counts other things."""
     made, kept = trace.meta.get("sizes", ("e-nodes", "e-classes"))

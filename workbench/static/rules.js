@@ -64,7 +64,7 @@ function render({ model, el }) {
   const summary = element("div", { class: "wb-summary" });
   const list = element("div", { class: "wb-list" });
   const card = element("div", { class: "wb-card", "aria-live": "polite" });
-  const root = element("div", { class: "wb-rules" }, heading, summary,
+  const root = element("div", { class: "wb wb-rules" }, heading, summary,
     element("div", { class: "wb-filters" }, text, verdict, activity, count), element("div", { class: "wb-body" }, list, card));
 
   const columns = () => {
@@ -234,8 +234,10 @@ function render({ model, el }) {
     mark(false);
     showCard();
   });
-  rebuild();
   el.append(root);
+  const unfollow = followTheme(el, root);
+  rebuild();
+  return unfollow;
 }
 
 export default { render };

@@ -2,9 +2,10 @@
 
 function render({ model, el }) {
   const root = document.createElement("div");
-  root.className = "wb-static";
+  root.className = "wb wb-static";
   root.innerHTML = model.get("html");
   el.append(root);
+  return followTheme(el, root);
 }
 
 export default { render };

@@ -141,6 +141,13 @@ class Chart {
         }
       });
     });
+    for (const i of this.spec.later || []) {
+      this.svg.append(element("svg:rect", { x: this.x(i) + 0.5, y: TOP, width: Math.max(1, wide - 1), height: 16 * this.spec.rows.length, class: "wb-later" },
+        element("svg:title", {}, `${this.spec.x} ${i}: ${this.spec.unit} by rule are ${this.spec.when}`)));
+    }
+    if (this.spec.later?.length) {
+      this.svg.append(element("svg:text", { x: 4, y: this.height - 3, class: "wb-tick" }, `dotted: ${this.spec.when}`));
+    }
   }
 
   axis() {
@@ -191,14 +198,15 @@ function render({ model, el }) {
   const heading = element("div", { class: "wb-heading" });
   const plots = element("div", { class: "wb-charts" });
   const table = element("div", { class: "wb-table" });
-  const start = button("start", "start or continue", () => model.send({ command: "start" }));
-  const pause = button("pause", "pause after this step", () => model.send({ command: "pause" }));
+  const start = button("start", "start or continue", () => { status.textContent = "starting …"; model.send({ command: "start" }); });
+  const pause = button("pause", "pause after this step", () => { status.textContent = "pausing after the current step"; model.send({ command: "pause" }); });
   const end = button("stop", "stop and keep the results", () => model.send({ command: "stop" }));
   const live = element("span", { class: "wb-live" }, start, pause, end);
+  const status = element("span", { class: "wb-status", role: "status" });
   const controls = element("div", { class: "wb-controls" },
     button("|◀", "first step", () => choose(0)), button("◀", "step back", () => choose(model.get("step") - 1)), play,
-    button("▶", "step on", () => choose(model.get("step") + 1)), button("▶|", "last step", () => choose(Infinity)), slider, live);
-  const root = element("div", { class: "wb-stepper", tabindex: 0 }, heading, controls, label, plots, table);
+    button("▶", "step on", () => choose(model.get("step") + 1)), button("▶|", "last step", () => choose(Infinity)), slider, live, status);
+  const root = element("div", { class: "wb wb-stepper", tabindex: 0 }, heading, controls, label, plots, table);
   root.addEventListener("keydown", (event) => {
     const inside = event.target === slider || event.target === root;
     const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
@@ -239,14 +247,16 @@ function render({ model, el }) {
     start.disabled = running;
     pause.disabled = !running;
     end.disabled = !running && !model.get("live");
+    status.textContent = model.get("status") || "";
   };
   model.on("change:data", rebuild);
   model.on("change:step", show);
-  model.on("change:running change:live", state);
+  model.on("change:running change:live change:status", state);
   rebuild();
   state();
   el.append(root);
-  return () => clearInterval(timer);
+  const unfollow = followTheme(el, root);
+  return () => { clearInterval(timer); unfollow(); };
 }
 
 export default { render };

@@ -1,268 +1,94 @@
-// The viewer of graphs, comparisons and e-graphs: panes that pan, zoom, search and show the facts of a box.
+// The viewer of graphs, comparisons and e-graphs: panes, search, steps, facts, and questions to the kernel.
 // A plain module without framework or network access. The data contain all positions: no layout happens here.
 
-const LINE = 13;
-// The scale below which the text of a box, 11 pixels high, cannot be read.
-const LEGIBLE = 0.65;
 const HELP = "drag or arrows: move · + − 0: zoom, fit · wheel: zoom, after a click into the picture · / search, Enter: next hit · " +
-  "click a box: its facts; then ↑ ↓: operand, reader, ← →: neighbours · Enter or double click: open a layer · " +
-  "Esc: back · f: fold or unfold · [ ]: step";
-
-let panes_made = 0;
-
-class Pane {
-  constructor(spec, viewer) {
-    this.spec = spec;
-    this.viewer = viewer;
-    this.name = spec.start;
-    this.id = `wb-arrow-${panes_made++}`;
-    this.caption = element("div", { class: "wb-caption" });
-    this.layer = element("svg:g");
-    const arrow = element("svg:marker", { id: this.id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
-      element("svg:path", { d: "M0 0L8 4L0 8z", class: "wb-arrow" }));
-    this.svg = element("svg:svg", { class: "wb-canvas", tabindex: 0, role: "application", "aria-label": spec.title },
-      element("svg:defs", {}, arrow), this.layer);
-    this.root = element("div", { class: "wb-pane" }, this.caption, this.svg);
-    this.svg.addEventListener("pointerdown", (e) => this.grab(e));
-    this.svg.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    this.draw();
-  }
-
-  get level() { return this.spec.levels[this.name]; }
-
-  show(name) {
-    if (!(name in this.spec.levels) || name === this.name) return;
-    this.before = name.startsWith("layer") ? this.name : null;
-    this.name = name;
-    this.chosen = null;
-    this.draw();
-    this.fit();
-    this.viewer.refresh();
-  }
-
-  draw() {
-    const { families, marks } = this.viewer.data;
-    const level = this.level;
-    this.boxes = new Map();
-    this.clusters = new Map();
-    this.edges = [];
-    const back = this.before ? [button("◀ back", "back to the whole graph", () => this.show(this.before)), " "] : [];
-    const note = level.note ? element("span", { class: "wb-note" }, ` ${level.note}`) : "";
-    this.caption.replaceChildren(...back, this.before ? `${this.spec.title}: ${level.title}` : this.spec.title, note);
-    const parts = [];
-    for (const c of level.clusters) {
-      const [x, y, w, h] = c.at;
-      const frame = element("svg:rect", { x, y, width: w, height: h, rx: 4, class: "wb-cluster" });
-      const label = element("svg:text", { x: x + 4, y: y + 11, class: "wb-cluster-label" }, c.label);
-      const g = element("svg:g", { onclick: () => this.viewer.choose(this, null, c) }, frame, label);
-      this.clusters.set(c.key, { ...c, g, frame, label_at: label });
-      parts.push(g);
-    }
-    for (const e of level.edges) {
-      const path = element("svg:path", { d: e.path, class: e.bold ? "wb-edge wb-bold" : "wb-edge", "marker-end": `url(#${this.id})` });
-      if (e.note) path.append(element("svg:title", {}, e.note));
-      this.edges.push({ ...e, g: path });
-      parts.push(path);
-    }
-    for (const b of level.boxes) {
-      const [x, y, w, h] = b.at;
-      const [colour, dashes, sign] = marks[b.mark || ""];
-      const frame = element("svg:rect", { x, y, width: w, height: h, rx: 4, fill: families[b.family || "work"], stroke: colour,
-        "stroke-width": b.bold ? 2.6 : b.mark ? 1.8 : 1, "stroke-dasharray": dashes || null });
-      const corner = element("svg:text", { x: x + 7, y: y + 12, class: "wb-sign", style: `fill:${colour}` }, sign);
-      const texts = b.lines.map((line, k) => element("svg:text", { x: x + w / 2, y: y + LINE * (k + 1) }, line));
-      const g = element("svg:g", { class: b.opens ? "wb-box wb-opens" : "wb-box",
-        onclick: (event) => { event.stopPropagation(); this.viewer.choose(this, b.key); },
-        ondblclick: () => b.opens && this.show(b.opens) }, frame, ...texts, corner);
-      this.boxes.set(b.key, { ...b, g, frame, corner });
-      parts.push(g);
-    }
-    this.layer.replaceChildren(...parts);
-  }
-
-  // -- the visible part -------------------------------------------------------------------------
-  size() {
-    const box = this.svg.getBoundingClientRect();
-    return [box.width || 600, box.height || 400];
-  }
-
-  place() { this.layer.setAttribute("transform", `translate(${this.x} ${this.y}) scale(${this.k})`); }
-
-  fit() {
-    const [width, height] = this.level.size;
-    const [w, h] = this.size();
-    this.k = Math.min(1.2, (w - 16) / width, (h - 16) / height);
-    this.x = Math.max(8, (w - width * this.k) / 2);
-    this.y = 8;
-    const home = this.home();
-    // A picture that is not legible as a whole opens on its root, or on what there is of it in this step.
-    if (this.k < LEGIBLE && home) {
-      const [x, y, bw, bh] = home.at;
-      this.k = LEGIBLE;
-      this.x = Math.min(8, Math.max(w - width * this.k - 8, w / 2 - (x + bw / 2) * this.k));
-      this.y = Math.min(8, Math.max(h - height * this.k - 8, h / 2 - (y + bh / 2) * this.k));
-      if (width * this.k < w) this.x = (w - width * this.k) / 2;
-      if (height * this.k < h) this.y = 8;
-    }
-    this.place();
-  }
-
-  home() {
-    const shown = [...this.boxes.values()].filter((b) => !b.hidden);
-    for (const cluster of this.spec.home || []) {
-      const found = shown.find((b) => b.cluster === cluster);
-      if (found) return found;
-    }
-    return shown.reduce((least, b) => (least === null || b.at[1] < least.at[1] ? b : least), null);
-  }
-
-  zoom(factor, at = null) {
-    const [w, h] = this.size();
-    const [px, py] = at || [w / 2, h / 2];
-    const k = Math.min(4, Math.max(0.05, this.k * factor));
-    this.x = px - ((px - this.x) * k) / this.k;
-    this.y = py - ((py - this.y) * k) / this.k;
-    this.k = k;
-    this.place();
-  }
-
-  move(dx, dy) { this.x += dx; this.y += dy; this.place(); }
-
-  centre(key) {
-    const box = this.boxes.get(key);
-    if (!box) return;
-    const [x, y, bw, bh] = box.at;
-    const [w, h] = this.size();
-    const [cx, cy] = [this.x + (x + bw / 2) * this.k, this.y + (y + bh / 2) * this.k];
-    if (cx < 40 || cy < 30 || cx > w - 40 || cy > h - 30) this.move(w / 2 - cx, h / 2 - cy);
-  }
-
-  grab(event) {
-    if (event.button) return;
-    this.svg.focus();
-    let [x, y] = [event.clientX, event.clientY];
-    const drag = (e) => { this.move(e.clientX - x, e.clientY - y); [x, y] = [e.clientX, e.clientY]; };
-    const drop = () => { window.removeEventListener("pointermove", drag); window.removeEventListener("pointerup", drop); };
-    window.addEventListener("pointermove", drag);
-    window.addEventListener("pointerup", drop);
-  }
-
-  wheel(event) {
-    // The wheel scrolls the page; with Ctrl, or once the picture was clicked, it zooms the picture.
-    if (!event.ctrlKey && !event.metaKey && this.viewer.active() !== this) return;
-    event.preventDefault();
-    const box = this.svg.getBoundingClientRect();
-    this.zoom(Math.exp(-event.deltaY / 300), [event.clientX - box.left, event.clientY - box.top]);
-  }
-
-  // -- facts of boxes ---------------------------------------------------------------------------
-  paint(chosen, groups, hits, step) {
-    const marks = this.viewer.data.marks;
-    for (const [key, b] of this.boxes) {
-      const related = (b.groups || []).some((g) => groups.has(g));
-      b.g.classList.toggle("wb-chosen", this.chosen === key && chosen === this);
-      b.g.classList.toggle("wb-related", related && !(this.chosen === key && chosen === this));
-      b.g.classList.toggle("wb-hit", hits !== null && hits(b));
-      b.g.classList.toggle("wb-dim", hits !== null && !hits(b));
-      if (step === null) continue;
-      b.hidden = (b.born || 0) > step;
-      b.g.style.display = b.hidden ? "none" : "";
-      const [colour, dashes, sign] = marks[step > 0 && b.born === step ? "new" : b.mark || ""];
-      b.frame.setAttribute("stroke", colour);
-      b.frame.setAttribute("stroke-dasharray", dashes);
-      b.frame.setAttribute("stroke-width", b.bold ? 2.6 : sign ? 1.8 : 1);
-      b.corner.style.fill = colour;
-      b.corner.textContent = sign;
-    }
-    if (step === null) return;
-    const alive = new Set([...this.boxes.values()].filter((b) => !b.hidden).map((b) => b.cluster));
-    for (const [key, c] of this.clusters) {
-      const [colour, dashes, sign] = marks[(c.merged || []).includes(step) ? "merged" : c.mark || "stub"];
-      c.g.style.display = alive.has(key) ? "" : "none";
-      c.frame.setAttribute("stroke", colour);
-      c.frame.setAttribute("stroke-dasharray", dashes);
-      c.frame.setAttribute("stroke-width", sign ? 2.2 : 1);
-      c.label_at.textContent = `${sign} ${c.label}`.trim();
-    }
-    for (const e of this.edges) {
-      const gone = [e.from, e.to].some((k) => this.boxes.get(k)?.hidden);
-      e.g.style.display = gone ? "none" : "";
-    }
-  }
-
-  neighbour(key, direction) {
-    const edges = this.edges.filter((e) => (direction < 0 ? e.to === key : e.from === key));
-    return edges.length ? (direction < 0 ? edges[0].from : edges[0].to) : null;
-  }
-}
-
-class Table {
-  // A table that is sorted by its headings, which are buttons, so that keys work too.
-  constructor(spec, choose) {
-    this.spec = spec;
-    this.choose = choose;
-    this.order = null;
-    this.root = element("div", { class: "wb-table" });
-    this.draw();
-  }
-
-  draw() {
-    const { columns, rows, note, keys } = this.spec;
-    const order = [...rows.keys()];
-    if (this.order !== null) {
-      const [column, sign] = this.order;
-      order.sort((a, b) => {
-        const [p, q] = [rows[a][column], rows[b][column]];
-        return sign * (typeof p === "number" && typeof q === "number" ? p - q : `${p}`.localeCompare(`${q}`));
-      });
-    }
-    const heads = columns.map((name, k) => {
-      const sorted = this.order && this.order[0] === k ? this.order[1] : 0;
-      return element("th", { "aria-sort": sorted ? (sorted > 0 ? "ascending" : "descending") : "none" },
-        button(`${name}${sorted ? (sorted > 0 ? " ▲" : " ▼") : ""}`, `sort by ${name}`, () => {
-          this.order = [k, sorted > 0 ? -1 : 1];
-          this.draw();
-        }));
-    });
-    const body = order.map((r) => element("tr", { tabindex: keys ? 0 : null, onclick: () => keys && this.choose(keys[r]),
-      onkeydown: (e) => { if (keys && e.key === "Enter") { e.stopPropagation(); this.choose(keys[r]); } } },
-      ...rows[r].map((cell) => element("td", {}, `${cell ?? ""}`))));
-    this.root.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)),
-      note ? element("p", { class: "wb-note" }, note) : "");
-  }
-}
+  "click a box: its facts; then ↑ ↓: operand, reader, ← →: neighbours · Enter or double click: open a layer or an e-class · " +
+  "Esc: back · f: fold or unfold · c: colours of costs · [ ]: step · the map in the corner: click to move";
+// An answer of the kernel that takes longer than this means that nobody answers.
+const PATIENCE = 60_000;
+// A double click begins with a click: what asks the kernel waits this long, in milliseconds.
+const PAUSE = 250;
 
 class Viewer {
   constructor(model, el) {
     this.model = model;
-    this.root = element("div", { class: "wb-viewer", tabindex: 0 });
+    this.root = element("div", { class: "wb wb-viewer", tabindex: 0 });
     this.root.addEventListener("keydown", (e) => this.key(e));
-    this.build();
+    this.heat = false;
     el.append(this.root);
+    this.data = model.get("data");
+    this.panes = [];
+    this.unfollow = followTheme(el, this.root, () => this.paintTheme());
+    this.build();
     requestAnimationFrame(() => this.panes.forEach((p) => p.fit()));
-    model.on("change:data", () => { this.build(); this.panes.forEach((p) => p.fit()); });
+    model.on("change:data", () => this.replace());
     model.on("change:step", () => this.refresh());
     model.on("msg:custom", (message) => this.answered(message));
+  }
+
+  // Colours come with the data: [light, dark] by name.
+  paintTheme() {
+    for (const name of Object.keys(this.data.colours)) this.root.style.setProperty(`--wb-${name}`, this.colour(`--wb-${name}`));
+    this.panes.forEach((p) => p.fill());
+  }
+
+  colour(name) {
+    const dark = this.root.dataset.theme === "dark" ? 1 : 0;
+    return this.data.colours[name.slice(5)]?.[dark] ?? (name === "--wb-heat" ? ["#f08c4a", "#b4480f"][dark] : null);
+  }
+
+  costliest() {
+    const costs = this.panes.flatMap((p) => [...p.boxes.values()].map((b) => b.cost ?? 0));
+    return Math.max(0, ...costs);
+  }
+
+  // New data of the same view: the e-class that was asked for stays where it is on the screen.
+  replace() {
+    this.idle();
+    const pane = this.panes[0];
+    const [old, scale, place] = [pane.where(this.model.get("data").anchor), pane.k, [pane.x, pane.y]];
+    const moved = this.model.get("data").anchor;
+    this.build();
+    this.panes.forEach((p) => p.fit());
+    const now = this.panes[0].where(moved);
+    if (!now) return;
+    if (old && place[0] !== undefined) {
+      this.panes[0].k = scale;
+      this.panes[0].moveTo(now[0], now[1], old[2]);
+    } else this.panes[0].moveTo(now[0], now[1]);
+    const cluster = this.panes[0].clusters.get(moved);
+    if (cluster) this.choose(this.panes[0], null, cluster, true);
   }
 
   build() {
     this.data = this.model.get("data");
     this.chosen = null;
+    this.cluster = null;
+    this.paintTheme();
     this.search = element("input", { type: "search", placeholder: "search", "aria-label": "search", oninput: () => { this.at = -1; this.refresh(); } });
     this.count = element("span", { class: "wb-note", "aria-live": "polite" });
     this.told = element("div", { class: "wb-facts", "aria-live": "polite" });
     this.panes = this.data.panes.map((spec) => new Pane(spec, this));
+    if (this.heat) this.panes.forEach((p) => p.fill());
     const folds = this.panes.some((p) => "folded" in p.spec.levels && "whole" in p.spec.levels);
     const controls = element("div", { class: "wb-controls" }, this.search, this.count,
       button("+", "closer", () => this.each((p) => p.zoom(1.25))), button("−", "farther", () => this.each((p) => p.zoom(0.8))),
       button("fit", "fit into the pane", () => this.each((p) => p.fit())),
       button("full", "full screen, or back", () => this.full()),
       ...(folds ? [button("fold", "fold or unfold repeated layers", () => this.fold())] : []),
+      ...(this.costliest() ? [button("costs", "colour boxes by cost, or by operator", () => this.colours())] : []),
+      ...(this.model.get("draws") && this.data.anchor !== undefined ? [button("roots", "back to the picture from the roots", () => this.ask({ ask: "whole" }, "drawing"))] : []),
+      button("SVG", "save the picture as SVG", () => saveSvg(this.pane())), button("PNG", "save the picture as PNG", () => savePng(this.pane())),
       button("?", HELP, () => { this.told.textContent = HELP; }));
+    this.status = element("span", { class: "wb-busy", role: "status" });
+    controls.append(this.status);
     const legend = element("div", { class: "wb-legend" }, ...this.data.legend.map(([mark, text]) => {
-      const [colour, dashes, sign] = this.data.marks[mark];
+      const [dashes, sign] = this.data.marks[mark];
+      const colour = `var(--wb-mark-${mark})`;
       return element("span", {}, element("span", { class: "wb-key", style: `border-color:${colour};border-style:${dashes ? "dashed" : "solid"};color:${colour}` }, sign), ` ${text} `);
     }));
+    this.scale = element("span", { class: "wb-scale" });
+    legend.append(this.scale);
     this.slider = element("input", { type: "range", min: 0, max: Math.max(0, this.data.steps.length - 1), "aria-label": "step",
       oninput: () => this.step(+this.slider.value) });
     this.label = element("div", { class: "wb-label", "aria-live": "polite" });
@@ -272,8 +98,44 @@ class Viewer {
     this.root.replaceChildren(element("div", { class: "wb-heading" }, this.data.title), controls, ...steps, legend,
       element("div", { class: "wb-panes" }, ...this.panes.map((p) => p.root)), this.told, ...table);
     this.at = -1;
+    this.showScale();
     this.refresh();
   }
+
+  // -- questions to the kernel --------------------------------------------------------------------
+  ask(message, what) {
+    clearTimeout(this.waiting);
+    this.status.textContent = `${what} …`;
+    this.waiting = setTimeout(() => { this.status.textContent = "no answer: is the kernel running?"; }, PATIENCE);
+    this.model.send(message);
+  }
+
+  idle() {
+    clearTimeout(this.waiting);
+    clearTimeout(this.later);
+    this.status.textContent = "";
+  }
+
+  open(key) {
+    clearTimeout(this.later);
+    if (!key || !this.data.panes[0].home) return;
+    if (this.model.get("draws")) this.ask({ ask: "open", key }, "drawing");
+    else this.told.textContent = "more of an e-graph is drawn by a kernel: run the cell that made this view";
+  }
+
+  colours() {
+    this.heat = !this.heat;
+    this.panes.forEach((p) => p.fill());
+    this.showScale();
+  }
+
+  showScale() {
+    const most = this.costliest();
+    const unit = this.data.unit ? ` ${this.data.unit}` : "";
+    this.scale.replaceChildren(...(this.heat && most ? ["cost 0", element("span", { class: "wb-ramp" }), `${+most.toPrecision(4)}${unit}`] : []));
+  }
+
+  pane() { return this.chosen || this.active() || this.panes[0]; }
 
   full() {
     if (document.fullscreenElement) document.exitFullscreen();
@@ -339,11 +201,11 @@ class Viewer {
       if (inside) pane.centre(inside.key);
       return this.choose(pane, null, cluster);
     }
-    this.told.textContent = "not in the picture";
-    this.model.send({ ask: "show", key });
+    if (this.model.get("draws")) this.ask({ ask: "show", key }, "drawing");
+    else this.told.textContent = "not in the picture; more of an e-graph is drawn by a kernel";
   }
 
-  choose(pane, key, cluster = null) {
+  choose(pane, key, cluster = null, quiet = false) {
     this.chosen = key === null ? null : pane;
     this.cluster = cluster ? cluster.key : null;
     pane.chosen = key;
@@ -363,7 +225,9 @@ class Viewer {
     this.tell(thing, related);
     this.model.set("selected", cluster ? cluster.key : key);
     this.model.save_changes();
-    if (this.model.get("answers")) this.model.send({ ask: "more", key: cluster ? cluster.key : key });
+    clearTimeout(this.later);
+    const asked = cluster ? cluster.key : key;
+    if (this.model.get("answers") && !quiet) this.later = setTimeout(() => this.ask({ ask: "more", key: asked }, "asking what the alternatives cost"), PAUSE);
   }
 
   tell(thing, related) {
@@ -373,14 +237,30 @@ class Viewer {
       rows.push(element("tr", {}, element("th", {}, "corresponds to"), element("td", {}, ...links)));
     }
     const open = thing.opens ? [button("open the layer", "open the layer", () => this.chosen.show(thing.opens))] : [];
+    const key = thing.cluster || (this.cluster ?? "");
+    if (this.model.get("draws") && key) {
+      open.push(button("open", "show all e-nodes of this e-class and their operands, in place", () => this.open(key)), " around it: ");
+      for (const hops of [1, 2, 3]) {
+        const name = `${hops} hop${hops > 1 ? "s" : ""}`;
+        open.push(button(name, `show what is at most ${name} away`, () => this.ask({ ask: "around", key, hops }, "drawing")), " ");
+      }
+    }
     this.more = element("div");
     this.told.replaceChildren(element("strong", {}, (thing.lines || [thing.label]).join(" ")), " ", ...open,
       element("table", {}, element("tbody", {}, ...rows)), this.more);
   }
 
   answered(message) {
-    if (!this.more || !message || message.key !== this.model.get("selected")) return;
+    if (!message) return;
+    if (message.failed) return this.fail(message.failed);
+    if (!this.more || message.key !== this.model.get("selected")) return;
+    this.idle();
     this.more.replaceChildren(element("strong", {}, message.title), new Table(message, () => {}).root);
+  }
+
+  fail(text) {
+    this.idle();
+    this.status.textContent = `failed: ${text}`;
   }
 
   key(event) {
@@ -393,6 +273,7 @@ class Viewer {
     else if (event.key === "-") this.each((p) => p.zoom(0.8));
     else if (event.key === "0") this.each((p) => p.fit());
     else if (event.key === "f") this.fold();
+    else if (event.key === "c") this.colours();
     else if (event.key === "[" && this.data.steps.length) this.step(this.now() - 1);
     else if (event.key === "]" && this.data.steps.length) this.step(this.now() + 1);
     else if (event.target === this.slider) return;
@@ -415,6 +296,7 @@ class Viewer {
     const pane = this.chosen || this.active() || this.panes[0];
     const box = pane.boxes.get(pane.chosen);
     if (box && box.opens) pane.show(box.opens);
+    else if (box && box.cluster) this.open(box.cluster);
     else if (!box) this.choose(pane, [...pane.boxes.values()].find((b) => !b.hidden)?.key ?? null);
   }
 
@@ -434,7 +316,8 @@ class Viewer {
 }
 
 function render({ model, el }) {
-  new Viewer(model, el);
+  const viewer = new Viewer(model, el);
+  return () => { viewer.unfollow(); viewer.idle(); };
 }
 
 export default { render };

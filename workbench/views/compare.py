@@ -65,7 +65,7 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of the viewer: both graphs with marks; operators of one e-class correspond."""
     panes = [
-        graph_pane(side.graph, side_notes(comparison, side), title=_caption(what, side))
+        graph_pane(side.graph, side_notes(comparison, side), title=caption(what, side))
         for what, side in (("original", comparison.before), ("optimised", comparison.after))
     ]
     return viewer_data(
@@ -73,10 +73,12 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
         panes,
         legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
         table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
+        unit="µs",
     )
 
 
-def _caption(what: str, side: Side) -> str:
+def caption(what: str, side: Side) -> str:
+    """Return what a side is: its cost, and the numbers of its operators by mark."""
     counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
     return f"{what}: {sum(side.costs):.4g} µs; {counts}"
 
@@ -108,7 +110,7 @@ def comparison_html(comparison: Comparison) -> str:
     """Return the static face: figures, both graphs, and the operators that each rule made."""
     sides = (comparison.before, comparison.after)
     drawn = beside(*(graph_svg(side.graph, side_notes(comparison, side)) for side in sides))
-    captions = [_caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
+    captions = [caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
     rules = rules_of(comparison)
     signs = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
     return (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,19 +13,21 @@ import numpy as np
 from workbench.egraph.egraph import EGraph
 from workbench.egraph.witness import merges
 from workbench.ops.leaves import NAMED
+from workbench.ops.registry import known as known_op
 from workbench.support.numbers import thousands
 from workbench.views.graphs import placed_scene
 from workbench.views.markup import details, heading, picture, table
 from workbench.views.panes import level, viewer_data
+from workbench.views.part import Part, selection
 from workbench.views.scene import Box, Cluster, Edge, Scene, cut, family_of
 from workbench.views.svg import svg
 
-#: Limit on e-nodes in a picture; the others are counted, and their e-classes are in the table.
-MOST_E_NODES: Final = 200
 #: Limit on e-nodes in a static picture.
 MOST_STILL: Final = 50
-#: Limits on the e-nodes of one e-class in a picture, and on rows of the table.
-MOST_MEMBERS, MOST_ROWS = 8, 300
+#: Limit on rows of the table.
+MOST_ROWS: Final = 300
+#: The width in characters of a line of attributes, and the limit on such lines in a label.
+ATTRIBUTE_WIDTH, ATTRIBUTE_LINES = 26, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,27 +68,39 @@ class Known:
         return cls(egraph, costs, choice, history, tree, merges(history, egraph) if history else [])
 
     @property
+    def unit(self) -> str:
+        """Return the unit of the costs: graphs of tensors cost microseconds, others what their file says."""
+        return "µs" if self.egraph.types else ""
+
+    def price(self, value: float) -> str:
+        """Return a cost as text with its unit."""
+        return f"{value:.6g} {self.unit}".rstrip()
+
+    @property
     def last_step(self) -> int:
         """Return the step in which the youngest e-node was made."""
         births = self.egraph.birth_step
         return max(int(births.max()) if len(births) else 0, len(self.history) - 1)
 
 
-def egraph_scene(known: Known, *, focus: int | None = None, most: int = MOST_E_NODES) -> Scene:
-    """Return a scene of at most ``most`` e-nodes, e-class by e-class, starting from the roots or ``focus``.
+def egraph_scene(known: Known, part: Part | None = None) -> Scene:
+    """Return a scene of a part of an e-graph, e-class by e-class; by default it starts from the roots.
 
     The extracted term comes first, then the e-classes around it. Weights appear in their readers' labels.
     """
+    part = part or Part()
     egraph = known.egraph
     members = egraph.members()
-    shown, e_nodes = _selection(known, members, focus, most)
+    found = selection(egraph, part, known.choice)
+    shown = found.shown
     boxes: list[Box] = []
     edges: list[Edge] = []
     for c in shown:
-        boxes += [_box(known, i, shown) for i in shown[c]]
+        boxes += [_box(known, i, shown, found.labels) for i in shown[c]]
         hidden = len(members[c]) - len(shown[c])
         if hidden:
-            boxes.append(Box(f"more{c}", (f"+{hidden} e-nodes",), mark="stub", cluster=f"e-class {c}"))
+            text = f"+{hidden} e-node{'' if hidden == 1 else 's'}"
+            boxes.append(Box(f"more{c}", (text,), mark="stub", cluster=f"e-class {c}", more=True))
     for c, inside in shown.items():
         for i in inside:
             taken = known.choice is not None and int(known.choice[c]) == i
@@ -94,48 +109,13 @@ def egraph_scene(known: Known, *, focus: int | None = None, most: int = MOST_E_N
     loops = _loops(egraph, shown)
     clusters = tuple(_cluster(known, c, len(members[c]), c in loops) for c in shown)
     note = ""
-    if len(shown) < egraph.n_classes or e_nodes < len(egraph):
-        centre = "the roots" if focus is None else f"e-class {focus}"
+    if len(shown) + len(found.labels) < egraph.n_classes or found.count < len(egraph):
         note = (
-            f"{thousands(e_nodes)} of {thousands(len(egraph))} e-nodes in {thousands(len(shown))} of "
-            f"{thousands(egraph.n_classes)} e-classes shown, starting from {centre}"
+            f"{thousands(found.count)} of {thousands(len(egraph))} e-nodes in "
+            f"{thousands(len(shown) + len(found.labels))} of {thousands(egraph.n_classes)} e-classes, "
+            f"{part.centre()}"
         )
     return Scene("e-graph", tuple(boxes), tuple(edges), clusters, note)
-
-
-def _selection(
-    known: Known, members: list[list[int]], focus: int | None, most: int
-) -> tuple[dict[int, list[int]], int]:
-    """Return the shown e-nodes by e-class, and their number including the weights in labels."""
-    egraph, choice = known.egraph, known.choice
-    shown: dict[int, list[int]] = {}
-    count, budget = 0, most
-    queue = deque([focus] if focus is not None else egraph.roots)
-    later: deque[int] = deque()
-    labels: set[int] = set()
-    while queue or later:
-        c = queue.popleft() if queue else later.popleft()
-        if c in shown or (_in_label(egraph, members[c]) and c != focus):
-            if c not in shown and c not in labels:
-                labels.add(c)
-                count += 1
-            continue
-        taken = int(choice[c]) if choice is not None else -1
-        # The extracted e-node comes first, then those of the start graph, then the others by birth.
-        inside = sorted(members[c], key=lambda i: (i != taken, i))[: min(MOST_MEMBERS, max(3, most // 12))]
-        if len(inside) > budget and shown:
-            continue
-        budget -= len(inside)
-        count += len(inside)
-        shown[c] = inside
-        for i in inside:
-            # Operands of the extracted term come before other operands.
-            (queue if i == taken or taken < 0 else later).extend(egraph.operands(i).tolist())
-    return shown, count
-
-
-def _in_label(egraph: EGraph, members: list[int]) -> bool:
-    return len(members) == 1 and egraph.ops[members[0]] == "weight"
 
 
 def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
@@ -149,17 +129,41 @@ def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
     return {c for part in rings for c in part} | {c for c, d in graph.edges if c == d}
 
 
-def _box(known: Known, i: int, shown: dict[int, list[int]]) -> Box:
+def attribute_texts(op: str, attrs: Sequence[Any], *, every: bool = True) -> list[str]:
+    """Return the attributes of an e-node as ``name=value``; without names for operators of other programs.
+
+    Attributes that say "none" are left out, as is the name of an input or a weight. Unless ``every`` is set,
+    attributes with their default value are left out too.
+    """
+    spec = known_op(op)
+    if spec is None or len(spec.attrs) != len(attrs):
+        return [str(value) for value in attrs if value not in (None, "", (), "none")]
+    return [
+        f"{attr.name}={value}"
+        for attr, value in zip(spec.attrs, attrs, strict=True)
+        if value not in (None, "", (), "none")
+        and not (op in NAMED and value == attrs[0])
+        and (every or value != attr.default)
+    ]
+
+
+def _box(known: Known, i: int, shown: dict[int, list[int]], labels: set[int]) -> Box:
     egraph = known.egraph
     c = int(egraph.eclass[i])
-    op, attrs = egraph.ops[i], [str(a) for a in egraph.attrs[i] if a not in (None, "", (), "none")]
-    operands = egraph.operands(i).tolist()
-    lines = [cut(op if op not in NAMED else f"{op} {attrs[0] if attrs else ''}", 26)]
-    if attrs and op not in NAMED:
-        lines.append(cut(" ".join(attrs), 22))
-    hidden = [d for d in operands if d not in shown]
+    op, attrs = egraph.ops[i], egraph.attrs[i]
+    lines = [cut(f"{op} {attrs[0]}" if op in NAMED and attrs else op, ATTRIBUTE_WIDTH)]
+    texts = attribute_texts(op, attrs, every=False)
+    said = textwrap.wrap(", ".join(texts), ATTRIBUTE_WIDTH, break_long_words=False)
+    lines += said[:ATTRIBUTE_LINES]
+    if len(said) > ATTRIBUTE_LINES:
+        lines[-1] = cut(lines[-1] + " …", ATTRIBUTE_WIDTH)
+    operands = list(dict.fromkeys(egraph.operands(i).tolist()))
+    weights = [d for d in operands if d in labels]
+    if weights:
+        lines.append(f"{len(weights)} weights" if len(weights) > 1 else _weight(egraph, weights[0]))
+    hidden = sum(d not in shown and d not in labels for d in operands)
     if hidden:
-        lines.append(f"({len(hidden)} operands not drawn)" if len(hidden) > 1 else "(1 operand not drawn)")
+        lines.append(f"({hidden} operand{'' if hidden == 1 else 's'} not drawn)")
     taken = known.choice is not None and int(known.choice[c]) == i
     return Box(
         str(i),
@@ -171,13 +175,23 @@ def _box(known: Known, i: int, shown: dict[int, list[int]]) -> Box:
         tuple(_e_node_facts(known, i)),
         born=int(egraph.birth_step[i]) if len(egraph.birth_step) else 0,
         bold=taken,
+        cost=None if known.costs is None else float(known.costs[i]),
     )
+
+
+def _weight(egraph: EGraph, c: int) -> str:
+    kind = egraph.types[c] if egraph.types else None
+    return cut(f"weight {kind}" if kind is not None else "weight", ATTRIBUTE_WIDTH)
 
 
 def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:
     egraph = known.egraph
     c = int(egraph.eclass[i])
-    yield "e-node", f"{egraph.node_name(i)}: {egraph.ops[i]} {' '.join(map(str, egraph.attrs[i]))}".rstrip()
+    name = f" {egraph.attrs[i][0]}" if egraph.ops[i] in NAMED and egraph.attrs[i] else ""
+    yield "e-node", f"{egraph.node_name(i)}: {egraph.ops[i]}{name}"
+    texts = attribute_texts(egraph.ops[i], egraph.attrs[i])
+    if texts:
+        yield "attributes", ", ".join(texts)
     yield "e-class", egraph.class_name(c)
     if egraph.types and egraph.types[c] is not None:
         yield "type", str(egraph.types[c])
@@ -190,11 +204,15 @@ def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:
         made = "the start graph" if rule < 0 else f"{egraph.rules[rule]}, step {egraph.birth_step[i]}"
         yield "made by", made
     if known.costs is not None:
-        yield "cost", f"{known.costs[i]:.6g}"
+        yield "cost", known.price(float(known.costs[i]))
         below = sum(known.tree[d] for d in egraph.operands(i).tolist())
-        yield "least cost of a tree with it", f"{known.costs[i] + below:.6g}"
+        yield "least cost of a tree with it", _finite(known, float(known.costs[i]) + below)
     if known.choice is not None:
         yield "extracted", "yes" if int(known.choice[c]) == i else "no"
+
+
+def _finite(known: Known, value: float) -> str:
+    return known.price(value) if np.isfinite(value) else "none: every term with it contains itself"
 
 
 def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
@@ -203,7 +221,7 @@ def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
     kind = egraph.types[c] if egraph.types else None
     facts = [("e-nodes", str(size)), *([("type", str(kind))] if kind is not None else [])]
     if known.tree:
-        facts.append(("least tree cost", f"{known.tree[c]:.6g}"))
+        facts.append(("least tree cost", _finite(known, known.tree[c])))
     facts += [("merged", f"{known.merged[s][c]} e-classes became this one in step {s}") for s in steps]
     if loops:
         facts.append(("cycle", "some term of this e-class contains one of the same e-class"))
@@ -232,11 +250,17 @@ def class_rows(known: Known, most: int = MOST_ROWS) -> list[list[Any]]:
 COLUMNS: Final = ("e-class", "e-nodes", "operators", "readers", "least tree cost", "extracted", "type")
 
 
-def egraph_data(known: Known, *, focus: int | None = None, most: int = MOST_E_NODES) -> dict[str, Any]:
+def columns(known: Known) -> tuple[str, ...]:
+    """Return the headings of the table of e-classes, with the unit of the costs."""
+    cost = f"least tree cost ({known.unit})" if known.unit and known.tree else "least tree cost"
+    return tuple(cost if name == "least tree cost" else name for name in COLUMNS)
+
+
+def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
     """Return the data of the viewer for an e-graph: the picture, its steps, the table of e-classes."""
-    egraph = known.egraph
-    scene, layout = placed_scene(lambda most: egraph_scene(known, focus=focus, most=most), most)
-    home = [f"e-class {c}" for c in (egraph.roots if focus is None else (focus,))]
+    egraph, part = known.egraph, part or Part()
+    scene, layout = placed_scene(lambda most: egraph_scene(known, replace(part, most=most)), part.most)
+    home = [f"e-class {c}" for c in (egraph.roots if part.focus is None else (part.focus,))]
     pane = {"title": "e-graph", "start": "whole", "home": home, "levels": {"whole": level(scene, layout)}}
     rows = class_rows(known)
     more = egraph.n_classes - len(rows)
@@ -253,11 +277,12 @@ def egraph_data(known: Known, *, focus: int | None = None, most: int = MOST_E_NO
         legend=legend,
         steps=_steps(known),
         table={
-            "columns": list(COLUMNS),
+            "columns": list(columns(known)),
             "rows": rows,
             "keys": [f"e-class {_number(egraph, row[0])}" for row in rows],
             "note": f"{thousands(more)} more e-classes, which are smaller" if more > 0 else "",
         },
+        unit=known.unit,
     )
 
 
@@ -273,6 +298,9 @@ def _steps(known: Known) -> list[str]:
     labels = []
     for step, born in enumerate(made):
         said = f"step {step} of {known.last_step} · {thousands(sum(made[: step + 1]))} e-nodes"
+        if step == known.last_step and step:
+            # A run goes on until a step makes nothing: its trace may be longer.
+            said = f"step {step}, the last that made anything · {thousands(sum(made[: step + 1]))} e-nodes"
         if step:
             said += f" · {thousands(born)} new"
         if step < len(known.merged):
@@ -286,12 +314,12 @@ def _steps(known: Known) -> list[str]:
 def egraph_html(known: Known) -> str:
     """Return the static face: the picture, the largest e-classes, and the counts of operators."""
     egraph = known.egraph
-    scene, layout = placed_scene(lambda most: egraph_scene(known, most=most), MOST_STILL)
+    scene, layout = placed_scene(lambda most: egraph_scene(known, Part(most=most)), MOST_STILL)
     counts = Counter(egraph.ops).most_common()
     said = f"{thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes"
     return (
         heading("E-graph", said)
         + details("picture", picture(svg(scene, layout), scene.note or said, kind="svg"), open_=True)
-        + details("largest e-classes", table(COLUMNS, class_rows(known, 30)))
+        + details("largest e-classes", table(columns(known), class_rows(known, 30)))
         + details("operators", table(("operator", "e-nodes"), counts))
     )

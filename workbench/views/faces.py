@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from workbench.support.numbers import thousands
+from workbench.views.certificates import certificate_words
 from workbench.views.compare import comparison_html
 from workbench.views.egraphs import Known, egraph_html
 from workbench.views.graphs import graph_svg
-from workbench.views.markup import details, heading, page_of, pairs, picture, preformatted, table
+from workbench.views.markup import aligned, details, heading, page_of, pairs, picture, preformatted, table
 from workbench.views.rules import rule_html, rule_set_html, rule_table_html
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def static_html(thing: Any) -> str:
     for kind in type(thing).__mro__:
         face = _FACES.get(kind.__name__)
         if face is not None:
-            return face(thing)
+            return aligned(face(thing))
     raise TypeError(f"thing must be an object with a static face, got {type(thing).__name__}")
 
 
@@ -62,9 +63,9 @@ def graph_html(graph: Graph) -> str:
 # -- traces -----------------------------------------------------------------------------------------
 def figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
     """Return a figure as a picture; ``size`` is in inches, ``text`` its alternative text."""
-    from workbench.plots import figure_png
+    from workbench.plots import figure_svg
 
-    return picture(figure_png(draw, size), text)
+    return picture(figure_svg(draw, size), text, kind="svg")
 
 
 def _trace(trace: Trace) -> str:
@@ -166,7 +167,7 @@ def _certificate(certificate: Certificate) -> str:
     verdicts = list(certificate.rules.items())
     return (
         heading("Certificate", certificate.verdict())
-        + f"<p>{certificate.rules_line()}</p>"
+        + details("in words", pairs(certificate_words(certificate)), open_=True)
         + details("relative error by output", table(("output", "error"), rows))
         + details("rules that fired", table(("rule", "verdict"), verdicts))
     )

@@ -174,6 +174,7 @@ def _box(graph: Graph, i: int, notes: Notes, folded: Sequence[bool]) -> Box:
         notes.marks.get(i, ""),
         groups=(notes.groups[i],) if i in notes.groups else (),
         facts=tuple(_facts(graph, i, notes, folded)),
+        cost=notes.costs.get(i),
     )
 
 
@@ -228,6 +229,7 @@ def _group(graph: Graph, segment: Segment, key: str, notes: Notes) -> Box:
         groups=tuple(dict.fromkeys(notes.groups[i] for i in segment.nodes if i in notes.groups)),
         facts=tuple(facts),
         opens=f"layer{segment.kind}",
+        cost=sum(costs) if costs else None,
     )
 
 

@@ -10,21 +10,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
-from workbench.views.scene import LETTER, LINE, Scene, box_size
+from workbench.views import dot
+from workbench.views.dot import LINE, rounded
+from workbench.views.scene import LETTER, Scene, box_size
 
 #: Number of boxes up to which a layout is always fast, so that it needs no separate process.
 AT_ONCE: Final = 60
 #: Limit in seconds on a layout.
 BUDGET: Final = 5.0
-#: Ratio of width to height beyond which a picture with frames is turned.
-WIDE: Final = 2.5
-
-#: Space for the label of a frame. It contains no text, because Graphviz would need fonts for it.
-_ROOM: Final = (
-    '<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="0" CELLSPACING="0" FIXEDSIZE="TRUE" '
-    'WIDTH="{width}" HEIGHT="{height}"><TR><TD></TD></TR></TABLE>>'
-)
-
 Rectangle = tuple[float, float, float, float]
 Point = tuple[float, float]
 
@@ -77,9 +70,9 @@ def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str
     if find_spec("pygraphviz") is None:
         return None
     if size <= AT_ONCE:
-        return dot(request)
+        return dot.place(request)
     # A layout cannot be interrupted, so a large one runs in a process that can be killed.
-    command = [sys.executable, "-c", "from workbench.views.layout import answer; answer()"]
+    command = [sys.executable, "-P", dot.__file__]
     try:
         done = subprocess.run(
             command, input=json.dumps(request), capture_output=True, text=True, timeout=seconds, check=False
@@ -87,77 +80,6 @@ def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str
     except subprocess.TimeoutExpired:
         raise TooSlow(f"a layout of {size} parts took more than {seconds:g} s") from None
     return json.loads(done.stdout) if done.returncode == 0 else None
-
-
-def answer() -> None:
-    """Read a request from standard input and write its layout, in the separate process."""
-    json.dump(dot(json.load(sys.stdin)), sys.stdout)
-
-
-def dot(request: dict[str, Any]) -> dict[str, Any]:
-    """Place a request's boxes, edges and clusters by Graphviz's layered layout.
-
-    Frames in a layer are side by side; if that is far too wide, layers run from left to right instead.
-    """
-    placed = _dot(request, "TB")
-    if request["clusters"] and placed["width"] > WIDE * placed["height"]:
-        placed = min(placed, _dot(request, "LR"), key=lambda p: max(p["width"], p["height"]))
-    return placed
-
-
-def _dot(request: dict[str, Any], direction: str) -> dict[str, Any]:
-    import pygraphviz
-
-    graph: Any = pygraphviz.AGraph(directed=True, strict=False)
-    graph.graph_attr.update(
-        rankdir=direction, nodesep="0.2", ranksep="0.35", compound="true", newrank="false"
-    )
-    graph.node_attr.update(shape="box", fixedsize="true", label="")
-    members: dict[str, list[str]] = {}
-    for i, (width, height, frame) in enumerate(request["boxes"]):
-        graph.add_node(str(i), width=width / 72, height=height / 72)
-        if frame:
-            members.setdefault(frame, []).append(str(i))
-    for frame, inside in members.items():
-        room = _ROOM.format(width=round(request["clusters"][int(frame)]), height=round(LINE))
-        graph.add_subgraph(inside, name=f"cluster_{frame}", label=room, margin="6")
-    for i, (source, target, frame) in enumerate(request["edges"]):
-        clipped = {"ltail": f"cluster_{frame}"} if frame and target not in members.get(frame, ()) else {}
-        graph.add_edge(source, target, key=str(i), id=str(i), **clipped)
-    laid = json.loads(graph.draw(format="json", prog="dot"))
-    _, _, width, height = map(float, laid["bb"].split(","))
-    boxes: list[Any] = [None] * len(request["boxes"])
-    clusters: list[Any] = [[0.0, 0.0, 0.0, 0.0]] * len(request["clusters"])
-    for thing in laid.get("objects", ()):
-        if thing["name"].startswith("cluster_"):
-            left, low, right, high = map(float, thing["bb"].split(","))
-            clusters[int(thing["name"][8:])] = _rounded(left, height - high, right - left, high - low)
-        else:
-            x, y = map(float, thing["pos"].split(","))
-            w, h, _ = request["boxes"][int(thing["name"])]
-            boxes[int(thing["name"])] = _rounded(x - w / 2, height - y - h / 2, w, h)
-    edges: list[Any] = [[]] * len(request["edges"])
-    for edge in laid.get("edges", ()):
-        edges[int(edge["id"])] = [_rounded(x, height - y) for x, y in _spline(edge["pos"])]
-    return {"width": width, "height": height, "boxes": boxes, "clusters": clusters, "edges": edges}
-
-
-def _spline(text: str) -> list[tuple[float, float]]:
-    """Return the points of a spline, with the tip of its arrow at the end."""
-    tip: list[tuple[float, float]] = []
-    points = []
-    for part in text.split():
-        numbers = part.split(",")
-        if numbers[0] == "e":
-            tip = [(float(numbers[1]), float(numbers[2]))]
-        elif numbers[0] != "s":
-            points.append((float(numbers[0]), float(numbers[1])))
-    # A straight piece of three points leads to the tip, because splines have 3 n + 1 points.
-    return points + 3 * tip if tip else points
-
-
-def _rounded(*numbers: float) -> list[float]:
-    return [round(x, 1) for x in numbers]
 
 
 def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
@@ -173,20 +95,20 @@ def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
     for _, row in sorted(rows.items()):
         left = (wide - sum(boxes[i][0] + gap for i in row)) / 2
         for i in row:
-            places[i] = _rounded(left, top, boxes[i][0], boxes[i][1])
+            places[i] = rounded(left, top, boxes[i][0], boxes[i][1])
             left += boxes[i][0] + gap
         top += max(boxes[i][1] for i in row) + 2.2 * gap
     lines = []
     for s, t, _ in edges:
         x, y, w, h = places[int(s)]
         u, v, z, _h = places[int(t)]
-        lines.append([_rounded(x + w / 2, y + h), _rounded(u + z / 2, v)])
+        lines.append([rounded(x + w / 2, y + h), rounded(u + z / 2, v)])
     frames = []
     for k in range(len(request["clusters"])):
         inside = [places[i] for i, box in enumerate(boxes) if box[2] == str(k)] or [[0.0] * 4]
         left, up = min(p[0] for p in inside) - 6, min(p[1] for p in inside) - LINE - 4
         frames.append(
-            _rounded(
+            rounded(
                 left,
                 up,
                 max(p[0] + p[2] for p in inside) + 6 - left,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.run.trace import Trace
 from workbench.views.compare import comparison_data
-from workbench.views.egraphs import MOST_E_NODES, Known, egraph_data, egraph_html
+from workbench.views.egraphs import Known, attribute_texts, egraph_data, egraph_html
 from workbench.views.graphs import cost_notes
 from workbench.views.panes import graph_pane, viewer_data
+from workbench.views.part import MOST_E_NODES, Part
 from workbench.views.rule_browser import RuleBrowser
 from workbench.views.rules import table_of
 from workbench.views.stepper import Stepper
@@ -42,7 +44,8 @@ def live(thing: Any, **options: Any) -> View:
 
 def graph_view(graph: Graph, *, cost: Any = "analytic") -> Viewer:
     """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
-    return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, cost_notes(graph, cost))]))
+    notes = cost_notes(graph, cost)
+    return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, notes)], unit="µs"))
 
 
 def comparison_view(comparison: Comparison) -> Viewer:
@@ -77,19 +80,28 @@ def egraph_view(
     known = Known.of(egraph, costs, None if solution is None else solution.choice, history)
     answer = None
     if costs is not None and solution is not None:
-        answer = _alternatives(egraph, costs, solution)
+        answer = _alternatives(known, solution)
+    part = Part(focus, most=most)
     return Viewer(
         egraph,
-        egraph_data(known, focus=focus, most=most),
+        egraph_data(known, part),
         face=lambda: egraph_html(known),
         answer=answer,
-        focus=lambda c: egraph_data(known, focus=c, most=most),
+        draw=lambda part: egraph_data(known, part),
+        part=part,
     )
 
 
-def _alternatives(
-    egraph: EGraph, costs: np.ndarray, solution: Solution
-) -> Callable[[str], dict[str, Any] | None]:
+def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str, Any] | None]:
+    """Return the function that answers what the alternatives of an e-class cost."""
+    egraph, costs = known.egraph, known.costs
+    assert costs is not None
+
+    def price(value: float, bound: float) -> str:
+        if math.isfinite(value):
+            return known.price(value)
+        return "none found in time" if math.isfinite(bound) else "impossible: cyclic"
+
     def answer(key: str) -> dict[str, Any] | None:
         from workbench.extraction.alternatives import alternatives
 
@@ -100,11 +112,18 @@ def _alternatives(
             return None
         found = alternatives(egraph, costs, c, best=solution, seconds=5.0)
         rows = [
-            [a.node, a.op, f"{a.cost:.6g}", f"{a.bound:.6g}", f"{a.more:+.6g}", "taken" if a.taken else ""]
+            [
+                a.node,
+                ", ".join([a.op, *attribute_texts(a.op, egraph.attrs[a.node])]),
+                price(a.cost, a.bound),
+                known.price(a.bound) if math.isfinite(a.bound) else "",
+                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) else "",
+                "taken" if a.taken else "",
+            ]
             for a in found
         ]
-        columns = ["e-node", "operator", "whole costs", "at least", "more than best", ""]
-        return {"title": f"Alternatives of e-class {egraph.class_name(c)}", "columns": columns, "rows": rows}
+        names = ["e-node", "operator", "whole costs", "at least", "more than best", ""]
+        return {"title": f"Alternatives of e-class {egraph.class_name(c)}", "columns": names, "rows": rows}
 
     return answer
 

@@ -14,13 +14,19 @@ _STYLE: Final = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0.2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-p.source { color: #777; margin-top: 0; }
+p.source { color: light-dark(#666, #aaa); margin-top: 0; }
 table { border-collapse: collapse; } th, td { text-align: left; vertical-align: top;
   padding: 0.15rem 1rem 0.15rem 0; border-bottom: 1px solid #8884; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.law { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
-img { max-width: 100%; background: white; } pre { overflow-x: auto; }
-.passed { color: #007a55; } .failed { color: #c0392b; font-weight: bold; }
+img { max-width: 100%; } pre { overflow-x: auto; }
+.passed { color: light-dark(#007a55, #2fc79a); }
+.failed { color: light-dark(#c0392b, #ff7a66); font-weight: bold; }
+p.lead { font-size: 1.1rem; margin: 0.3rem 0; } th.number { text-align: right; padding-right: 1rem; }
+.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
+.sides figure { margin: 0; min-width: 0; } .sides figcaption { font-weight: 600; }
+.sides p { margin: 0.3rem 0; max-height: 40rem; overflow: auto; border: 1px solid #8884; border-radius: 4px; }
+.sides img { max-width: none; display: block; margin: auto; }
 """
 
 #: Limit on the rows of a table; the others are counted.
@@ -63,7 +69,10 @@ def table(
     """
     every = list(rows)
     tags = [f'<td class="{kind}">' if kind else "<td>" for kind in kinds or [""] * len(headings)]
-    head = "".join(f"<th>{escape(h)}</th>" for h in headings)
+    head = "".join(
+        f'<th class="number">{escape(h)}</th>' if kind == "number" else f"<th>{escape(h)}</th>"
+        for h, kind in zip(headings, kinds or [""] * len(headings), strict=True)
+    )
     body = "".join(
         "<tr>" + "".join(f"{t}{escape(str(c))}</td>" for t, c in zip(tags, row, strict=True)) + "</tr>\n"
         for row in every[:most]
@@ -78,16 +87,29 @@ def pairs(items: Iterable[tuple[str, object]]) -> str:
     return f"<table><tbody>\n{rows}</tbody></table>"
 
 
-def picture(data: bytes, text: str, *, kind: str = "png") -> str:
-    """Return an embedded picture; ``text`` is its alternative text."""
+def picture(data: bytes, text: str, *, kind: str = "png", width: float | None = None) -> str:
+    """Return an embedded picture; ``text`` is its alternative text, ``width`` its width in pixels."""
     form = {"png": "image/png", "svg": "image/svg+xml"}[kind]
     encoded = base64.b64encode(data).decode()
-    return f'<p><img alt="{escape(text)}" src="data:{form};base64,{encoded}"></p>'
+    wide = "" if width is None else f' width="{width:.0f}"'
+    return f'<p><img alt="{escape(text)}" src="data:{form};base64,{encoded}"{wide}></p>'
 
 
 def details(summary: str, body: str, *, open_: bool = False) -> str:
     """Return a part that opens on a click, by the browser's own means, without a script."""
     return f"<details{' open' if open_ else ''}><summary>{escape(summary)}</summary>{body}</details>"
+
+
+def side_by_side(*figures: tuple[str, str]) -> str:
+    """Return pictures with captions, each (caption, HTML), side by side if the page is wide enough."""
+    parts = (f"<figure><figcaption>{escape(c)}</figcaption>{html}</figure>" for c, html in figures)
+    return f'<div class="sides">{"".join(parts)}</div>'
+
+
+def aligned(html: str) -> str:
+    """Return HTML whose tables are read from the left in notebooks too, which set cells flush right."""
+    style = ' style="text-align:left"'
+    return html.replace("<td>", f"<td{style}>").replace("<th>", f"<th{style}>")
 
 
 def heading(text: str, note: str = "") -> str:

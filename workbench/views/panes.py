@@ -8,7 +8,7 @@ from typing import Any, Final
 from workbench.graph import Graph
 from workbench.views.graphs import Notes, folded_scene, placed_scene, shown_nodes, whole_scene
 from workbench.views.layout import Layout, TooSlow, lay_out
-from workbench.views.scene import FAMILIES, MARKS, Scene
+from workbench.views.scene import COLOURS, MARKS, Scene
 from workbench.views.svg import path_of
 
 #: Limit on the boxes of a whole graph: a browser moves this many smoothly.
@@ -47,6 +47,7 @@ def level(scene: Scene, layout: Layout) -> dict[str, Any]:
             "key": box.key, "at": [x, y, w, h], "lines": list(box.lines), "family": box.family,
             "mark": box.mark, "groups": list(box.groups), "facts": [list(f) for f in box.facts],
             "opens": box.opens, "born": box.born, "bold": box.bold, "cluster": box.cluster,
+            "cost": None if box.cost is None else round(box.cost, 2), "more": box.more,
         }  # fmt: skip
         boxes.append({k: v for k, v in told.items() if v or k in ("key", "at", "lines")})
     clusters = [
@@ -57,7 +58,8 @@ def level(scene: Scene, layout: Layout) -> dict[str, Any]:
         for c in scene.clusters
     ]  # fmt: skip
     edges = [
-        {"from": e.source, "to": e.target, "path": path_of(points), "note": e.note, "bold": e.bold}
+        {"from": e.source, "to": e.target, "path": path_of(points)}
+        | {k: v for k, v in {"note": e.note, "bold": e.bold}.items() if v}
         for e, points in zip(scene.edges, layout.edges, strict=True)
         if points
     ]
@@ -77,7 +79,7 @@ def viewer_data(title: str, panes: Sequence[dict[str, Any]], **more: Any) -> dic
     return {
         "title": title,
         "panes": list(panes),
-        "families": FAMILIES,
+        "colours": {name: list(pair) for name, pair in COLOURS.items()},
         "marks": {name: list(style) for name, style in MARKS.items()},
         "legend": [[mark, text] for mark, text in legend.items()],
         "steps": [],

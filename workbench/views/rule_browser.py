@@ -6,7 +6,7 @@ import traitlets
 
 from workbench.analysis.rule_activity import RuleTable
 from workbench.views.rules import rules_data
-from workbench.views.widget import STATIC, View, script
+from workbench.views.widget import View, script, style
 
 
 class RuleBrowser(View):
@@ -20,7 +20,7 @@ class RuleBrowser(View):
 
     module = "rules"
     _esm = script("rules")
-    _css = STATIC / "rules.css"
+    _css = style("rules")
 
     data = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode("").tag(sync=True)

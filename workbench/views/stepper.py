@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import traitlets
 
 from workbench.run.stepwise import Stepwise
-from workbench.views.steps import stepper_data
-from workbench.views.widget import STATIC, View, script
+from workbench.views.steps import stepper_data, uncounted
+from workbench.views.widget import View, script, style
 
 
 class Stepper(View):
@@ -21,18 +22,21 @@ class Stepper(View):
 
     module = "stepper"
     _esm = script("stepper")
-    _css = STATIC / "stepper.css"
+    _css = style("stepper")
 
     data = traitlets.Dict().tag(sync=True)
     step = traitlets.Int(0).tag(sync=True)
     running = traitlets.Bool(False).tag(sync=True)
     live = traitlets.Bool(False).tag(sync=True)
+    status = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, subject: Any, title: str = "") -> None:
         self._trace = getattr(subject, "trace", subject)
         self._name = title
+        self._asked = ""
         super().__init__(subject, data=stepper_data(self._trace, title), step=0)
         self.live = self._unfinished()
+        self._say()
         self.on_msg(self._told)
 
     def _unfinished(self) -> bool:
@@ -43,28 +47,64 @@ class Stepper(View):
         """Step in a separate thread until the run is finished, paused or stopped."""
         if self._unfinished() and not self.running:
             self.running = True
+            self._asked = ""
+            self._say()
             self._subject.start(lambda step: self.refresh(), self._ended)
 
     def pause(self, *, wait: bool = False) -> None:
         """Stop after the current step; with ``wait``, return only after it."""
         if self.running:
+            self._asked = self._asked or "pause"
+            self._say()
             self._subject.stop(wait=wait)
 
     def stop(self, *, wait: bool = False) -> None:
         """Stop permanently after the current step; the object keeps its results."""
+        self._asked = "stop"
         self.pause(wait=wait)
         self.live = False
+        self._say()
 
     def _ended(self) -> None:
-        self.refresh()
-        self.live = self.live and self._unfinished()
+        self._attribute()
         self.running = False
+        self.live = self.live and self._unfinished()
+        self.refresh()
+        self._say()
+
+    def _attribute(self) -> None:
+        """Let a saturation count which rule made which e-nodes; steps of a large e-graph lack the counts."""
+        read = getattr(self._subject, "egraph", None)
+        if callable(read) and uncounted(self._trace):
+            self.status = "counting the e-nodes of every rule"
+            with contextlib.suppress(OSError, RuntimeError, MemoryError):  # the counts stay out
+                read()
+
+    def _say(self) -> None:
+        """Say in words whether the run goes on, and if not, why."""
+        if not isinstance(self._subject, Stepwise):
+            return
+        reason = self._subject.stop_reason
+        if self.running:
+            after = {"pause": "pausing", "stop": "stopping"}.get(self._asked)
+            taken = len(self._trace)
+            busy = f"running: {taken} steps taken" if taken else "running: the first step takes longest"
+            self.status = f"{after} after the current step" if after else busy
+        elif not self._unfinished():
+            self.status = f"stopped because: {reason.value}" if reason is not None else ""
+        elif self._asked == "stop":
+            self.status = "stopped because: the stop button was pressed; the results are kept"
+        elif len(self._trace) <= 1:
+            self.status = "not started"
+        else:
+            self.status = "paused; start continues"
 
     def refresh(self) -> None:
         """Show new steps of the trace; if the last step was shown, move to the new last one."""
         last = len(self.data["steps"]) - 1
         follows = self.step >= last
-        self.data = stepper_data(self._trace, self._name)
+        self.data = stepper_data(self._trace, self._name, going=self.running)
+        self._say()
         if follows:
             self.step = max(0, len(self.data["steps"]) - 1)
 

@@ -7,7 +7,7 @@ from typing import Any
 import traitlets
 
 from workbench.views.faces import static_html
-from workbench.views.widget import STATIC, View, script
+from workbench.views.widget import View, script, style
 
 
 class Still(View):
@@ -15,7 +15,7 @@ class Still(View):
 
     module = "static"
     _esm = script("static")
-    _css = STATIC / "static.css"
+    _css = style("static")
     html = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, subject: Any) -> None:

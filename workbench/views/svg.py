@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
+from typing import Final
 
+from workbench.views.dot import LINE
 from workbench.views.layout import Layout, Point
-from workbench.views.scene import FAMILIES, LINE, MARKS, Scene
+from workbench.views.scene import COLOURS, MARKS, Scene
 
 _SIZE = re.compile(r'(?:width|height)="([0-9.]+)"')
-_STYLE = (
-    "text{font:11px Helvetica,Arial,sans-serif;text-anchor:middle;fill:#111}"
-    ".e{fill:none;stroke:#777;stroke-width:1}.c{fill:#fafafa}.s{font-weight:bold;font-size:13px}"
-    ".l{text-anchor:start;font-size:10px;fill:#444}"
+
+
+_STYLE: Final = (
+    "text{font:11px Helvetica,Arial,sans-serif;text-anchor:middle}"
+    ".e{fill:none;stroke-width:1}.e.h{stroke-width:2.2}.s{font-weight:bold;font-size:13px}"
+    ".l{text-anchor:start;font-size:10px}"
 )
+
+
+def _style(scene: Scene) -> str:
+    """Return the style sheet of a scene, with the colours that it uses, for light and for dark pages."""
+    roles = {f"fill-{box.family}" for box in scene.boxes} | {f"mark-{box.mark}" for box in scene.boxes}
+    roles |= {f"mark-{cluster.mark or 'stub'}" for cluster in scene.clusters}
+    light, dark = (_colours(roles, at) for at in (0, 1))
+    return f"{_STYLE}{light}@media(prefers-color-scheme:dark){{{dark}}}"
+
+
+def _colours(roles: Iterable[str], at: int) -> str:
+    of = {name: pair[at] for name, pair in COLOURS.items()}
+    rules = [
+        f".b{{fill:{of['paper']}}}text{{fill:{of['ink']}}}.c{{fill:{of['frame']}}}.l{{fill:{of['soft']}}}",
+        f".e{{stroke:{of['edge']}}}.a{{fill:{of['edge']}}}.e.h{{stroke:{of['heavy']}}}",
+    ]
+    for role in sorted(roles):
+        what, _, kind = role.partition("-")
+        if what == "fill":
+            rules.append(f".f-{kind}{{fill:{of[role]}}}")
+        else:
+            sign = f".s.m-{kind}{{fill:{of[role]};stroke:none}}" if kind and MARKS[kind][1] else ""
+            rules.append(f".m-{kind}{{stroke:{of[role]}}}{sign}")
+    return "".join(rules)
 
 
 def svg(scene: Scene, layout: Layout) -> bytes:
@@ -24,10 +52,10 @@ def svg(scene: Scene, layout: Layout) -> bytes:
     width, height = max(layout.width, 6.0 * len(scene.note)) + 8, layout.height + top + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}"><style>{_STYLE}</style><defs><marker id="a" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}"><style>{_style(scene)}</style><defs><marker id="a" '
         'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
-        '<path d="M0 0L8 4L0 8z" fill="#777"/></marker></defs>'
-        '<rect width="100%" height="100%" fill="#fff"/>',
+        '<path d="M0 0L8 4L0 8z" class="a"/></marker></defs>'
+        '<rect width="100%" height="100%" class="b"/>',
         *(f'<text class="l" x="4" y="{LINE}">{escape(line)}</text>' for line in note),
         f'<g transform="translate(4 {top + 4:.0f})">',
         *_clusters(scene, layout),
@@ -36,6 +64,11 @@ def svg(scene: Scene, layout: Layout) -> bytes:
         "</g></svg>",
     ]
     return "".join(parts).encode()
+
+
+def width_of(picture: bytes) -> float:
+    """Return the width in pixels of a picture of :func:`svg`."""
+    return float(_SIZE.findall(picture[:400].decode(errors="ignore"))[0])
 
 
 def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
@@ -48,7 +81,7 @@ def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
         left, height = left + wide + gap, max(height, high)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left - gap:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {left - gap:.0f} {height:.0f}"><rect width="100%" height="100%" fill="#fff"/>'
+        f'viewBox="0 0 {left - gap:.0f} {height:.0f}"><rect width="100%" height="100%" class="b"/>'
         + "".join(parts)
         + "</svg>"
     ).encode()
@@ -62,18 +95,20 @@ def path_of(points: tuple[Point, ...]) -> str:
     return f"M{start}C{' '.join(rest)}"
 
 
-def _border(mark: str, bold: bool) -> str:
-    colour, dashes, _ = MARKS[mark]
+def _border(mark: str, bold: bool, kind: str) -> str:
+    """Return class, width and dashes of a frame; ``kind`` is the class of its fill."""
+    dashes, _ = MARKS[mark]
     wide = 2.6 if bold else 1.8 if mark else 1
-    return f'stroke="{colour}" stroke-width="{wide}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return f'class="{kind} m-{mark}" stroke-width="{wide}"{dashed}'
 
 
 def _clusters(scene: Scene, layout: Layout) -> Iterator[str]:
     for cluster in scene.clusters:
         x, y, w, h = layout.clusters[cluster.key]
-        border = _border(cluster.mark or "stub", False)
-        yield f'<rect class="c" x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" {border}/>'
-        sign = MARKS[cluster.mark][2]
+        border = _border(cluster.mark or "stub", False, "c")
+        yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" {border}/>'
+        sign = MARKS[cluster.mark][1]
         label = escape(f"{sign} {cluster.label}".strip())
         yield f'<text class="l" x="{x + 4:g}" y="{y + 11:g}">{label}</text>'
 
@@ -81,8 +116,8 @@ def _clusters(scene: Scene, layout: Layout) -> Iterator[str]:
 def _edges(scene: Scene, layout: Layout) -> Iterator[str]:
     for edge, points in zip(scene.edges, layout.edges, strict=True):
         if points:
-            heavy = ' stroke-width="2.2" style="stroke:#222"' if edge.bold else ""
-            yield f'<path class="e" marker-end="url(#a)" d="{path_of(points)}"{heavy}/>'
+            kind = "e h" if edge.bold else "e"
+            yield f'<path class="{kind}" marker-end="url(#a)" d="{path_of(points)}"/>'
             if edge.place:
                 x, y = points[-1]
                 yield f'<text class="l" x="{x - 9:g}" y="{y - 4:g}">{escape(edge.place)}</text>'
@@ -91,10 +126,10 @@ def _edges(scene: Scene, layout: Layout) -> Iterator[str]:
 def _boxes(scene: Scene, layout: Layout) -> Iterator[str]:
     for box in scene.boxes:
         x, y, w, h = layout.boxes[box.key]
-        fill, border = FAMILIES[box.family], _border(box.mark, box.bold)
-        yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" fill="{fill}" {border}/>'
+        border = _border(box.mark, box.bold, f"f-{box.family}")
+        yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" {border}/>'
         for k, line in enumerate(box.lines):
             yield f'<text x="{x + w / 2:g}" y="{y + LINE * (k + 1):g}">{escape(line)}</text>'
-        colour, _, sign = MARKS[box.mark]
+        _, sign = MARKS[box.mark]
         if sign:
-            yield f'<text class="s" x="{x + 7:g}" y="{y + 12:g}" style="fill:{colour}">{sign}</text>'
+            yield f'<text class="s m-{box.mark}" x="{x + 7:g}" y="{y + 12:g}">{sign}</text>'

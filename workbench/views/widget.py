@@ -14,9 +14,21 @@ from workbench.views.markup import page_of
 STATIC: Final = Path(__file__).parents[1] / "static"
 
 
+#: The modules of a view before its own, if it has any, in the order in which they are joined.
+PARTS: Final = {"viewer": ("table", "export", "minimap", "pane")}
+
+
 def script(name: str) -> str:
-    """Return the JavaScript module of a view: the functions shared by all views, and its own."""
-    return "".join((STATIC / f"{part}.js").read_text(encoding="utf-8") for part in ("dom", name))
+    """Return the JavaScript of a view: the functions shared by all views, its parts, and its own module."""
+    return "".join(
+        (STATIC / f"{part}.js").read_text(encoding="utf-8")
+        for part in ("dom", "theme", *PARTS.get(name, ()), name)
+    )
+
+
+def style(name: str) -> str:
+    """Return the style sheet of a view: the colours shared by all views, and its own."""
+    return "".join((STATIC / f"{part}.css").read_text(encoding="utf-8") for part in ("theme", name))
 
 
 _EXPORT: Final = "export default { render };"
@@ -59,13 +71,12 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         """Return the view as a complete page, with its static face for browsers without scripts."""
         own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
-        state = json.dumps(kept | {"live": False, "answers": False}).replace("<", "\\u003c")
+        state = json.dumps(kept | {"live": False, "answers": False, "draws": False}).replace("<", "\\u003c")
         module = script(self.module)
         assert _EXPORT in module
         shim = (STATIC / "page.js").read_text(encoding="utf-8")
-        style = (STATIC / f"{self.module}.css").read_text(encoding="utf-8")
         body = (
-            f'<style>{style}</style><div id="view"></div><noscript>{self.face()}</noscript>\n'
+            f'<style>{style(self.module)}</style><div id="view"></div><noscript>{self.face()}</noscript>\n'
             f'<script type="module">{shim}\n{module.replace(_EXPORT, "")}\n'
             f'render({{ model: new Model({state}), el: document.getElementById("view") }});</script>'
         )

@@ -117,6 +117,11 @@ class Writer:
             return self.plain(self.arrays[name].reshape(shape))
         return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
 
+    def function(self, text: str) -> None:
+        """Let the model carry a function along, given in ONNX's textual syntax; once is enough."""
+        found = onnx.parser.parse_function(text)
+        self.functions.setdefault((found.domain, found.name), found)
+
     def run(self) -> Apart:
         """Write all nodes and return the model, with its large weights apart."""
         for name, i in self.graph.outputs:

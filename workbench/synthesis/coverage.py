@@ -77,6 +77,15 @@ class Coverage(Face):
         """Return the number of rules per outcome."""
         return {o: len(self.named(o)) for o in ("derived", "not derived", "refuted")}
 
+    @property
+    def used(self) -> list[str]:
+        """Return the names of the laws that the derivations use, in the order of the laws.
+
+        They are known if the effort has a ``chain`` above 0.
+        """
+        names = {name for v in self.verdicts for name in v.evidence.get("axioms", ())}
+        return [r.name for r in both_ways(self.laws) if r.name in names]
+
     def frame(self) -> pd.DataFrame:
         """Return one row per rule: name, outcome, law, and the chain of terms or the counterexample."""
         import pandas as pd

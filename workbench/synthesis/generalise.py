@@ -38,12 +38,21 @@ from workbench.synthesis.grammar import KINDS
 ROW: Final = 3
 #: Kinds of attributes that a variable may stand for.
 VARIABLE: Final = ("int", "perm", "act", "float", "word")
+#: Attributes that are positions along an axis, or the step between them.
+SPAN: Final = ("start", "stop", "step")
 #: The most laws tried for one equation.
 MOST: Final = 24
 #: The most ways in which occurrences of variables on the two sides are paired.
 PAIRINGS: Final = 6
 #: Letters for attribute variables by kind; the first free one is taken.
-_LETTERS: Final[Mapping[str, str]] = {"int": "abdefg", "perm": "pq", "act": "kl", "float": "st", "word": "uv"}
+_LETTERS: Final[Mapping[str, str]] = {
+    "int": "abdefg",
+    "perm": "pq",
+    "act": "kl",
+    "float": "st",
+    "word": "uv",
+    "span": "ij",
+}
 #: Letters for rows.
 _ROWS: Final = "cd"
 #: Letters for tensors, and for kernels of convolutions.
@@ -57,6 +66,7 @@ class _Choice:
 
     ``rows`` of attributes do, but for those ``pinned``; ``axes`` and ``others`` do. An axis may be
     ``carried`` by a transposition. Variables for different axes may have to be ``different``.
+    With ``spans``, positions along an axis become variables instead of extents of operands.
     """
 
     rows: bool = True
@@ -65,6 +75,7 @@ class _Choice:
     others: bool = True
     carried: bool = True
     different: bool = False
+    spans: bool = False
 
 
 def oriented(equation: Equation) -> tuple[App, Term]:
@@ -114,7 +125,7 @@ def variants_of(
     for choice in _choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
             for source, target in _orders(one):
-                for expressions in _sized(source, target, every, sizes):
+                for expressions in [{}] if choice.spans else _sized(source, target, every, sizes):
                     law = _law(name, source, target, choice, expressions)
                     if law is not None:
                         found.setdefault(law)
@@ -153,6 +164,18 @@ def _linear(
                 renamed[place] = new
         sides = _renamed(equation.left, iter(fresh)), _renamed(equation.right, iter(renamed))
         yield Equation(*sides, equation.size), known
+
+
+def repeats(law: Rule) -> bool:
+    """Return whether both sides of a law repeat a variable.
+
+    >>> from workbench.rules import parse_rule
+    >>> laws = "add(x, x) => mul(x, x)", "relu(relu(x)) => relu(x)"
+    >>> [repeats(parse_rule(f"law: {text}")[0]) for text in laws]
+    [True, False]
+    """
+    sides = [list(_occurrences(t)) for t in (law.sources[0], law.targets[0])]
+    return all(len({*names}) < len(names) for names in sides)
 
 
 def _occurrences(term: Term) -> Iterator[str]:
@@ -248,6 +271,8 @@ def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
         if isinstance(t, App) and len(spec_of(t.op).attrs) >= ROW and t.attrs
         for a in spec_of(t.op).attrs
     }
+    if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
+        yield _Choice(spans=True)
     yield _Choice()
     yield _Choice(different=True)
     single = [n for n, kind in attrs.items() if kind in ("act", "int")]
@@ -359,6 +384,9 @@ class _Naming:
         if not isinstance(expr, Literal):
             return expr
         kind = next(a.kind for a in spec_of(term.op).attrs if a.name == name)
+        if self.choice.spans and name in SPAN:
+            position = self._name(self.values, (name, expr.value), _LETTERS["span"], bind)
+            return expr if position is None else AttrVar(position)
         size = self.sizes.get((term, name))
         if size is not None:
             size = self._at_axis(size, term, bind)
@@ -377,7 +405,7 @@ class _Naming:
             carried = self._carried(expr.value)
             if carried is not None:
                 return carried
-        if not wanted or kind not in VARIABLE or name in ("start", "stop", "step"):
+        if not wanted or kind not in VARIABLE or name in SPAN:
             return expr
         variable = self._name(self.values, (kind, expr.value), _LETTERS[kind], bind)
         return expr if variable is None else AttrVar(variable)

@@ -83,6 +83,8 @@ class Grammar:
         operators: The largest number of operators in a term.
         sizes: Assignments of numbers to the symbolic extents; every term is typed and evaluated under each.
         name: The name, used in the provenance of the laws.
+        repeats: Whether laws are kept of which both sides repeat a variable, as in
+            ``mul(relu(x), relu(x)) = mul(x, relu(x))``.
 
     >>> g = Grammar.of("matmul add transpose[perm=(1, 0)]", "matrix: 3", operators=3)
     >>> [str(f) for f in g.forms]
@@ -94,6 +96,7 @@ class Grammar:
     operators: int = 3
     sizes: tuple[Mapping[str, int], ...] = ()
     name: str = "grammar"
+    repeats: bool = True
 
     def __post_init__(self) -> None:
         if not self.forms:
@@ -123,6 +126,7 @@ class Grammar:
         operators: int = 3,
         sizes: Sequence[Mapping[str, int]] = (),
         name: str = "grammar",
+        repeats: bool = True,
     ) -> Grammar:
         """Return the grammar of a line of operators and one of operands.
 
@@ -134,13 +138,14 @@ class Grammar:
             operators: The largest number of operators in a term.
             sizes: Assignments of numbers to the extents; by default two of distinct small numbers.
             name: The name of the grammar.
+            repeats: Whether laws are kept of which both sides repeat a variable.
 
         Raises:
             GrammarError: if a part cannot be read.
 
         """
         forms = tuple(_form(text) for text in _split(operators_text))
-        return cls(forms, tuple(_operands(operands)), operators, tuple(sizes), name)
+        return cls(forms, tuple(_operands(operands)), operators, tuple(sizes), name, repeats)
 
     @property
     def types(self) -> dict[str, tuple[str, ...]]:
@@ -235,7 +240,7 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
     """Return the grammar in a YAML file.
 
     The file has ``operators`` (a list), ``operands`` (kinds with numbers, or names with shapes), and may
-    have ``size`` (operators in a term), ``sizes`` (assignments of extents) and ``name``.
+    have ``size`` (operators in a term), ``sizes`` (assignments of extents), ``repeats`` and ``name``.
 
     Raises:
         OSError: if the file cannot be read.
@@ -251,7 +256,7 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
         raise GrammarError(f"{file}: not a YAML file: {error}") from None
     if not isinstance(given, dict):
         raise GrammarError(f"{file}: a grammar must have operators and operands, got {given!r:.80}")
-    known = ("operators", "operands", "size", "sizes", "name")
+    known = ("operators", "operands", "size", "sizes", "repeats", "name")
     for key in given:
         if key not in known:
             raise GrammarError(f"{file}: {unknown('field', str(key), list(known))}")
@@ -264,6 +269,7 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
             operators=int(given.get("size", 3)),
             sizes=tuple(given.get("sizes", ())),
             name=str(given.get("name", file.stem)),
+            repeats=bool(given.get("repeats", True)),
         )
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise GrammarError(f"{file}: {error}") from None

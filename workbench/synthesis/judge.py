@@ -18,6 +18,8 @@ HOLDS: Final = ("proved", "tested")
 
 #: A condition is dropped if this many times as many instances as in the screening do not need it.
 MINIMISING: Final = 5
+#: The most screenings for one equation.
+SCREENED: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,13 @@ def judge(
 
 def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[], bool]) -> Iterator[Rule]:
     """Yield the laws that a few instances do not refute, with conditions if they need them."""
+    left = SCREENED
 
     def passes(rule: Rule, times: int = 1) -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return False
         found = search(rule, times * effort.screening, seed=seed, seconds=5.0)
         return found.counterexample is None and len(found.passed) > 0
 

@@ -16,7 +16,7 @@ from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.synthesis.candidates import candidates, generality
 from workbench.synthesis.derivation import Derivation, both_ways
 from workbench.synthesis.enumeration import Enumeration, Equation
-from workbench.synthesis.generalise import tidied, variants_of
+from workbench.synthesis.generalise import repeats, tidied, variants_of
 from workbench.synthesis.grammar import Grammar
 from workbench.synthesis.judge import HOLDS, judge
 from workbench.synthesis.naming import proposed_name, unique_name
@@ -54,6 +54,7 @@ class _Count:
     derived: int = 0
     kept: int = 0
     refuted: int = 0
+    special: int = 0
 
 
 class Synthesis(Stepwise):
@@ -208,9 +209,10 @@ class Synthesis(Stepwise):
         count.derived += derived
         self._fresh = [e for e, implied in zip(self._fresh, met, strict=True) if not implied]
         turn = self._turn()
-        kept, refuted = self._judged(turn)
+        kept, refuted, special = self._judged(turn)
         count.kept += kept
         count.refuted += refuted
+        count.special += special
         if kept and self.size == 1:
             self._find_commutative()
         counts = {
@@ -218,6 +220,7 @@ class Synthesis(Stepwise):
             "derived": derived,
             "kept": kept,
             "refuted": refuted,
+            "special": special,
             "laws": len(self.laws),
             "open": len(self._fresh) + len(self._pending),
         }
@@ -239,24 +242,28 @@ class Synthesis(Stepwise):
         self._fresh = [e for e in self._fresh if e not in turn]
         return turn
 
-    def _judged(self, equations: Sequence[Equation]) -> tuple[int, int]:
-        """Verify candidates; return the numbers of those kept as laws and of those refuted."""
+    def _judged(self, equations: Sequence[Equation]) -> tuple[int, int, int]:
+        """Verify candidates; return the numbers of those kept as laws, refuted, and left out as special."""
         sizes, shapes = self.grammar.sizes[0], self.grammar.types
         variants = [variants_of(e, shapes, sizes) for e in equations]
+        if not self.grammar.repeats:
+            variants = [replace(v, laws=tuple(w for w in v.laws if not repeats(w))) for v in variants]
         outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
-        kept = refuted = 0
+        kept = refuted = special = 0
         for equation, one, variant in zip(equations, outcome, variants, strict=True):
             if one.law is not None and one.verdict is not None:
                 if not self._has(one.law):  # another candidate of this step may have given the same law
                     rule = tidied(one.law, variant.shapes)
                     self.laws.append(self._law(equation, rule, one.verdict))
                     kept += 1
+            elif one.decided and not variant.laws:
+                special += 1
             elif one.decided:
                 self.refuted.append((equation, one.tried))
                 refuted += 1
             else:  # the time limit came first
                 self._fresh.append(equation)
-        return kept, refuted
+        return kept, refuted, special
 
     def _has(self, rule: Rule) -> bool:
         forms = (canonical([*law.rule.sources, *law.rule.targets], law.rule.conditions) for law in self.laws)
@@ -274,7 +281,9 @@ class Synthesis(Stepwise):
         """Let the enumeration skip operands in the other order if exchanging them is a law."""
         for law in self.laws:
             left, right = law.equation.left, law.equation.right
-            if left.op == right.op and left.args == right.args[::-1] and len(left.args) == 2:  # type: ignore[union-attr]
+            if not isinstance(left, App) or not isinstance(right, App):
+                continue
+            if left.op == right.op and len(left.args) == 2 and left.args == right.args[::-1]:
                 self.enumeration.commute(left)
 
     def _reduce(self) -> tuple[StepKind, dict[str, int], str]:
@@ -315,13 +324,16 @@ class Synthesis(Stepwise):
         return RuleSet(f"synthesised from {self.grammar.name}", self.law_rules, verdicts)
 
     def funnel(self) -> pd.DataFrame:
-        """Return one row per size: terms, classes, equal pairs, candidates, and what became of them."""
+        """Return one row per size: terms, classes, equal pairs, candidates, and what became of them.
+
+        A ``special`` candidate is left out because both of its sides repeat a variable.
+        """
         import pandas as pd
 
         rows = []
         for level in self.enumeration.levels[1:]:
             count = self.counts.get(level.size, _Count())
-            left = count.candidates - count.derived - count.kept - count.refuted
+            left = count.candidates - count.derived - count.kept - count.refuted - count.special
             rows.append(
                 (
                     level.size,
@@ -331,13 +343,16 @@ class Synthesis(Stepwise):
                     count.candidates,
                     count.derived,
                     count.refuted,
+                    count.special,
                     count.kept,
                     left,
                     level.complete,
                 )
             )
         columns = ["size", "terms", "classes", "pairs", "candidates"]
-        return pd.DataFrame(rows, columns=[*columns, "derived", "refuted", "laws", "open", "complete"])
+        return pd.DataFrame(
+            rows, columns=[*columns, "derived", "refuted", "special", "laws", "open", "complete"]
+        )
 
     def covers(self, rules: Sequence[Rule] | RuleSet, **options: object) -> Coverage:
         """Return which of the given rules the laws imply; the options are those of :class:`Coverage`."""

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
@@ -60,3 +62,24 @@ html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sphinx = False
 html_copy_source = False
+
+
+#: Sentences about properties and attributes, by name, while Napoleon reads the others.
+_kept: dict[str, list[str]] = {}
+
+
+def _keep(_app: object, what: str, name: str, _thing: object, _options: object, lines: list[str]) -> None:
+    """Keep a property's sentence from Napoleon, which would take what is before a colon for a type."""
+    if what in ("attribute", "data", "property"):
+        _kept[name], lines[:] = list(lines), []
+
+
+def _restore(_app: object, _what: str, name: str, _thing: object, _options: object, lines: list[str]) -> None:
+    """Put back what was kept."""
+    lines.extend(_kept.pop(name, ()))
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what the settings alone cannot say."""
+    app.connect("autodoc-process-docstring", _keep, priority=400)
+    app.connect("autodoc-process-docstring", _restore, priority=600)

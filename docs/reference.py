@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from operators import operators_page
@@ -19,8 +22,12 @@ MODULES: Final = {
     "workbench.costs": "Cost models",
     "workbench.verification.verify": "Verification of rules",
     "workbench.optimizer.result": "What `optimize` returns",
+    "workbench.certifying": "Certificates, and the comparison of any two files",
+    "workbench.frontends": "Models in and out",
+    "workbench.search": "TASO's backtracking search, the baseline",
     "workbench.run.trace": "Traces: the steps of a run as data",
     "workbench.plots": "Figures",
+    "workbench.plots.records": "The records that figures are drawn from",
     "workbench.results": "Stored runs",
 }
 
@@ -43,13 +50,22 @@ def write_runs(folder: Path) -> None:
     stored.save_html(folder / "runs.html")
 
 
+def public(module: ModuleType) -> Iterator[object]:
+    """Yield the things that a module documents."""
+    for name in getattr(module, "__all__", vars(module)):
+        yield getattr(module, name)
+
+
 def interface_page() -> str:
     """Return the page of the interface: the names of the package, then the modules behind them."""
     parts = ["# Interface", "The names of `import workbench`. Modules with more are below.", "```{eval-rst}"]
+    # A thing has one place that links lead to: its module below, or else here.
+    below = {id(thing) for module in MODULES for thing in public(import_module(module))}
     for name in sorted(workbench.__all__, key=str.lower):
         thing = getattr(workbench, name)
         kind = "autoclass" if isinstance(thing, type) else "autofunction"
-        options = "\n   :members:\n   :no-index:" if kind == "autoclass" else "\n   :no-index:"
+        options = "\n   :members:" if kind == "autoclass" else ""
+        options += "\n   :no-index:" if id(thing) in below else ""
         parts.append(f".. {kind}:: workbench.{name}{options}\n")
     parts.append("```")
     for module, about in MODULES.items():

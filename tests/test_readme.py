@@ -63,6 +63,10 @@ def test_pictures_are_small_files():
         assert (ROOT / picture).stat().st_size < 200_000
 
 
+#: Options of other programs that pages name: tf2onnx, the scripts in bin/, git, pip.
+ELSEWHERE = {"--saved-model", "--output", "--all", "--sweeps", "--depth", "--quiet"}
+
+
 def test_every_command_is_described_and_every_option_named_exists():
     commands = get_command(cli.app).commands
     table = re.findall(r"^\| `workbench (\w+)", COMMAND_LINE, re.MULTILINE)
@@ -72,9 +76,7 @@ def test_every_command_is_described_and_every_option_named_exists():
     known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
     for page in PAGES:
         shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
-        assert shown <= known | {"--saved-model", "--output", "--all", "--sweeps", "--depth", "--quiet"}, (
-            page.name
-        )
+        assert shown <= known | ELSEWHERE, page.name
 
 
 @pytest.mark.parametrize("code", ["0", "1", "2", "3", "130"])

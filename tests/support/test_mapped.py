@@ -1,5 +1,6 @@
 """Arrays in files: mapped once, seen through views, and missed when the file is written over."""
 
+import mmap
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,16 @@ import numpy as np
 import pytest
 
 from workbench.graph import GraphBuilder, Weight
-from workbench.support.mapped import ChangedFile, FileMap, checked, file_of, kept_small, offset_of, release
+from workbench.support.mapped import (
+    ChangedFile,
+    FileMap,
+    checked,
+    file_of,
+    give_back,
+    kept_small,
+    offset_of,
+    release,
+)
 
 DATA = np.arange(64 * 1024, dtype=np.float32)
 
@@ -108,3 +118,17 @@ def test_a_file_that_is_read_once_is_not_kept_in_memory(tmp_path):
     assert int(data[:256].sum()) == sum(range(256)), "it is read again when it is needed"
     with pytest.raises(KeyError), kept_small():
         raise KeyError
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_freed_memory_goes_back_to_the_system():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    blocks = [bytearray(b"\1" * 50_000) for _ in range(2_000)]
+    last = bytearray(50_000)  # memory below a block that is still used is not given back by itself
+    full = resident()
+    del blocks
+    give_back()
+    assert resident() < full - 50_000_000
+    assert len(last) == 50_000

@@ -82,11 +82,14 @@ def test_the_browsers_data_is_plain_and_holds_every_rule(table):
         row.matches, row.e_nodes, *row.span,
     )  # fmt: skip
     assert [f[1] for f in fired["firings"]] == [f.matches for f in row.firings]
-    drawings = json.loads(zlib.decompress(base64.b64decode(data["drawings"])))
+    cards = json.loads(zlib.decompress(base64.b64decode(data["cards"])))
+    assert set(cards) == {r.rule.name for r in table.rows}
+    assert all(cards[r.rule.name]["evidence"] == r.evidence for r in table.rows)
+    assert "=>" in cards[fired["name"]]["text"]
     pytest.importorskip("pygraphviz")
-    assert set(drawings) == {r.rule.name for r in table.rows}
-    # About 1.5 kB a rule, both sides drawn: a notebook stays small.
-    assert len(json.dumps(data)) < 1_600 * len(table.rows)
+    assert all(card["drawing"].startswith("<svg") for card in cards.values())
+    # About 1 kB a rule, both sides drawn: a notebook stays small.
+    assert len(json.dumps(data)) < 1_100 * len(table.rows)
 
 
 def test_rules_sets_and_tables_have_tables_and_nothing_else_has():

@@ -1,5 +1,8 @@
 """The viewer's module in a real browser without a network."""
 
+import json
+import time
+
 import numpy as np
 import pytest
 
@@ -254,3 +257,233 @@ def test_the_wheel_zooms_only_after_a_click_into_the_picture(grown):
     grown.mouse.wheel(0, -200)
     grown.wait_for_timeout(100)
     assert transform(grown) != before
+
+
+class Live:
+    """A page with a view of an e-graph, and the kernel's half of the view, which answers its questions."""
+
+    def __init__(self, browser, view, **options):
+        self.view, self.said = view, []
+        view.send = self.said.append
+        state = {n: getattr(view, n) for n in ("data", "step", "selected", "answers", "draws")}
+        self.page, self.problems = show(browser, "viewer", state, **options)
+
+    def answer(self):
+        """Answer the last question of the page."""
+        self.page.wait_for_function("window.model.sent.length > 0")
+        before = self.view.data
+        self.view._told(self.view, self.page.evaluate("window.model.sent.pop()"), [])
+        if self.view.data is not before:
+            self.page.evaluate("data => window.model.change('data', data)", self.view.data)
+        for message in self.said:
+            self.page.evaluate("m => window.model.listeners['msg:custom'].forEach((f) => f(m))", message)
+        self.said.clear()
+
+    def boxes(self):
+        return self.page.locator(".wb-box").count()
+
+
+@pytest.fixture
+def live(browser):
+    pytest.importorskip("anywidget")
+    b = workbench.GraphBuilder("sums")
+    xs = [b.input(f"x{k}", (4,)) for k in range(6)]
+    while len(xs) > 1:
+        xs = [b.op("add", xs[0], xs[1]), *xs[2:]]
+    with workbench.Saturation(b.graph({"y": xs[0]}), tuple(workbench.rule_set("ac"))) as saturation:
+        saturation.run()
+        view = saturation.egraph().view(most=20)
+    found = Live(browser, view)
+    yield found
+    assert found.problems == []
+    found.page.context.close()
+
+
+CENTRE = """key => {
+    const frame = [...document.querySelectorAll('.wb-cluster-label')]
+      .find((t) => t.textContent.split(' ').includes(key)).previousSibling.getBoundingClientRect();
+    return [frame.left + frame.width / 2, frame.top + frame.height / 2];
+}"""
+
+
+def test_more_is_drawn_in_place_where_it_is_asked_for(live):
+    before = live.boxes()
+    stub = live.page.locator(".wb-box", has_text="e-nodes").first
+    key = live.page.evaluate(
+        "() => [...document.querySelectorAll('.wb-box')].map((b) => b.dataset.key)"
+        ".find((key) => key.startsWith('more')).slice(4)"
+    )
+    place = live.page.evaluate(CENTRE, key)
+    stub.dispatch_event("click")
+    assert live.page.locator(".wb-busy").inner_text() == "drawing …"
+    live.answer()
+    assert live.page.locator(".wb-busy").inner_text() == ""
+    assert live.boxes() > before
+    assert live.page.evaluate(CENTRE, key) == pytest.approx(place, abs=1.5)
+    live.page.get_by_label("back to the picture from the roots").click()
+    live.answer()
+    assert live.boxes() == before
+
+
+def test_hops_around_an_e_class_are_drawn(live):
+    live.page.locator(".wb-box:not(.wb-opens)").first.dispatch_event("click")
+    live.page.get_by_label("show what is at most 1 hop away").click()
+    live.answer()
+    assert "at most 1 hop from e-class" in live.page.locator(".wb-caption").inner_text()
+
+
+def test_a_failure_of_the_kernel_is_said(live):
+    live.page.evaluate("window.model.sent.push({ ask: 'open', key: 'e-class 99999' })")
+    live.answer()
+    assert "failed: IndexError" in live.page.locator(".wb-busy").inner_text()
+
+
+def test_without_a_kernel_it_says_what_is_needed(browser, live):
+    state = {"data": live.view.data, "step": 0, "selected": "", "answers": False, "draws": False}
+    page, problems = show(browser, "viewer", state)
+    page.locator(".wb-box", has_text="e-nodes").first.dispatch_event("click")
+    assert "kernel" in page.locator(".wb-facts").inner_text()
+    assert page.get_by_label("back to the picture from the roots").count() == 0
+    assert problems == []
+    page.context.close()
+
+
+def test_a_tip_tells_what_a_box_is(compared):
+    box = compared.locator(".wb-box:not(.wb-opens)", has_text="matmul").first
+    box.hover()
+    tip = compared.locator(".wb-tip").first
+    assert tip.is_visible()
+    assert "cost: " in tip.inner_text()
+    assert "µs" in tip.inner_text()
+    inside, sheet = tip.bounding_box(), compared.locator(".wb-sheet").first.bounding_box()
+    assert inside["x"] >= sheet["x"]
+    assert inside["x"] + inside["width"] <= sheet["x"] + sheet["width"] + 1
+
+
+def test_the_map_shows_the_part_and_a_click_moves_there(browser, wide):
+    state = {"data": wide, "step": len(wide["steps"]) - 1, "selected": "", "answers": False}
+    page, problems = show(browser, "viewer", state)
+    page.wait_for_timeout(50)
+    chart = page.locator(".wb-map")
+    assert chart.is_visible()
+    before, box = transform(page), chart.bounding_box()
+    page.mouse.click(box["x"] + 8, box["y"] + box["height"] - 4)
+    assert transform(page) != before
+    frame = page.locator(".wb-map-frame").bounding_box()
+    assert frame["width"] < box["width"] or frame["height"] < box["height"]
+    assert problems == []
+    page.context.close()
+
+
+def test_pictures_are_saved_as_files(compared, tmp_path):
+    with compared.expect_download() as waiting:
+        compared.get_by_label("save the picture as SVG").click()
+    path = tmp_path / "picture.svg"
+    waiting.value.save_as(path)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<svg")
+    assert "matmul" in text
+    assert "var(" not in text
+    with compared.expect_download() as waiting:
+        compared.get_by_label("save the picture as PNG").click()
+    waiting.value.save_as(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert waiting.value.suggested_filename == "original.png"
+
+
+def fills(page):
+    return page.locator(".wb-box > rect").evaluate_all("all => all.map((r) => getComputedStyle(r).fill)")
+
+
+def test_boxes_are_coloured_by_cost_on_demand(compared):
+    before = fills(compared)
+    compared.get_by_label("colour boxes by cost, or by operator").click()
+    assert len(set(fills(compared))) >= 3
+    assert fills(compared) != before
+    assert "µs" in compared.locator(".wb-scale").inner_text()
+    compared.get_by_label("colour boxes by cost, or by operator").click()
+    assert fills(compared) == before
+
+
+LUMINANCE = """([name, property]) => {
+    const [r, g, b] = getComputedStyle(document.querySelector(name))[property].match(/[\\d.]+/g).map(Number);
+    return (r + g + b) / 765;
+}"""
+
+
+def test_drawings_follow_the_theme_of_the_page(browser, result):
+    state = {"data": comparison_data(result.compare()), "step": 0, "selected": "", "answers": False}
+    for dark in (False, True):
+        page, problems = show(browser, "viewer", state, dark=dark)
+        paper = page.evaluate(LUMINANCE, [".wb-canvas", "backgroundColor"])
+        ink = page.evaluate(LUMINANCE, [".wb-box text", "fill"])
+        assert (ink - paper > 0.6) if dark else (paper - ink > 0.6)
+        assert problems == []
+        page.context.close()
+
+
+def test_drawings_follow_the_theme_of_jupyterlab_when_it_changes(compared):
+    light = compared.evaluate(LUMINANCE, [".wb-canvas", "backgroundColor"])
+    compared.evaluate(
+        "() => { document.body.style.setProperty('--jp-ui-font-color1', 'rgb(255, 255, 255)');"
+        " document.body.dataset.jpThemeLight = 'false'; }"
+    )
+    compared.wait_for_function("document.querySelector('.wb-viewer').dataset.theme === 'dark'")
+    assert compared.evaluate(LUMINANCE, [".wb-canvas", "backgroundColor"]) < 0.2 < light
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_labels_lie_within_their_boxes(browser, wide, result, width):
+    for data in (wide, comparison_data(result.compare())):
+        state = {"data": data, "step": 0, "selected": "", "answers": False}
+        page, problems = show(browser, "viewer", state)
+        page.set_viewport_size({"width": width, "height": 800})
+        outside = page.locator(".wb-box").evaluate_all(
+            """all => all.filter((g) => g.style.display !== 'none').flatMap((g) => {
+                const frame = g.querySelector('rect').getBoundingClientRect();
+                return [...g.querySelectorAll('text')].filter((t) => {
+                  const box = t.getBoundingClientRect();
+                  return t.textContent && (box.left < frame.left - 1 || box.right > frame.right + 1);
+                }).map((t) => t.textContent);
+            })"""
+        )
+        assert outside == []
+        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(overflow) <= 0
+        assert problems == []
+        page.context.close()
+
+
+@pytest.mark.slow
+def test_an_e_graph_of_tens_of_thousands_of_e_nodes_is_drawn_in_part(browser):
+    """Print the times of the first view, of a step and of a part opened in place."""
+    pytest.importorskip("anywidget")
+    b = workbench.GraphBuilder("sums")
+    xs = [b.input(f"x{k}", (4,)) for k in range(12)]
+    while len(xs) > 1:
+        xs = [b.op("add", xs[0], xs[1]), *xs[2:]]
+    limits = workbench.Limits(e_nodes=90_000, iterations=5)
+    with workbench.Saturation(b.graph({"y": xs[0]}), tuple(workbench.rule_set("ac")), limits) as saturation:
+        saturation.run()
+        egraph, history = saturation.egraph(), saturation.snapshots
+    assert len(egraph) > 20_000
+    began = time.perf_counter()
+    view = egraph.view(costs=np.ones(len(egraph)), history=history)
+    made = time.perf_counter()
+    live = Live(browser, view)
+    live.page.wait_for_selector(".wb-box")
+    shown = time.perf_counter()
+    step = live.page.evaluate(
+        """() => {
+        const began = performance.now();
+        document.querySelector('[aria-label="step back"]').click();
+        document.querySelector('.wb-canvas').getBoundingClientRect();
+        return performance.now() - began;
+    }"""
+    )
+    print(f"{len(egraph)} e-nodes: view {made - began:.2f} s, page {shown - made:.2f} s, step {step:.0f} ms")
+    assert live.boxes() <= 260
+    assert live.page.locator(".wb-canvas *").count() < 3000
+    assert len(json.dumps(view.data)) < 400_000
+    assert live.problems == []
+    live.page.context.close()

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -310,7 +311,7 @@ class _Certifier:
         for task in distinct:
             found: tuple[Region, Difference] | None = None
             refusal, worst = "", 0.0
-            for attempt in (task, *merged.wider(task)):
+            for attempt in chain([task], merged.wider(task)):
                 region = merged.region(attempt)
                 ranges = {f"v{k}": self.ranges[i] for k, i in enumerate(region.leaves) if i in self.ranges}
                 try:

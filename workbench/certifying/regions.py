@@ -9,7 +9,7 @@ Obligations that read the same values form a region, which is a pair of small gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,8 +151,8 @@ class Merged:
         obligations = tuple(members)
         return Task(obligations, leaves, self._key(obligations, set(leaves)))
 
-    def wider(self, task: Task) -> list[Task]:
-        """Return tasks with the same obligations that read fewer or earlier values.
+    def wider(self, task: Task) -> Iterator[Task]:
+        """Yield tasks with the same obligations that read fewer or earlier values.
 
         First, leaves that depend on other leaves are computed instead of read; then all values are computed
         from the inputs. The last tasks also compute the results of opaque operators.
@@ -161,7 +161,7 @@ class Merged:
         that the network computes, not for values drawn independently.
         """
         if all(self.builder.nodes[i].op == "input" for i in task.leaves):
-            return []
+            return
         last = max(*(o.original for o in task.obligations), *task.leaves)
         depends = self._depends_on(task.leaves, last)
         roots = [o.original for o in task.obligations] + list(task.leaves)
@@ -173,7 +173,7 @@ class Merged:
                 leaves = self._cone(roots, stops, inside, opened=through, through=through)
                 if leaves != task.leaves and leaves not in found:
                     found.append(leaves)
-        return [self._task(task.obligations, leaves) for leaves in found]
+                    yield self._task(task.obligations, leaves)
 
     def _operands(self, i: int) -> tuple[int, ...]:
         return self.builder.nodes[i].inputs

@@ -164,7 +164,7 @@ def run_whole(
     if optimised is original and first is not None and given is None:
         return _compared(version, inputs, expected, expected, tolerance_of(original))
     try:
-        second = _session(fold_constants(optimised, keep_overflow=True, memo=memo))
+        second = _session(fold_constants(optimised, keep_overflow=True, keep_transposed=True, memo=memo))
     except (RuntimeFailure, ModelError) as refusal:
         by_us = _evaluated(original, optimised, seed)
         if by_us is not None:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -245,7 +246,8 @@ def rank(
     The original runs twice in each round: what its two copies differ by is the noise that a candidate has
     to beat. ``uncleaned`` is timed with it if it is given. With ``quick`` the rounds end when a candidate is
     clearly faster, or when none can be expected to turn out faster in the rounds that are left, and models of
-    which the runtime makes the same kernels are timed once; few long rounds are enough.
+    which the runtime makes the same kernels are timed once; few long rounds are enough. Candidates with
+    large weights then run against the original one after another, so that only two models are loaded.
     """
     began = time.perf_counter()
     if not given and uncleaned is None:
@@ -264,14 +266,14 @@ def rank(
         stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
         run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
 
-        def ranking(taken: list[list[float]]) -> Ranking:
+        def ranking(taken: list[list[float]], group: Sequence[int]) -> Ranking:
             reference, *others, copy = taken
             _, apart = paired_speedup(reference, copy)
-            timed = {0: reference} | dict(zip(run, others, strict=True))
+            timed = {0: reference} | dict(zip(group, others, strict=True))
             return Ranking(
                 original=_entrant(original_cost, reference),
                 candidates=tuple(
-                    _entrant(c.cost, timed[stands_for[i]], reference, max(1, len(run)))
+                    _entrant(c.cost, timed.get(stands_for[i], reference), reference, max(1, len(run)))
                     for i, c in enumerate(given, 1)
                 ),
                 noise=max(WORTH if quick else 0.0, *(abs(1 - edge) for edge in apart)),
@@ -281,27 +283,60 @@ def rank(
                 alike=tuple(i - 1 for i, other in enumerate(stands_for) if i and not other),
             )
 
-        def enough(taken: list[list[float]]) -> bool:
+        one_by_one = quick and getattr(first, "large", False)
+        groups = [[i] for i in run] if one_by_one else [run]
+        share = seconds / max(1, len(groups))
+
+        def enough(taken: list[list[float]], group: Sequence[int]) -> bool:
             spent = sum(map(sum, taken)) / 1e6
-            left = min(_MOST / len(taken[0]), seconds / spent if spent else math.inf)
-            return _clear(ranking(taken)) or _hopeless(ranking(taken), left)
+            left = min(_MOST / len(taken[0]), share / spent if spent else math.inf)
+            return _clear(ranking(taken, group)) or _hopeless(ranking(taken, group), left)
 
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
                 [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
+            _unload(timers[-1:] if one_by_one else ())
         if quick and not run:
             taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING)
-            return replace(ranking([*taken, *taken]), given=as_given)
-        taken = rounds(
-            [first, *(entrants[i - 1] for i in run), again],
-            seconds=seconds,
-            least=_FEWEST if quick else _LEAST,
-            most=_MOST,
-            enough=enough if quick else None,
-        )
-    return replace(ranking(taken), given=as_given)
+            return replace(ranking([*taken, *taken], ()), given=as_given)
+        found: list[Ranking] = []
+        for group in groups:
+            taken = rounds(
+                [first, *(entrants[i - 1] for i in group), again],
+                seconds=share,
+                least=_FEWEST if quick else _LEAST,
+                most=_MOST,
+                enough=partial(enough, group=group) if quick else None,
+            )
+            found.append(ranking(taken, group))
+            _unload([entrants[i - 1] for i in group] if one_by_one else ())
+    return replace(_merged(found, groups, stands_for), given=as_given)
+
+
+def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_for: Sequence[int]) -> Ranking:
+    """Return one ranking of groups of candidates that ran against the original one after another.
+
+    Args:
+        found: The ranking of each group.
+        groups: The numbers of the candidates in each group, from 1 on.
+        stands_for: For each model the first one with the same kernels; the original is number 0.
+    """
+    own = {i: ranking for ranking, group in zip(found, groups, strict=True) for i in group}
+    return replace(
+        found[0],
+        candidates=tuple(own.get(j, found[0]).candidates[i] for i, j in enumerate(stands_for[1:])),
+        noise=max(ranking.noise for ranking in found),
+        rounds=min(ranking.rounds for ranking in found),
+        seconds=found[-1].seconds,
+    )
+
+
+def _unload(timers: Sequence[Any]) -> None:
+    """Drop the models of timers that can load them again."""
+    for timer in timers:
+        timer.unload()
 
 
 def _same_kernels(timers: Sequence[Any]) -> list[int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.graph import Graph
-from workbench.support.mapped import kept_small
+from workbench.support.mapped import give_back, kept_small
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -64,8 +64,15 @@ class Loaded:
         if self._kernels is None:
             self.load()
             if self.large:
-                self._session, self._inputs = None, {}
+                self.unload()
         return self._kernels
+
+    def unload(self) -> None:
+        """Drop the session; it is loaded again when it is needed."""
+        held = self._session is not None and self.large
+        self._session, self._inputs = None, {}
+        if held:
+            give_back()
 
     def load(self) -> InferenceSession:
         """Return the model's session; load the model and run it once if that was not done.

@@ -101,7 +101,11 @@ class OnnxRuntime:
         for given in models:
             timers.append(Loaded(given, feeds, self.threads, twin=first.get(id(given))))
             first.setdefault(id(given), timers[-1])
-        yield timers
+        try:
+            yield timers
+        finally:
+            for timer in timers:
+                timer.unload()
 
 
 class Torch:

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.graph.graph import Graph, GraphError, Node, Opaque
 from workbench.graph.info import Label, ModelInfo
+from workbench.graph.typed import result_type
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TupleType, TypeMismatch, ValueType, spec_of
 
@@ -100,11 +101,11 @@ class GraphBuilder:
                 raise GraphError(f"{op}: operands must be from 0 to {len(self.nodes) - 1}, got {i}")
             types.append(self.nodes[i].type)
         packed = spec.pack(attrs)
-        return self._add(Node(op, tuple(inputs), packed, spec.result_type(types, packed)))  # type: ignore[arg-type]
+        return self._add(Node(op, tuple(inputs), packed, result_type(op, types, packed)))
 
     def apply(self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...]) -> int:
         """Apply an operator to attributes given in the order of its spec."""
-        spec = spec_of(op)
+        spec_of(op)
         types = [self.nodes[i].type for i in inputs]
         result: ValueType
         if op == "project":
@@ -117,7 +118,7 @@ class GraphBuilder:
         elif op == "weight":
             result = self.weights[attrs[0]].type
         else:
-            result = spec.result_type(types, attrs)  # type: ignore[arg-type]
+            result = result_type(op, types, attrs)
         return self._add(Node(op, tuple(inputs), tuple(attrs), result))
 
     def opaque(self, record: Opaque, inputs: Sequence[int], key: str | None = None) -> list[int]:

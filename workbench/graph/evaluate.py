@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.graph.builder import GraphBuilder
 from workbench.graph.graph import Graph, GraphError, Node, Opaque
+from workbench.graph.transposed import read_transposed
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.registry import replacements
@@ -30,7 +31,7 @@ _LARGE: Final = 1 << 20
 _BLOCK: Final = 256
 
 #: Folded graphs, kept as long as the graphs from which they were made.
-_FOLDED: WeakKeyDictionary[Graph, dict[tuple[bool, int], Graph]] = WeakKeyDictionary()
+_FOLDED: WeakKeyDictionary[Graph, dict[tuple[bool, bool, int], Graph]] = WeakKeyDictionary()
 
 
 def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
@@ -209,6 +210,7 @@ class Constants:
         self._graph = graph
         self._memo: Memo = {} if memo is None else memo
         self._shared = memo is not None
+        self._has_large = True
         self._keys: dict[int, Any] = {}
 
     def value(self, root: int, *, declared: bool = False) -> np.ndarray:
@@ -236,6 +238,7 @@ class Constants:
         found = _compute_dtype(self.value(root), True)
         if self._shared:
             self._memo[at] = found
+            self._has_large |= found.nbytes >= _LARGE
         return found
 
     def laid_out(self, root: int) -> np.ndarray:
@@ -254,6 +257,9 @@ class Constants:
 
     def forget_large(self) -> None:
         """Drop large computed values: in float64 they take twice the memory of the weights."""
+        if not self._has_large:
+            return
+        self._has_large = False
         large = [
             k
             for k, v in self._memo.items()
@@ -278,6 +284,7 @@ class Constants:
             result = run(operands, _attrs(node, not exact))
             if plain and result.dtype != node.tensor.numpy_dtype():
                 result = result.astype(node.tensor.numpy_dtype())
+        self._has_large |= result.nbytes >= _LARGE
         return result
 
     def _key(self, root: int) -> Any:
@@ -299,33 +306,51 @@ class Constants:
         return self._keys[root]
 
 
-def fold_constants(graph: Graph, *, keep_overflow: bool = False, memo: Memo | None = None) -> Graph:
+def fold_constants(
+    graph: Graph, *, keep_overflow: bool = False, keep_transposed: bool = False, memo: Memo | None = None
+) -> Graph:
     """Return the graph with every weight-only part replaced by its value.
 
     Values are computed in float64 and rounded once to their dtype; a value that is converted to another
     dtype is computed in the declared ones. Folding the same graph again returns the same result.
 
-    Raise OverflowError if a finite float64 value has no finite counterpart in its dtype, and IndexError if
-    an index lies outside its axis; with ``keep_overflow`` such a part is left unfolded. ``memo`` holds
-    values that are already known.
+    Args:
+        graph: The graph.
+        keep_overflow: Whether a part that raises an error is left unfolded.
+        keep_transposed: Whether stored matrices that products read transposed stay as they are.
+        memo: Values that are already known.
+
+    Raises:
+        OverflowError: If a finite float64 value has no finite counterpart in its dtype.
+        IndexError: If an index lies outside its axis.
     """
     known = _FOLDED.setdefault(graph, {})
-    at = keep_overflow, replacements()
+    at = keep_overflow, keep_transposed, replacements()
     if at not in known:
-        known[at] = _folded(graph, graph.constant(), keep_overflow, memo)
+        kept = read_transposed(graph) if keep_transposed else frozenset()
+        known[at] = _folded(graph, graph.constant(), keep_overflow, memo, kept)
     return known[at]
 
 
 def fold_moves(graph: Graph, *, memo: Memo | None = None) -> Graph:
-    """Return the graph with its weights laid out as they are read: operators that only move them run once."""
+    """Return the graph with its weights laid out as they are read: operators that only move them run once.
+
+    Stored matrices that products read transposed stay as they are.
+    """
     moved: list[bool] = []
     for node in graph.nodes:
         moves = node.op == "weight" or (node.op in _MOVES and bool(node.inputs))
         moved.append(moves and all(moved[j] for j in node.inputs))
-    return _folded(graph, moved, False, memo)
+    return _folded(graph, moved, False, memo, read_transposed(graph))
 
 
-def _folded(graph: Graph, constant: Sequence[bool], keep_overflow: bool, memo: Memo | None) -> Graph:
+def _folded(
+    graph: Graph,
+    constant: Sequence[bool],
+    keep_overflow: bool,
+    memo: Memo | None,
+    kept: frozenset[int] = frozenset(),
+) -> Graph:
     live = graph.reachable()
     needed = {
         j
@@ -339,6 +364,9 @@ def _folded(graph: Graph, constant: Sequence[bool], keep_overflow: bool, memo: M
     for i in range(len(graph.nodes) - 1, -1, -1):  # an unfolded node needs its operands, which come before it
         node = graph.nodes[i]
         if i not in needed or node.op == "weight":
+            continue
+        if i in kept:
+            needed.update(node.inputs)
             continue
         try:
             folded[i] = constants.laid_out(i)

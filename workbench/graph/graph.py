@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from workbench.graph.info import Label, ModelInfo
+from workbench.graph.typed import result_type
 from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.ops.leaves import REFERENCES, RUNTIME
@@ -103,7 +104,7 @@ class Graph(Face):
 
     def _check(self) -> None:
         for i, node in enumerate(self.nodes):
-            spec = spec_of(node.op)
+            spec_of(node.op)
             if any(not 0 <= j < i for j in node.inputs):
                 raise GraphError(f"node {i} ({node.op}) must read earlier nodes only, got {node.inputs}")
             expected: ValueType
@@ -119,10 +120,7 @@ class Graph(Face):
                     raise GraphError(f"node {i} (project) must read a tuple, got {source}")
                 expected = source.elements[int(node.attrs[0])]  # type: ignore[arg-type]
             else:
-                expected = spec.result_type(
-                    [self.nodes[j].type for j in node.inputs],  # type: ignore[misc]
-                    node.attrs,
-                )
+                expected = result_type(node.op, [self.nodes[j].type for j in node.inputs], node.attrs)
             if expected != node.type:
                 raise GraphError(f"node {i} ({node.op}) must have type {expected}, got {node.type}")
         for i in self.inputs:

@@ -32,6 +32,8 @@ GRAPH_COST: Final = "analytic"
 #: Bytes of weights from which only the best result is timed: every timed model holds a copy of them.
 LARGE: Final = 1 << 28
 
+#: Bytes of weights up to which the model as it was given is timed too: it and its cleaned form are loaded.
+UNCLEANED: Final = 1 << 27
 
 #: Share by which the original's operators are priced below their measured cost for a cautious result, and
 #: the most e-nodes of an e-graph from which one is extracted.
@@ -108,7 +110,7 @@ class Trial:
         if given is not None and isinstance(target, targets.OnnxRuntime):
             cleaned = given.cleaned()
             original = cleaned.apart
-            uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= LARGE else None
+            uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= UNCLEANED else None
             target = target.at({name: kind.shape for name, kind in source.graph.input_types.items()})
         try:
             ranking = rank(

@@ -1,7 +1,7 @@
 // The rule browser: a table with filters and sorting, and a card of the selected rule.
-// A plain module without framework or network access. All content is in the data; drawings are unpacked here.
+// A plain module without framework or network access. All content is in the data; cards are unpacked here.
 
-// Drawings are deflated JSON in base64, because they are many and similar.
+// Cards are deflated JSON in base64, because they are many and similar.
 const unpack = async (packed) => {
   const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -52,7 +52,7 @@ const bars = (rule) => {
 };
 
 function render({ model, el }) {
-  let drawings = {};
+  let cards = {};
   let order = null;
   let shown = [];
 
@@ -69,7 +69,7 @@ function render({ model, el }) {
 
   const columns = () => {
     const data = model.get("data");
-    return data.run ? [...FIRED, ...(data.tried ? [WITHOUT] : []), PLAIN[3]] : PLAIN;
+    return data.run ? [...FIRED, ...(data.tried ? [WITHOUT] : [])] : PLAIN;
   };
   const put = (name, value) => {
     model.set(name, value);
@@ -152,20 +152,20 @@ function render({ model, el }) {
     const rule = model.get("data").rules.find((r) => r.name === model.get("selected"));
     card.replaceChildren();
     if (!rule) return card.append(element("div", { class: "wb-empty" }, "select a rule"));
-    const arrow = rule.left.map((left, i) => `${rule.each}${left}\n    => ${rule.right[i]}`).join("\n");
-    card.append(element("h4", {}, rule.name), element("pre", {}, arrow + (rule.conditions.length ? `\nwhere ${rule.conditions.join(", ")}` : "")));
-    const svg = drawings[rule.name];
+    const more = cards[rule.name] || {};
+    card.append(element("h4", {}, rule.name), element("pre", {}, more.text || rule.law));
+    const svg = more.drawing;
     if (svg) {
       const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
       card.append(element("div", { class: "wb-drawing" }, element("img", { src: source, alt: `${rule.name}: both sides as graphs` })));
     }
-    const known = [["evidence", rule.evidence], ["tags", rule.tags.join(", ")], ["provenance", rule.provenance.join(", ")],
-      ["defined in", rule.place], ["in the best graph", rule.gave], ["best cost without it", rule.loss]];
+    const known = [["evidence", more.evidence], ["tags", rule.tags.join(", ")], ["provenance", rule.provenance.join(", ")],
+      ["defined in", more.place], ["in the best graph", more.gave], ["best cost without it", more.loss]];
     const rows = known.filter(([, v]) => v).map(([k, v]) => element("tr", {}, element("th", { scope: "row" }, k), element("td", {}, v)));
     rows.unshift(element("tr", {}, element("th", { scope: "row" }, "verdict"),
       element("td", {}, element("span", { class: `wb-verdict wb-${rule.verdict}` }, rule.verdict))));
     card.append(element("table", {}, element("tbody", {}, ...rows)));
-    if (rule.counterexample) card.append(element("div", {}, "smallest counterexample"), element("pre", {}, rule.counterexample));
+    if (more.counterexample) card.append(element("div", {}, "smallest counterexample"), element("pre", {}, more.counterexample));
     if (rule.firings.length) {
       card.append(element("div", {}, `fired in ${rule.firings.length === 1 ? "step" : "steps"} ${rule.firings.map((f) => f[0]).join(", ")}: matches → e-nodes`), bars(rule));
     } else if (model.get("data").run) card.append(element("div", { class: "wb-empty" }, `did not fire in ${model.get("data").run}`));
@@ -223,8 +223,8 @@ function render({ model, el }) {
     activity.style.display = data.run ? "" : "none";
     filters();
     showCard();
-    unpack(data.drawings).then((found) => {
-      drawings = found;
+    unpack(data.cards).then((found) => {
+      cards = found;
       showCard();
     });
   };

@@ -170,17 +170,18 @@ def _card(row: RuleActivity, best: float | None) -> str:
 def rules_data(rules: RuleTable) -> dict[str, Any]:
     """Return all data of the rule browser, ready for JSON, so that it works without a kernel.
 
-    ``drawings`` are the rules' drawings by name, as deflated JSON in base64.
+    ``rules`` has what the table shows. ``cards`` has the rest by the rule's name, with the drawing of both
+    sides, as deflated JSON in base64: of many rules few cards are looked at, and they are similar.
     """
-    drawings = {row.rule.name: rule_svg(row.rule).decode() for row in rules.rows}
-    packed = zlib.compress(json.dumps(drawings).encode(), 9)
+    cards = {row.rule.name: _card_data(row, rules.best) for row in rules.rows}
+    packed = zlib.compress(json.dumps(cards).encode(), 9)
     return {
         "title": f"Rules {rules.name}",
         "summary": rules.summary(),
         "run": rules.run,
         "tried": any(r.without is not None for r in rules.rows),
         "rules": [_row_data(row, rules.best) for row in rules.rows],
-        "drawings": base64.b64encode(packed).decode(),
+        "cards": base64.b64encode(packed).decode(),
     }
 
 
@@ -189,25 +190,29 @@ def _row_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
     return {
         "name": rule.name,
         "law": row.law,
-        "each": "each " if rule.each else "",
-        "left": [format_term(t) for t in rule.sources],
-        "right": [format_term(t) for t in rule.targets],
-        "conditions": list(row.conditions),
         "verdict": row.verdict,
-        "evidence": row.evidence,
-        "counterexample": row.counterexample,
         "tags": list(row.tags),
         "provenance": list(rule.provenance),
-        "place": f"{rule.file}, line {rule.line}" if rule.file and rule.line else rule.file,
         "matches": row.matches,
         "made": row.e_nodes,
         "ms": round(1000 * row.seconds, 1),
         "first": row.span[0] if row.span else None,
         "last": row.span[1] if row.span else None,
         "given": 0 if row.contribution is None else row.contribution.e_nodes,
-        "gave": "" if row.contribution is None else str(row.contribution),
         "without": row.without,
-        "loss": _without(row, best),
         "change": "" if row.without is None or best is None else change(best, row.without),
         "firings": [[f.step, f.matches, f.e_nodes, round(1000 * f.seconds, 1)] for f in row.firings],
+    }
+
+
+def _card_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
+    rule = row.rule
+    return {
+        "drawing": rule_svg(rule).decode(),
+        "text": _law(row),
+        "evidence": row.evidence,
+        "counterexample": row.counterexample,
+        "place": f"{rule.file}, line {rule.line}" if rule.file and rule.line else rule.file,
+        "gave": "" if row.contribution is None else str(row.contribution),
+        "loss": _without(row, best),
     }

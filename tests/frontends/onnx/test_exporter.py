@@ -159,8 +159,36 @@ def test_generated_weights_are_written_as_generated():
     w = b.weight(data=np.broadcast_to(np.float32(0.5), (400, 300)))
     graph = b.graph({"y": b.op("matmul", b.input("x", (2, 300)), b.op("transpose", w, perm=(1, 0)))})
     m = agree(graph)
-    assert [n.op_type for n in m.graph.node] == ["ConstantOfShape", "MatMul"]
+    assert [n.op_type for n in m.graph.node] == ["ConstantOfShape", "Gemm"]
     assert m.ByteSize() < 1000
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11, 17])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (1, 4), None])
+def test_a_stored_matrix_that_is_read_transposed_is_written_once(opset, left, shape):
+    b = GraphBuilder()
+    random = np.random.default_rng(0)
+    w = b.weight(data=random.standard_normal((3, 4) if left else (4, 3)).astype(np.float32), name="w")
+    turned = b.op("transpose", w, perm=(1, 0))
+    x = b.input("x", (3, 4) if left else (2, 3))
+    y = b.op("matmul", *((turned, x) if left else (x, turned)))
+    if shape is not None:
+        y = b.op("add", y, b.weight(data=random.standard_normal(shape).astype(np.float32), name="b"))
+    m = agree(b.graph({"y": y}), opset=opset)
+    (node,) = m.graph.node
+    assert node.op_type == "Gemm"
+    assert {a.name: a.i for a in node.attribute} == {"transA" if left else "transB": 1}
+    assert {t.name for t in m.graph.initializer} >= {"w"}
+    assert sum(len(t.raw_data) for t in m.graph.initializer) < 2 * 48
+
+
+def test_a_sum_with_another_reader_of_the_product_is_written_apart():
+    b = GraphBuilder()
+    w = b.op("transpose", b.weight(data=np.ones((4, 3), np.float32)), perm=(1, 0))
+    y = b.op("matmul", b.input("x", (2, 3)), w)
+    z = b.op("add", y, b.weight(data=np.ones(4, np.float32)))
+    assert [n.op_type for n in agree(b.graph({"y": y, "z": z})).graph.node] == ["Gemm", "Add"]
 
 
 def test_seeded_weights_are_written_with_their_values():

@@ -95,7 +95,7 @@ def to_onnx_apart(
     """
     if fold:
         # A part that overflows, or has an index out of range, must do so at run time: its operators stay.
-        graph = fold_constants(graph, keep_overflow=True)
+        graph = fold_constants(graph, keep_overflow=True, keep_transposed=True)
     shell = shell_of(graph)
     payloads = {key: payload_of(record) for key, record in graph.opaques.items()}
     tail = ModelProto()

@@ -5,6 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workbench.graph import Graph
+from workbench.graph.transposed import read_transposed
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of two matrices that is written with flags: which operands it reads transposed.
+
+    ``node`` is the product; it reads two matrices, and a third operand if it absorbs a sum.
+    """
+
+    node: int
+    transposed: tuple[bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +27,8 @@ class Plan:
     skipped and biases absorbed; ``order`` are the nodes to write. ``alias`` maps an identity to the node that
     it passes through. ``bias`` maps a sum to the convolution that absorbs its constant as a bias and is
     written in its place. ``parts`` maps a slice to all slices (including itself, in order) that together
-    partition one axis of one value.
+    partition one axis of one value. ``products`` maps a node to the product that is written in its place:
+    the product itself, or the sum of the product and a constant.
     """
 
     reads: dict[int, tuple[int, ...]]
@@ -23,6 +36,7 @@ class Plan:
     alias: dict[int, int]
     bias: dict[int, int] = field(default_factory=dict)
     parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    products: dict[int, Product] = field(default_factory=dict)
 
     def resolved(self, node: int) -> int:
         """Return the node that computes the value of ``node``, which may be an identity."""
@@ -34,6 +48,8 @@ def plan(graph: Graph) -> Plan:
     nodes = graph.nodes
     alias: dict[int, int] = {}
     reads: dict[int, tuple[int, ...]] = {}
+    products: dict[int, Product] = {}
+    transposed = read_transposed(graph)
     for i, node in enumerate(nodes):
         operands = tuple(alias.get(j, j) for j in node.inputs)
         if node.op == "identity":
@@ -46,6 +62,10 @@ def plan(graph: Graph) -> Plan:
         if node.op == "conv2d" and len(operands) == 3 and nodes[operands[2]].op == "reshape":
             # ONNX's bias has one axis, so a reshape made for the operator is not needed.
             operands = (*operands[:2], *reads[operands[2]])
+        if node.op == "matmul" and transposed.intersection(operands):
+            left, right = (j in transposed for j in operands)
+            products[i] = Product(i, (left, right))
+            operands = tuple(reads[j][0] if j in transposed else j for j in operands)
         reads[i] = operands
     outputs = [alias.get(i, i) for i in graph.output_ids]
     order = _needed(outputs, reads)
@@ -60,8 +80,14 @@ def plan(graph: Graph) -> Plan:
             convolution, constant = found
             bias[i] = convolution
             reads[i] = (*reads[convolution], constant)
+            continue
+        added = _added(graph, i, reads, readers, products)
+        if added is not None:
+            product, constant = added
+            products[i] = products[product]
+            reads[i] = (*reads[product], constant)
     order = _needed(outputs, reads)
-    return Plan(reads, order, alias, bias, _partitions(graph, order, reads))
+    return Plan(reads, order, alias, bias, _partitions(graph, order, reads), products)
 
 
 def _needed(roots: list[int], reads: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
@@ -89,6 +115,27 @@ def _biased(
             channels = node.tensor.shape[1]
             if weight.tensor.shape in ((1, channels, 1, 1), (channels, 1, 1)):
                 return convolution, constant
+    return None
+
+
+def _added(
+    graph: Graph,
+    i: int,
+    reads: dict[int, tuple[int, ...]],
+    readers: dict[int, int],
+    products: dict[int, Product],
+) -> tuple[int, int] | None:
+    """Return the flagged product and the constant row that a sum adds; None for other nodes."""
+    if graph.nodes[i].op != "add":
+        return None
+    for product, constant in (reads[i], reads[i][::-1]):
+        if product not in products or graph.nodes[constant].op != "weight" or readers[product] != 1:
+            continue
+        node = graph.nodes[product]
+        if node.attr("act") == "none" and graph.nodes[i].type == node.type:
+            columns = node.tensor.shape[1]
+            if graph.nodes[constant].tensor.shape in ((columns,), (1, columns)):
+                return product, constant
     return None
 
 

@@ -14,7 +14,7 @@ from workbench.frontends.onnx.file import ModelError, check_model, ir_version_fo
 from workbench.frontends.onnx.mapped import Apart
 from workbench.frontends.onnx.names import Fresh, inner_names, read_by
 from workbench.frontends.onnx.opaque import paste
-from workbench.frontends.onnx.peephole import Plan, plan
+from workbench.frontends.onnx.peephole import Plan, Product, plan
 from workbench.frontends.onnx.stream import may_be_apart, placeholder
 from workbench.frontends.onnx.values import type_proto
 from workbench.frontends.onnx.versions import (
@@ -23,6 +23,7 @@ from workbench.frontends.onnx.versions import (
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.ops.leaves import NAMED
+from workbench.ops.onnx_form import export_activation
 from workbench.ops.types import TensorType
 
 #: A weight that repeats one element is written as ConstantOfShape if it has at least this many elements.
@@ -186,7 +187,11 @@ class Writer:
         assert export is not None, node.op
         before = len(self.nodes)
         types = [self.graph.nodes[j].tensor for j in reads]
-        name = export(self, [self._name(j) for j in reads], node.named_attrs(), types, node.tensor)
+        product = self.plan.products.get(i)
+        if product is not None:
+            name = self._product(product, [self._name(j) for j in reads])
+        else:
+            name = export(self, [self._name(j) for j in reads], node.named_attrs(), types, node.tensor)
         if i in self.final:
             if len(self.nodes) > before and self.nodes[-1].output[0] == name:
                 self.nodes[-1].output[0] = self.final[i]
@@ -196,6 +201,14 @@ class Writer:
                 name = self.final[i]
         self._describe(i, before)
         self.names[i] = name
+
+    def _product(self, product: Product, names: Sequence[str]) -> str:
+        """Write a product that reads an operand transposed, with the constant that it absorbs."""
+        node = self.graph.nodes[product.node]
+        if len(names) == 2 and self.opset < 11:  # the third operand was not optional before
+            names = [*names, self.constant(np.zeros((), node.tensor.numpy_dtype()))]
+        left, right = (int(flag) or None for flag in product.transposed)
+        return export_activation(self, self.node("Gemm", names, transA=left, transB=right), node.attr("act"))
 
     def _describe(self, i: int, before: int) -> None:
         """Give the node that still exists its original name and documentation."""

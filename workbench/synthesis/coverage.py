@@ -83,8 +83,8 @@ class Coverage(Face):
 
         They are known if the effort has a ``chain`` above 0.
         """
-        names = {name for v in self.verdicts for name in v.evidence.get("axioms", ())}
-        return [r.name for r in both_ways(self.laws) if r.name in names]
+        names = {name.removesuffix("-back") for v in self.verdicts for name in v.evidence.get("axioms", ())}
+        return [r.name for r in self.laws if r.name in names]
 
     def frame(self) -> pd.DataFrame:
         """Return one row per rule: name, outcome, law, and the chain of terms or the counterexample."""

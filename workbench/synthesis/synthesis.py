@@ -246,17 +246,18 @@ class Synthesis(Stepwise):
         """Verify candidates; return the numbers of those kept as laws, refuted, and left out as special."""
         sizes, shapes = self.grammar.sizes[0], self.grammar.types
         variants = [variants_of(e, shapes, sizes) for e in equations]
+        left_out = [not self.grammar.repeats and any(map(repeats, v.laws)) for v in variants]
         if not self.grammar.repeats:
             variants = [replace(v, laws=tuple(w for w in v.laws if not repeats(w))) for v in variants]
         outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
         kept = refuted = special = 0
-        for equation, one, variant in zip(equations, outcome, variants, strict=True):
+        for equation, one, variant, fewer in zip(equations, outcome, variants, left_out, strict=True):
             if one.law is not None and one.verdict is not None:
                 if not self._has(one.law):  # another candidate of this step may have given the same law
                     rule = tidied(one.law, variant.shapes)
                     self.laws.append(self._law(equation, rule, one.verdict))
                     kept += 1
-            elif one.decided and not variant.laws:
+            elif one.decided and fewer:
                 special += 1
             elif one.decided:
                 self.refuted.append((equation, one.tried))

@@ -8,11 +8,13 @@ from sphinx.application import Sphinx
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
+import live  # noqa: E402
 import reference  # noqa: E402
 
 reference.write(DOCS / "generated")
 # The page of stored runs lies at the top of the site, beside the page that leads to the documentation.
 reference.write_runs(DOCS / "generated" / "site")
+live.write_views(DOCS / "generated" / "site" / "views")
 
 project = "tamago workbench"
 author = "the authors of tamago workbench"

@@ -64,7 +64,8 @@ def operators_page() -> str:
         "*Example* is found by trying the type rule. *Conditions* are the messages with which the type rule"
         " refuses operands, as the example asks them; “…” stands for types. *As ONNX* are the nodes that the"
         " example is written as. *Laws* are the default rules with the operator on their left-hand side;"
-        " [the library](../../rules/README.md) has each with its verdict and proof.",
+        " [the library](../../rules/README.md) has each with its verdict and proof, and"
+        ' <a href="../../views/rules.html">the browser of rules</a> draws both sides.',
     ]
     for family, specs in sorted(families.items()):
         parts.append(f"## {family.replace('_', ' ').capitalize()}")

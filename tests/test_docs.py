@@ -63,7 +63,7 @@ def test_commands_of_the_shell_exist_with_their_options(page):
 def made(monkeypatch):
     """Return the modules that write the generated pages."""
     monkeypatch.syspath_prepend(DOCS)
-    names = ("links", "operators", "reference")
+    names = ("links", "live", "operators", "reference")
     yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
     for name in names:
         sys.modules.pop(name, None)
@@ -103,6 +103,15 @@ def test_the_site_loads_nothing_from_elsewhere():
     settings = (DOCS / "conf.py").read_text()
     assert "nb_ipywidgets_js: dict[str, dict[str, str]] = {}" in settings
     assert "https://" not in settings
+
+
+def test_frames_and_links_to_live_views_name_views_that_are_written(made):
+    pages = [*PAGES, *DOCS.glob("how-to/*.md")]
+    text = "".join(page.read_text() for page in pages) + made.operators.operators_page()
+    assert set(re.findall(r'"(?:\.\./)+views/(\w+)\.html"', text)) == made.live.VIEWS.keys()
+    # The page of ideas shows the graph and the rule of its own examples.
+    assert made.live.FACTOR in (DOCS / "ideas.md").read_text()
+    assert made.live.egraph_view().data["title"]
 
 
 def test_links_of_a_site_are_checked_files_and_places(made, tmp_path):

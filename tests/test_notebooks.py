@@ -21,6 +21,7 @@ SMALL = {
     "08-movement": {"families": "upsampling"},
     "09-write-a-rule": {"size": 16},
     "10-synthesis": {"size": 2},
+    "12-systolic-array": {"image": 32, "e_nodes": 1500},
 }
 #: How many figures a notebook draws.
 FIGURES = {
@@ -34,6 +35,7 @@ FIGURES = {
     "08-movement": 0,
     "09-write-a-rule": 0,
     "10-synthesis": 1,
+    "12-systolic-array": 2,
 }
 #: The file that a notebook writes, in the folder that git ignores.
 WRITTEN = {"01-optimise-a-model": "out/optimised.onnx", "05-compare-graphs": "out/comparison.html"}

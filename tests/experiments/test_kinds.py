@@ -10,6 +10,10 @@ from workbench.experiments.store import load_record
 RESULTS = Path(__file__).parents[2] / "results"
 LINES = {
     "ablation": ("ablation/runs/bert-workbench-c03d66b27cb0", "983.809 µs, 2 of 3 rules needed"),
+    "blocking": (
+        "glenside/runs/mobilenetv1-systolic64-glenside-orientation-a82b93d444f1",
+        "421 e-nodes, saturated; 0 products left, 1073 tiles, 1728036 cycles",
+    ),
     "branches": ("branches/runs/acnet-cpu-4788aa1bc4eb", "1.87× (1936.3 → 1037.2 µs), saturated, # s"),
     "deployment": (
         "deployment/runs/bert_base-default-38fa18872949",

@@ -9,6 +9,7 @@ from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, sele
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
 from workbench.extraction.exact.race import Race
+from workbench.extraction.exact.solving import Effort
 from workbench.extraction.problem import is_acyclic
 from workbench.run.trace import StepKind, StopReason
 
@@ -275,3 +276,33 @@ def test_tree_costs_that_double_with_every_level_are_no_obstacle():
     n = 2_000
     egraph = egraph_of([(i, [i + 1, i + 1]) for i in range(n)] + [(n, [])])
     assert extract(egraph, np.ones(n + 1)).cost == n + 1
+
+
+def test_a_gap_bounds_what_is_lost():
+    for seed in range(100):
+        egraph, costs = random_egraph(seed)
+        best = brute_force(egraph, costs)
+        if best is not None:
+            solution = extract(egraph, costs, effort=Effort(gap=0.2, nodes=10))
+            assert solution.bound - 1e-9 <= best <= solution.cost <= best / 0.8 + 1e-9
+
+
+def test_a_search_ends_within_its_gap_and_says_so():
+    egraph, costs = shuffled(80)
+    solution = extract(egraph, costs, effort=Effort(gap=0.4, nodes=1000))
+    assert 0 < solution.gap <= 0.4
+    assert solution.status is not Status.OPTIMAL
+    assert solution.limits == {Limit.CLOSE}
+
+
+def test_with_a_limit_on_nodes_no_solver_has_a_process_of_its_own(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(Race, "run", refuse)
+    egraph, costs = shuffled(160)
+    first, again = (extract(egraph, costs, effort=Effort(nodes=5)) for _ in range(2))
+    assert first.choice.tolist() == again.choice.tolist()
+    assert first.bound == pytest.approx(again.bound)
+    assert 0 < first.bound < first.cost
+    assert first.limits == {Limit.NODES}

@@ -52,11 +52,11 @@ def shown(browser, stored, tmp_path):
 
 
 def rows(page):
-    return page.locator(".wb-table tbody tr")
+    return page.locator(".wb-listed tbody tr")
 
 
 def names(page):
-    return page.locator(".wb-table tbody tr td:nth-child(3)").all_inner_texts()
+    return page.locator(".wb-listed tbody tr td:nth-child(3)").all_inner_texts()
 
 
 @needs_browser

@@ -67,6 +67,9 @@ class AcceleratorCost(CostModel):
             if unit.runs(attrs):
                 tiling = Tiling.of(unit, kinds, instance.type)
                 return Price(tiling.cycles, 0.0, tiling.bytes / unit.bytes_per_cycle)
+        if instance.op == unit.name:  # one call of a program that is written out
+            assert isinstance(instance.type, TensorType)
+            return Price(unit.load_cycles + unit.call_cycles(instance.type.shape[0]), 0.0, 0.0)
         if instance.op == "transpose" and unit.strided:
             return _FREE
         if instance.op == "unfold" and (unit.unfolds or unfolds_nothing(attrs)):

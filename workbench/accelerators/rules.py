@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from workbench.accelerators.recorded import in_range, verdicts_of
 from workbench.accelerators.unit import Unit
 from workbench.ops import ACTIVATIONS
 from workbench.rules import RuleSet, parse_rules
@@ -28,15 +29,16 @@ _TURNS: Final = {
     (4, 4): ("(0, 1, 3, 2)", "(0, 1, 3, 2)", "(0, 1, 3, 2)"),
 }
 
-_CONV: Final = "strides=(s, u), pads=(t, l, b, r), dilations=(d, e)"
-_HEIGHT: Final = "(dim(x, -2) + t + b - d * (dim(w, -2) - 1) - 1) // s + 1"
-_WIDTH: Final = "(dim(x, -1) + l + r - e * (dim(w, -1) - 1) - 1) // u + 1"
-_TAPS: Final = "dim(w, -3) * dim(w, -2) * dim(w, -1)"
-_IMAGE: Final = f"(dim(x, -4), dim(w, -4), {_HEIGHT}, {_WIDTH})"
-_UNFOLDED: Final = f"unfold[kernel=(dim(w, -2), dim(w, -1)), {_CONV}](x)"
-_KERNEL: Final = f"reshape[shape=(dim(w, -4), {_TAPS})](w)"
-_GROUPED_KERNEL: Final = f"reshape[shape=(g, dim(w, -4) // g, {_TAPS})](w)"
-_GROUPED_UNFOLDED: Final = f"reshape[shape=(dim(x, -4), g, {_TAPS}, ({_HEIGHT}) * ({_WIDTH}))]({_UNFOLDED})"
+#: Parts of laws about a convolution of x with w: its attributes, extents, windows and kernels as matrices.
+CONV: Final = "strides=(s, u), pads=(t, l, b, r), dilations=(d, e)"
+HEIGHT: Final = "(dim(x, -2) + t + b - d * (dim(w, -2) - 1) - 1) // s + 1"
+WIDTH: Final = "(dim(x, -1) + l + r - e * (dim(w, -1) - 1) - 1) // u + 1"
+TAPS: Final = "dim(w, -3) * dim(w, -2) * dim(w, -1)"
+IMAGE: Final = f"(dim(x, -4), dim(w, -4), {HEIGHT}, {WIDTH})"
+UNFOLDED: Final = f"unfold[kernel=(dim(w, -2), dim(w, -1)), {CONV}](x)"
+KERNEL: Final = f"reshape[shape=(dim(w, -4), {TAPS})](w)"
+_GROUPED_KERNEL: Final = f"reshape[shape=(g, dim(w, -4) // g, {TAPS})](w)"
+_GROUPED_UNFOLDED: Final = f"reshape[shape=(dim(x, -4), g, {TAPS}, ({HEIGHT}) * ({WIDTH}))]({UNFOLDED})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,10 @@ def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> R
 
 @lru_cache(maxsize=16)
 def _unit_rules(unit: Unit, orientations: tuple[str, ...]) -> RuleSet:
-    return RuleSet(f"unit {unit.name}", tuple(parse_rules(rules_text(unit, orientations))), weights=False)
+    rules = tuple(parse_rules(rules_text(unit, orientations)))
+    return RuleSet(
+        f"unit {unit.name}", rules, verdicts_of(rules), weights=False, in_range=in_range(unit, rules)
+    )
 
 
 def rules_text(unit: Unit, orientations: tuple[str, ...] = ORIENTATIONS) -> str:
@@ -146,21 +151,21 @@ def _products(unit: Unit, turned: bool) -> Iterator[str]:
 
 # -- convolutions -------------------------------------------------------------------------------------
 def _convolutions(unit: Unit, turned: bool) -> Iterator[str]:
-    limits = _limits(unit, _TAPS)
+    limits = _limits(unit, TAPS)
     for form in _forms(unit, biased=True):
         operands = "x, w, z" if form.bias else "x, w"
         for grouped in (False, True):
             groups = "groups=g" if grouped else "groups=1"
-            source = _activated(form, f"conv2d[{_CONV}, {groups}]({operands})")
+            source = _activated(form, f"conv2d[{CONV}, {groups}]({operands})")
             name = f"{'groups' if grouped else 'convolution'}{'-turned' if turned else ''}{form.suffix}"
-            image = f"reshape[shape={_IMAGE}]({_product_of(unit, turned, grouped, form)})"
+            image = f"reshape[shape={IMAGE}]({_product_of(unit, turned, grouped, form)})"
             more = ["1 < g"] if grouped else []
             yield f"{name}: {source} => {_biased(unit, form, image)}{_where([*more, *limits])}"
 
 
 def _product_of(unit: Unit, turned: bool, grouped: bool, form: _Form) -> str:
     """Return the product of kernel and windows, [N, O, windows] or [N, groups, O / groups, windows]."""
-    kernel, columns = (_GROUPED_KERNEL, _GROUPED_UNFOLDED) if grouped else (_KERNEL, _UNFOLDED)
+    kernel, columns = (_GROUPED_KERNEL, _GROUPED_UNFOLDED) if grouped else (KERNEL, UNFOLDED)
     operands = [kernel, columns]
     per = "g, dim(w, -4) // g" if grouped else "dim(w, -4)"
     if turned:
@@ -182,7 +187,7 @@ def _groups(unit: Unit) -> list[str]:
     return [
         "groups-by-pairs: conv2d[groups=g, c](x, w, z?) => "
         "conv2d[groups=g // 2, c](x, merge_gconv[count=2, groups=g](w), z) "
-        f"where g % 2 = 0, 2 * {_TAPS} <= {unit.inner}, 2 * (dim(w, -4) // g) <= {unit.columns}"
+        f"where g % 2 = 0, 2 * {TAPS} <= {unit.inner}, 2 * (dim(w, -4) // g) <= {unit.columns}"
     ]
 
 

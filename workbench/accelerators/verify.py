@@ -6,46 +6,55 @@ the laws of the library is proved: the other orientation, the bias, the activati
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
+from workbench.accelerators.reading import folder, unit
+from workbench.accelerators.recorded import law_of_any_unit
 from workbench.accelerators.rules import unit_rules
 from workbench.accelerators.unit import Unit
 from workbench.rules import Rule, parse_rules
+from workbench.support.files import write_atomic
 from workbench.verification import Verification
 from workbench.verification.evidence import Effort
 from workbench.verification.proving.prove import axioms
+from workbench.verification.ranges import range_record
 from workbench.verification.verdict import Verdict
 
 
-def unit_axioms(unit: Unit) -> tuple[Rule, ...]:
+def unit_axioms(chosen: Unit) -> tuple[Rule, ...]:
     """Return the axioms by which the rules of a unit are proved: the library's, and what a tile is.
 
     ``product`` itself is not proved by them: it is the definition, which is tested.
     """
-    given = ", ".join(f"{name}={value}" for name, value in unit.attrs.items())
+    given = ", ".join(f"{name}={value}" for name, value in chosen.attrs.items())
     text = f"product-in-tiles: matmul[act=c](x, y) <=> blocked[{given}, act=c](x, y)\n"
     text += f"bias-in-tiles: add(blocked[{given}](x, y), z) <=> blocked[{given}](x, y, z)\n"
-    for act in unit.activations:
+    for act in chosen.activations:
         text += f"{act}-in-tiles: {act}(blocked[{given}](x, y, z)) <=> blocked[{given}, act={act}](x, y, z)\n"
         text += f"{act}-in-tiles-bare: {act}(blocked[{given}](x, y)) <=> blocked[{given}, act={act}](x, y)\n"
     return (*axioms(), *parse_rules(text))
 
 
-def verify_unit(unit: Unit, *names: str, draws: int = 200, seed: int = 0) -> list[Verdict]:
+def verify_unit(chosen: Unit, *names: str, draws: int = 200, seed: int = 0) -> list[Verdict]:
     """Return the verdicts on the rules of a unit, or on those of the given names.
 
     The rules are judged for the same unit with tiles of 4 by 3: small instances are then cut into several
-    tiles, the last of them filled. Upper limits on extents are left out: they keep sums inside the
-    accumulator or spare work, and the laws hold without them.
+    tiles, the last of them filled. Element types are no part of a law: instances are in float32. Upper limits
+    on extents are left out: they keep sums inside the accumulator or spare work, and the laws hold without
+    them.
     """
-    small = unit.shrunk()
+    small = chosen.shrunk()
+    if not small.whole:
+        small = replace(small, streamed="float32", stationary="float32", accumulator="float32")
     rules = [
         replace(rule, conditions=tuple(c for c in rule.conditions if c.relation != "<="))
         for rule in unit_rules(small)
         if not names or rule.name in names
     ]
     effort = Effort(draws=draws, chain=0)
-    run = Verification(rules, axiom_set=unit_axioms(small), effort=effort, seed=seed, name=unit.name)
+    run = Verification(rules, axiom_set=unit_axioms(small), effort=effort, seed=seed, name=chosen.name)
     run.run()
     defined = {rule.name for rule in rules if rule.name == "product"}
     checked = Verification(
@@ -53,3 +62,22 @@ def verify_unit(unit: Unit, *names: str, draws: int = 200, seed: int = 0) -> lis
     )
     checked.run()
     return [checked[rule.name] if rule.name in defined else run[rule.name] for rule in rules]
+
+
+def write_verdicts() -> None:
+    """Judge the rules of a unit, and their range for a unit of halves, and write the records."""
+    halves = unit_rules(unit("wmma16"))
+    records: dict[str, dict[str, Any]] = {}
+    for verdict in verify_unit(unit("systolic64")):
+        rule = halves[verdict.name]
+        records[law_of_any_unit(rule)] = {
+            "status": verdict.verdict,
+            "draws": verdict.evidence.get("draws", 0),
+            "float16": range_record(rule)["float16"],
+        }
+    text = json.dumps(dict(sorted(records.items())), indent=1) + "\n"
+    write_atomic(folder() / "verdicts.json", text)
+
+
+if __name__ == "__main__":
+    write_verdicts()

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import yaml
 
+from workbench.experiments.blocking.config import BlockingStudy
 from workbench.experiments.branches.config import BranchesStudy
 from workbench.experiments.deployment.config import DeploymentStudy
 from workbench.experiments.reading import (
@@ -28,9 +29,9 @@ from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 
 __all__ = [
-    "KINDS", "MODES", "AblationStudy", "BranchesStudy", "DeploymentStudy", "ExtractionStudy", "Instances",
-    "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings", "SearchMethod", "Study",
-    "StudyError", "VerificationStudy", "read_study",
+    "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
+    "ExtractionStudy", "Instances", "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings",
+    "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
 ]  # fmt: skip
 
 
@@ -314,6 +315,7 @@ Study: TypeAlias = (
     | BranchesStudy
     | DeploymentStudy
     | SynthesisStudy
+    | BlockingStudy
 )
 
 #: The kinds of studies and their settings.
@@ -325,6 +327,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "branches": BranchesStudy,
     "deployment": DeploymentStudy,
     "synthesis": SynthesisStudy,
+    "blocking": BlockingStudy,
 }
 
 

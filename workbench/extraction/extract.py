@@ -6,15 +6,15 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.exact.race import Race
-from workbench.extraction.exact.solve import Exact, solve
-from workbench.extraction.exact.solving import Job, met
+from workbench.extraction.exact.solve import THOROUGH, Exact, solve
+from workbench.extraction.exact.solving import Effort, Job, met
 from workbench.extraction.exact.tensat import ORDERS
 from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.greedy.local_search import PATIENCE, improve
@@ -32,7 +32,7 @@ from workbench.extraction.problem import (
 )
 from workbench.extraction.reduce.cycles import break_cycles
 from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets
-from workbench.extraction.reduce.presolve import presolve
+from workbench.extraction.reduce.presolve import Effect, presolve
 from workbench.extraction.solution import Solution, Status
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
@@ -46,8 +46,10 @@ _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
 #: Largest shares of the remaining time for greedy search, local search and presolve.
 GREEDY, LOCAL, PRESOLVE = 0.3, 0.25, 0.3
-#: From LARGE candidates on, local search runs before a solver is started. It then ends after REST seconds
-#: per candidate without an improvement.
+#: Share of the time for the reductions that come before local search.
+FIRST = 0.1
+#: With LARGE candidates or more after reductions, local search runs before a solver is started. It then ends
+#: after REST seconds per candidate without an improvement.
 LARGE, REST = 2000, 2e-4
 #: The share of local search grows with the number of candidates; with HUGE candidates a solver is hopeless.
 MOST_LOCAL, HUGE = 0.5, 400_000
@@ -77,6 +79,7 @@ class Extraction(Stepwise):
         method: A name of :data:`METHODS`, or of a registered extractor.
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
+        effort: How far an exact method proves its result.
 
     Raises:
         ValueError: For an unknown method or a limit that is not positive.
@@ -91,6 +94,7 @@ class Extraction(Stepwise):
         *,
         seconds: float = 60.0,
         memory: int = SOLVER_MEMORY,
+        effort: Effort = THOROUGH,
     ) -> None:
         self._own = None if method in METHODS else OWN.find(method)
         if method not in METHODS and self._own is None:
@@ -105,6 +109,7 @@ class Extraction(Stepwise):
         self.method = method
         self.seconds = seconds
         self.memory = memory
+        self.effort = effort
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self.solution: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
@@ -166,13 +171,26 @@ class Extraction(Stepwise):
         if self._done():
             yield self._prove(self._bound, proved=True)
             return
-        if self.method == "local" or (len(problem.nodes) >= LARGE and self.method in _PORTFOLIO):
+        if self.method == "local":
             yield self._local(problem)
-            if self.method == "local":
+            return
+        if len(problem.nodes) >= LARGE and self.method in _PORTFOLIO:
+            # Reductions alone often leave little of it. What they leave shows whether local search pays.
+            left = self._reduced(problem, FIRST)
+            if len(left.problem.nodes) >= LARGE and self.effort.nodes is None:
+                yield self._local(problem)
+            elif self.method != "filtered":
+                yield from self._exact(left)
                 return
         if self.method == "filtered":
             problem = self._cycle_free(problem, frozenset(self._incumbent(problem).values()))
-        yield from self._exact(problem)
+        yield from self._exact(self._reduced(problem, PRESOLVE))
+
+    def _reduced(self, problem: Problem, share: float) -> _Reduced:
+        """Apply the reductions within a share of the remaining time."""
+        assert self.solution is not None
+        found, effects = presolve(problem, self.solution.cost, until=self._share(share))
+        return _Reduced(found, effects, len(problem.nodes))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
@@ -244,12 +262,12 @@ class Extraction(Stepwise):
         choice = checked_choice(self.method, self.egraph, self.costs, given)
         return self._offer(choice, StepKind.OWN, self.method)
 
-    def _exact(self, problem: Problem) -> Iterator[StepKind]:
+    def _exact(self, given: _Reduced) -> Iterator[StepKind]:
         assert self.solution is not None
-        reduced, effects = presolve(problem, self.solution.cost, until=self._share(PRESOLVE))
+        reduced = given.problem
         bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
-        rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in effects)
-        counts = {"before": len(problem.nodes), "after": len(reduced.nodes)}
+        rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
+        counts = {"before": given.before, "after": len(reduced.nodes)}
         note = "presolve: {before} → {after} candidates".format(**counts)
         yield self._note(StepKind.PRESOLVE, bound, note, rules, counts)
         if not reduced.roots:
@@ -266,7 +284,9 @@ class Extraction(Stepwise):
         patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
         found, cuts = Exact(None, bound), 0
         begin = self._incumbent(reduced)
-        steps = solve(reduced, begin, left, solver=solver, patience=patience, memory=self.memory)
+        steps = solve(
+            reduced, begin, left, solver=solver, patience=patience, memory=self.memory, effort=self.effort
+        )
         for found in steps:
             bound = min(max(bound, found.bound), self.solution.cost)
             self.solution = replace(self.solution, bound=bound, scope=self._scope)
@@ -400,6 +420,15 @@ class Extraction(Stepwise):
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reduced:
+    """A problem after the reductions, their effects, and the number of candidates before them."""
+
+    problem: Problem
+    effects: list[Effect]
+    before: int
+
+
 class _Patience:
     """A stopping rule: go on while cost or bound move; larger problems may pause longer."""
 
@@ -442,6 +471,7 @@ def extract(
     *,
     seconds: float = 60.0,
     memory: int = SOLVER_MEMORY,
+    effort: Effort = THOROUGH,
 ) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 
@@ -453,9 +483,10 @@ def extract(
             when it makes no more progress).
         seconds: Time limit.
         memory: Bytes that each solver's process may use.
+        effort: How far an exact method proves its result.
 
     Raises:
         ValueError: For an unknown method or a limit that is not positive.
         NoExtraction: (a ValueError) for costs that cannot be used or a root without a finite term.
     """
-    return Extraction(egraph, costs, method, seconds=seconds, memory=memory).run()
+    return Extraction(egraph, costs, method, seconds=seconds, memory=memory, effort=effort).run()

@@ -11,6 +11,8 @@ class Limit(enum.Enum):
 
     TIME = "time limit"
     PATIENCE = "no progress worth waiting for"
+    NODES = "limit on nodes of branch and bound"
+    CLOSE = "close enough to the bound"
     INTERRUPTED = "interrupted"
     MEMORY = "ran out of memory"
     KILLED = "was killed"

@@ -6,13 +6,14 @@ model stays as it was given, cleaned (:mod:`workbench.frontends.onnx.clean`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs.described import is_this_machine
 from workbench.graph import Graph
-from workbench.optimizer.exploration import HURRY
+from workbench.optimizer.exploration import hurried
 
 if TYPE_CHECKING:
     from workbench.devices.fastest import Candidate, Ranking
@@ -180,20 +181,26 @@ class Trial:
         """Return an extraction with the original's operators priced below their measured cost.
 
         The runtime fuses some of these operators, and the price of a single operator does not show it: a
-        rewrite must gain more than that. Return nothing if only the original is left, or if models are large.
+        rewrite must gain more than that. Nor does it show the layout of operands, which is accounted for.
+        Return nothing if only the original is left, or if models are large.
         """
+        from workbench.costs.blocked import blocked
+        from workbench.extraction.exact.solving import met
         from workbench.extraction.extract import extract
         from workbench.extraction.problem import dag_cost
+        from workbench.extraction.solution import Status
 
         if not self.decides or weight_of(source.graph) > LARGE or len(found.egraph) > MOST_E_NODES:
             return []
-        costs = found.costs.copy()
+        costs = blocked(found.egraph, found.costs)
         costs[found.egraph.original[found.egraph.original >= 0]] *= 1 - CAUTION
-        other = extract(found.egraph, costs, seconds=HURRY)
+        other = hurried(extract)(found.egraph, costs, seconds=math.inf)
         cost = dag_cost(other.choice, found.costs)
         if not cost < found.before * (1 - 1e-9):
             return []
-        return [replace(other, cost=cost, bound=min(cost, found.solution.bound))]
+        bound = min(cost, found.solution.bound)
+        status = Status.OPTIMAL if met(cost, bound) else Status.FEASIBLE
+        return [replace(other, cost=cost, bound=bound, status=status)]
 
 
 def weight_of(graph: Graph) -> int:

@@ -13,6 +13,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.pricing import deciding_instances
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
+from workbench.extraction.exact.solving import Effort
 from workbench.graph import Graph
 from workbench.run.stages import Stages
 from workbench.run.trace import StopReason
@@ -26,16 +27,18 @@ ROUNDS = 3
 #: Least seconds of an extraction, even if others have used up the time.
 _LEAST = 0.1
 
-#: Default seconds of one of several extractions by measured costs: they are repeated as more operators are
-#: measured, and a proof is worth little if its figures scatter.
-HURRY = 1.5
+#: Default effort of one of several extractions by measured costs: they are repeated as more operators are
+#: measured, and figures of timings scatter by more than this gap. The limit on nodes ends a solve at the same
+#: point on every machine; HURRY, in seconds, only stops what would take far too long.
+QUICK = Effort(gap=0.005, nodes=100)
+HURRY = 10.0
 
 
 def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
-    """Return an extraction that has at most :data:`HURRY` seconds."""
+    """Return an extraction of the effort :data:`QUICK`, which has at most :data:`HURRY` seconds."""
 
     def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float) -> Solution:
-        return cheapest(egraph, costs, seconds=min(seconds, HURRY))
+        return cheapest(egraph, costs, seconds=min(seconds, HURRY), effort=QUICK)
 
     return quick
 

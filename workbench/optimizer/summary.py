@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.extraction.solution import strength
 from workbench.ops.leaves import REFERENCES
 from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures
 from workbench.support.numbers import microseconds, thousands
@@ -66,7 +67,7 @@ def _saturation_rows(record: RunRecord, way: SaturationFigures) -> list[Row]:
         Row(
             "extraction",
             seconds.get("extraction"),
-            f"{way.extractor}: {way.status.value} ({way.scope}), bound {microseconds(way.bound)}",
+            f"{way.extractor}: {_strength(record, way)}, bound {microseconds(way.bound)}",
         ),
     ]
     if way.placement is not None:
@@ -76,6 +77,10 @@ def _saturation_rows(record: RunRecord, way: SaturationFigures) -> list[Row]:
             rows.append(Row("cleaning", None, way.measured.cleaning_line()))
         rows.append(Row("timing", seconds.get("measuring"), str(way.measured)))
     return rows
+
+
+def _strength(record: RunRecord, way: SaturationFigures) -> str:
+    return strength(way.status, record.cost_claimed, way.bound, way.scope)
 
 
 def _search_row(record: RunRecord, way: SearchFigures) -> Row:
@@ -147,7 +152,7 @@ def text_of(record: RunRecord) -> str:
             f"Optimized {record.network!r}: {record.predicted()}",
             f"  e-graph: {way.e_nodes} e-nodes, {way.e_classes} e-classes, "
             f"{way.iterations} iterations, {reason}",
-            f"  extraction: {way.extractor}, {way.status.value} ({way.scope}), bound {way.bound:.1f} µs",
+            f"  extraction: {way.extractor}, {_strength(record, way)}, bound {way.bound:.1f} µs",
             f"  rules: {', '.join(record.rules) or 'none'}",
             *([f"  {line}" for line in way.placement.lines()] if way.placement is not None else []),
             *([f"  measured: {way.measured}"] if way.measured is not None else []),

@@ -23,13 +23,15 @@ class RuleSet(Face):
 
     ``verdicts`` are verdicts by rule name that supplement the library's record, for rules that were judged
     when they were read. If ``weights``, the rules also rewrite terms that depend on weights alone; otherwise
-    such terms stay as they are, because they are computed only once.
+    such terms stay as they are, because they are computed only once. ``in_range`` names rules that are known
+    to keep range and accuracy in the 16-bit floats of the models that they match.
     """
 
     name: str
     rules: tuple[Rule, ...]
     verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
     weights: bool = True
+    in_range: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         names = [r.name for r in self.rules]
@@ -57,7 +59,11 @@ class RuleSet(Face):
         more = tuple(r for r in other if r.name not in known)
         name = f"{self.name}+{getattr(other, 'name', 'more')}"
         return RuleSet(
-            name, self.rules + more, {**getattr(other, "verdicts", {}), **self.verdicts}, self.weights
+            name,
+            self.rules + more,
+            {**getattr(other, "verdicts", {}), **self.verdicts},
+            self.weights,
+            self.in_range | getattr(other, "in_range", frozenset()),
         )
 
     def verdict(self, rule: Rule) -> str:

@@ -76,7 +76,7 @@ function render({ model, el }) {
   const note = element("div", { class: "wb-note", "aria-live": "polite" });
   const against = element("div", { class: "wb-against" });
   const count = element("div", { class: "wb-note", "aria-live": "polite" });
-  const table = element("div", { class: "wb-table" });
+  const table = element("div", { class: "wb-listed" });
   const card = element("div", { class: "wb-card" });
   const skipped = data.skipped.length
     ? [element("details", {}, element("summary", {}, `${data.skipped.length} files were skipped`),

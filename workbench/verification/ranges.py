@@ -404,6 +404,7 @@ def rules_for(graph: Graph, rules: Any) -> tuple[Any, tuple[str, ...]]:
     dtype = short_dtype(graph)
     if dtype is None:
         return rules, ()
-    kept = tuple(rule for rule in rules if keeps_range(rule, dtype))
+    known: frozenset[str] = getattr(rules, "in_range", frozenset())
+    kept = tuple(rule for rule in rules if rule.name in known or keeps_range(rule, dtype))
     names = {rule.name for rule in kept}
     return replace(rules, rules=kept), tuple(rule.name for rule in rules if rule.name not in names)

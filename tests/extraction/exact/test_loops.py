@@ -105,3 +105,18 @@ def test_what_is_separated_is_violated_and_cuts_off_no_acyclic_selection():
             assert all(y[j] > supply for j in formula.built)
             assert all(holds(problem, formula, s) for s, fine in selections(problem) if fine)
     assert cut > 30
+
+
+def test_formulas_without_loops_hold_and_raise_the_bound():
+    found = 0
+    for problem in problems(300):
+        separator = Separator.of(problem, everywhere=True)
+        members = problem.members()
+        # Every candidate to an equal share: half of one choice and half of another.
+        x = [1 / len(members[c]) for c in problem.eclass]
+        formulas = separator(x, dict.fromkeys(members, 1.0), math.inf)
+        found += len(formulas)
+        for selection, fine in selections(problem):
+            if fine:
+                assert all(holds(problem, f, selection) for f in formulas)
+    assert found > 20

@@ -11,6 +11,7 @@ from typing import Any, Final
 from workbench.extraction.exact.loops import Formula, Separator, formula_of, pair_formulas, unfounded
 from workbench.extraction.exact.program import Program, highs_model, program
 from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selection_cost
+from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.must import Must
 
@@ -20,6 +21,8 @@ QUICK: Final = 500
 SCALE: Final = 1000.0
 #: Rounds of separation at the root, and the largest share of the time for them.
 ROUNDS, SHARE = 40, 0.25
+#: Rounds of separation of a bound without branching.
+BRIEF: Final = 8
 #: Number of solves that end in loops before order variables are added.
 PATIENT: Final = 4
 
@@ -39,6 +42,8 @@ class _Search:
     bound: float = 0.0
     cyclic: bool = False
     pending: list[Formula] = field(default_factory=list)
+    slack: float = 0.0
+    nodes: int | None = None
 
     def offer(self, picked: Mapping[int, int]) -> bool:
         """Keep a selection if it is acyclic and better; if it has loops, remember their formulas."""
@@ -69,6 +74,8 @@ def solve_highs(
     tell: Tell = lambda picked, bound, cuts: None,
     hear: Hear = lambda: None,
     forbidden: Sequence[Sequence[int]] = (),
+    slack: float = 0.0,
+    nodes: int | None = None,
 ) -> Solved:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
@@ -80,6 +87,8 @@ def solve_highs(
         tell: Callback for better selections and bounds.
         hear: Callback that returns better selections of other solvers.
         forbidden: Sets of candidates that must not all be taken together.
+        slack: The difference of cost and bound at which the search ends, in the unit of the cost.
+        nodes: Limit on the nodes of each branch and bound.
 
     Returns:
         The best selection with a lower bound.
@@ -90,7 +99,8 @@ def solve_highs(
     cost = selection_cost(problem, start) if start is not None else math.inf
     scale = SCALE / cost if 0.0 < cost < math.inf else 1.0
     rows.cost = [c * scale for c in rows.cost]
-    search = _Search(problem, rows, scale, tell, hear, time.perf_counter() + seconds)
+    until = time.perf_counter() + seconds
+    search = _Search(problem, rows, scale, tell, hear, until, slack=slack, nodes=nodes)
     separator = Separator.of(problem)
     search.cyclic = bool(separator.cyclic)
     if start is not None and cost < math.inf:
@@ -100,8 +110,9 @@ def solve_highs(
     attempt = 0
     while True:
         proved = _branch(search)
-        if proved or not search.pending or time.perf_counter() > search.until:
-            return Solved(search.best, search.bound, proved)
+        late = time.perf_counter() > search.until
+        if proved or not search.pending or late:
+            return _answer(search, proved, late)
         rows.add_formulas(_distinct(search.pending))
         search.pending.clear()
         # Loops in integer solutions show that pair formulas do not suffice. Order variables come last.
@@ -110,6 +121,40 @@ def solve_highs(
         if attempt == PATIENT:
             rows.add_order()
         attempt += 1
+
+
+def bound_highs(
+    problem: Problem, must: Must | None, start: Mapping[int, int], seconds: float, *, slack: float
+) -> Solved:
+    """Return a start selection with a bound by the linear relaxation, which takes little time.
+
+    Args:
+        problem: The problem.
+        must: Its must-sets, if they are known.
+        start: A selection (e-class → candidate).
+        seconds: Time limit.
+        slack: The difference of cost and bound that is small enough, in the unit of the cost.
+    """
+    cost = selection_cost(problem, start)
+    rows = program(problem, must.needed() if must is not None else ())
+    scale = SCALE / cost if cost > 0.0 else 1.0
+    rows.cost = [c * scale for c in rows.cost]
+    until = time.perf_counter() + seconds
+    search = _Search(
+        problem, rows, scale, lambda *_: None, lambda: None, until, dict(start), cost, slack=slack, nodes=0
+    )
+    _separate(search, Separator.of(problem, everywhere=True), BRIEF, 1.0)
+    return _answer(search, False, time.perf_counter() > until)
+
+
+def _answer(search: _Search, done: bool, late: bool) -> Solved:
+    """Return the outcome of a search; if there is some slack, only the bound proves an optimum."""
+    proved = done and (not search.slack or met(search.cost, search.bound))
+    endings: tuple[Ending, ...] = ()
+    if not proved and (search.slack or search.nodes is not None):
+        close = search.cost - search.bound <= search.slack * (1 + 1e-9)
+        endings = (Ending(Limit.CLOSE if close else Limit.TIME if late else Limit.NODES),)
+    return Solved(search.best, search.bound, proved, endings)
 
 
 def _distinct(formulas: Sequence[Formula]) -> list[Formula]:
@@ -126,8 +171,10 @@ def _solver(search: _Search, *, integer: bool) -> Any:
         "random_seed": 0,
         "time_limit": max(0.01, search.until - time.perf_counter()),
         "mip_rel_gap": 0.0,
-        "mip_abs_gap": 1e-7 * min(1.0, SCALE),
+        "mip_abs_gap": max(1e-7 * min(1.0, SCALE), search.slack * search.scale),
     }
+    if search.nodes is not None:
+        options["mip_max_nodes"] = search.nodes
     if integer and len(search.problem.nodes) < QUICK:
         options |= {"presolve": "off", "mip_heuristic_effort": 0.0, "mip_pool_soft_limit": 100}
     for name, option in options.items():
@@ -136,20 +183,22 @@ def _solver(search: _Search, *, integer: bool) -> Any:
     return solver
 
 
-def _separate(search: _Search, separator: Separator) -> None:
-    """Add the formulas that the linear relaxation violates, round by round."""
+def _separate(search: _Search, separator: Separator, most: int = ROUNDS, share: float = SHARE) -> None:
+    """Add the formulas that the linear relaxation violates, in at most ``most`` rounds."""
     import highspy
     import numpy as np
 
     solver = _solver(search, integer=False)
     rows = search.rows
-    last = time.perf_counter() + SHARE * max(0.0, search.until - time.perf_counter())
-    for _ in range(ROUNDS):
+    last = time.perf_counter() + share * max(0.0, search.until - time.perf_counter())
+    for _ in range(most):
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return
         values = solver.getSolution().col_value
         search.raise_bound(float(np.dot(values, rows.cost)))
+        if search.cost - search.bound <= search.slack:
+            return
         y = {c: values[k] for c, k in rows.column.items()}
         first = len(rows.row_lower)
         if not rows.add_formulas(separator(values, y, last)) or time.perf_counter() > last:

@@ -140,16 +140,22 @@ class Separator:
     readers: dict[int, list[int]]
 
     @classmethod
-    def of(cls, problem: Problem) -> Separator:
-        """Return the separator of a problem."""
+    def of(cls, problem: Problem, *, everywhere: bool = False) -> Separator:
+        """Return the separator of a problem.
+
+        Loop formulas hold for any set of e-classes, as one of the set needs no other. With ``everywhere``
+        those of sets without cycles are looked for, too: they raise the bound of the relaxation.
+        """
         component = components(problem)
         readers: dict[int, list[int]] = {}
         inner: dict[int, tuple[int, ...]] = {}
         for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
-            inner[i] = tuple(d for d in row if component[d] == component[c])
+            inner[i] = tuple(d for d in row if everywhere or component[d] == component[c])
             for d in row:
                 readers.setdefault(d, []).append(i)
-        return cls(problem, problem.members(), list(cyclic(problem, component)), inner, readers)
+        members = problem.members()
+        searched = list(members) if everywhere else list(cyclic(problem, component))
+        return cls(problem, members, searched, inner, readers)
 
     def founded(self, x: Sequence[float]) -> dict[int, float]:
         """Return for every e-class the largest share that one term of it has: that of its scarcest candidate.

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from workbench.extraction.exact.highs import QUICK, solve_highs
+from workbench.extraction.exact.highs import QUICK, bound_highs, solve_highs
 from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.race import Patience, Race
-from workbench.extraction.exact.solving import Job, Solved, met, selection_cost
+from workbench.extraction.exact.solving import Effort, Job, Solved, met, selection_cost
 from workbench.extraction.exact.split import split
-from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.exact.tighten import tighten
 from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.must import Must, lower_bound, must_sets
@@ -32,6 +32,10 @@ TINY: Final = 256
 SOON: Final = 0.5
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
+#: With a limit on nodes, branch and bound is for parts of at most this many candidates.
+EASY: Final = 300
+#: The effort of a proof: no gap, and no limit but time and memory.
+THOROUGH: Final = Effort()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def solve(
     solver: str = "portfolio",
     patience: Patience | None = None,
     memory: int = SOLVER_MEMORY,
+    effort: Effort = THOROUGH,
 ) -> Iterator[Exact]:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
@@ -80,25 +85,28 @@ def solve(
         solver: A name of :data:`SOLVERS`.
         patience: Callback with seconds, cost and bound; returns whether a race of solvers goes on.
         memory: Bytes that each solver's process may use.
+        effort: How far the solution is proved.
 
     Yields:
         The state at every improvement; the last one is the outcome.
     """
     until = time.perf_counter() + seconds
-    parts = split(problem, until)
+    pieces = [piece for part in split(problem, until) for piece in tighten(part, incumbent, until)]
+    parts = [part for part, _ in pieces]
     musts = [must_sets(p, until) for p in parts]
     if time.perf_counter() > until:
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
-    starts = [_start(p, incumbent, until) for p in parts]
+    picks = [start for _, start in pieces]
     bounds = [lower_bound(p, m) for p, m in zip(parts, musts, strict=True)]
-    picks = list(starts)
+    slack = effort.gap * math.fsum(selection_cost(p, s) for p, s in pieces if s is not None)
     endings: list[Ending] = []
     proved = True
     cuts = 0
     solved: dict[Shape, Solved] = {}  # a network repeats its blocks
     # Easy parts first, so that as much as possible is decided when time runs out.
-    for k in sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k)):
+    order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
+    for done, k in enumerate(order):
         part = parts[k]
         shape = _shape(part)
         found = solved.get(shape)
@@ -107,7 +115,8 @@ def solve(
             chosen = set(found.picked.values())
             found = replace(found, picked={part.eclass[i]: i for i in chosen})
         else:
-            found = _at_once(part, musts[k], picks[k], bounds[k], until, solver)
+            share = Effort(slack / (len(order) - done), effort.nodes)
+            found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
         if found is None:
             race = Race(Job(part, musts[k], picks[k], until - time.perf_counter()), SOLVERS[solver], memory)
             for _ in race.run(patience):
@@ -115,12 +124,15 @@ def solve(
                 yield Exact(_taken(parts, picks), math.fsum(bounds), cuts=cuts + race.cuts)
             cuts += race.cuts
             found = race.solved
-        if found.proved:
+        if found.proved or effort.nodes is not None:
             solved[shape] = found
         endings += found.endings
         bounds[k] = max(bounds[k], found.bound)
         proved &= found.proved
         picks[k] = found.picked if found.picked is not None else picks[k]
+        picked = picks[k]
+        if picked is not None:
+            slack -= max(0.0, selection_cost(part, picked) - bounds[k])
     taken = _taken(parts, picks)
     distinct = tuple(dict.fromkeys(endings))
     yield Exact(taken, math.fsum(bounds), proved and taken is not None, distinct, cuts)
@@ -132,19 +144,9 @@ def _taken(parts: Sequence[Problem], picks: Sequence[dict[int, int] | None]) -> 
     for part, picked in zip(parts, picks, strict=True):
         if picked is None:
             return None
+        taken |= part.fixed
         taken |= {c: part.nodes[i] for c, i in picked.items()}
     return taken
-
-
-def _start(part: Problem, incumbent: dict[int, int] | None, until: float) -> dict[int, int] | None:
-    """Return the incumbent within a part, or a greedy selection if reductions removed some of its e-nodes."""
-    place = {node: i for i, node in enumerate(part.nodes)}
-    for taken in (incumbent, None):
-        found = greedy_dag(part, until) if taken is None else taken
-        picked = {c: place[n] for c, n in found.items() if n in place and part.eclass[place[n]] == c}
-        if selection_cost(part, picked) < math.inf and not unfounded(part, picked):
-            return picked
-    return None
 
 
 Shape = tuple[tuple[int, ...], tuple[float, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]
@@ -170,6 +172,7 @@ def _at_once(
     bound: float,
     until: float,
     solver: str,
+    effort: Effort,
 ) -> Solved | None:
     """Solve a part that needs no process of its own; return None for other parts."""
     seconds = until - time.perf_counter()
@@ -184,6 +187,14 @@ def _at_once(
         return _enumerate(problem, members)
     if seconds <= 0:
         return Solved(start, 0.0, proved=False, endings=(Ending(Limit.TIME),))
+    slack = effort.gap
+    if start is not None and slack > 0.0 and selection_cost(problem, start) - bound <= slack:
+        return Solved(start, bound, proved=False, endings=(Ending(Limit.CLOSE),))
+    if effort.nodes is not None and start is not None and len(problem.nodes) > EASY:
+        found = bound_highs(problem, must, start, seconds, slack=slack)
+        return replace(found, bound=max(found.bound, bound))
+    if effort.nodes is not None:
+        return solve_highs(problem, must, start, seconds, slack=slack, nodes=effort.nodes)
     if len(problem.nodes) < QUICK and solver in ("portfolio", "highs"):
         found = solve_highs(problem, must, start, min(seconds, SOON))
         return found if found.proved else None

@@ -22,6 +22,19 @@ Hear = Callable[[], Mapping[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """How far a solution is proved.
+
+    ``gap`` is the share of the cost by which the bound may stay below it. With ``nodes`` no part takes more
+    nodes of branch and bound, and no solver runs in a process of its own, so that the result does not depend
+    on time.
+    """
+
+    gap: float = 0.0
+    nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Solved:
     """The answer of a solver: a selection (None if there is no better one), a bound, whether it is proved.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.dominance import dominated, replaceable
 from workbench.extraction.reduce.must import Must, Weights, must_sets
 
 #: A round that removes at most this share of the candidates is the last.
@@ -178,31 +179,21 @@ def drop_circular(problem: Problem, known: Knowledge) -> Problem:
 
 
 def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
-    """Drop a candidate if a sibling costs no more and reads only e-classes that are below it anyway.
+    """Drop a candidate if a sibling costs no more and reads only e-classes that are there anyway.
 
-    A term that takes the candidate already contains the sibling's children. The sibling can therefore
-    replace the candidate without new e-classes and without a cycle.
+    See :func:`~workbench.extraction.reduce.dominance.dominated`.
     """
     must = known.must(problem)
-    if must is None:
-        return drop_repeated(problem, known)
-    alive = [True] * len(problem.nodes)
-    own = []
-    for row in problem.children:
-        bits = 0
-        for d in row:
-            bits |= 1 << must.position[d]
-        own.append(bits)
-    for c, siblings in problem.members().items():
-        if len(siblings) < 2 or time.perf_counter() > known.until:
-            continue
-        # A circular candidate cannot justify dropping another one.
-        finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
-        order = sorted(finite, key=lambda i: (problem.cost[i], own[i].bit_count(), i))
-        for k, i in enumerate(order):
-            if any(alive[j] and not own[j] & ~must.of_node[i] for j in order[:k]):
-                alive[i] = False
-    return problem.keep(alive, always=False)
+    return drop_repeated(problem, known) if must is None else dominated(problem, must, known.until)
+
+
+def drop_replaceable(problem: Problem, known: Knowledge) -> Problem:
+    """Drop a candidate if a sibling with all that has to be built for it costs no more.
+
+    See :func:`~workbench.extraction.reduce.dominance.replaceable`.
+    """
+    must = known.must(problem)
+    return problem if must is None else replaceable(problem, must, known.until)
 
 
 def drop_expensive(problem: Problem, known: Knowledge) -> Problem:
@@ -240,7 +231,7 @@ def root_needed(problem: Problem, known: Knowledge) -> Problem:
 #: The reductions, in the order in which they work best.
 REDUCTIONS: Final[tuple[Reduction, ...]] = (
     drop_useless, drop_repeated, take_free, pull_up, pull_up_costs,
-    drop_circular, drop_dominated, drop_expensive, root_needed,
+    drop_circular, drop_dominated, drop_replaceable, drop_expensive, root_needed,
 )  # fmt: skip
 
 

@@ -1,0 +1,32 @@
+import json
+
+import pytest
+
+from workbench.accelerators import unit, unit_rules
+from workbench.accelerators.reading import folder
+from workbench.accelerators.verify import verify_unit
+
+
+def test_the_definition_is_tested_and_what_follows_from_it_is_proved():
+    found = {v.name: v for v in verify_unit(
+        unit("systolic64"), "product", "product-bias", "product-turned-2-2", "groups-by-pairs", draws=60
+    )}  # fmt: skip
+    assert {n: v.verdict for n, v in found.items()} == {
+        "product": "tested", "product-bias": "proved", "product-turned-2-2": "proved",
+        "groups-by-pairs": "proved",
+    }  # fmt: skip
+    assert found["product"].evidence["arithmetic"] == {"modular": 60}
+
+
+def test_convolutions_are_tested_in_exact_arithmetic():
+    (found,) = verify_unit(unit("wmma16"), "convolution-turned-bias", draws=60)
+    assert found.verdict == "tested"
+    assert "float64" not in found.evidence["arithmetic"]
+
+
+@pytest.mark.slow
+def test_the_records_are_what_verification_finds():
+    records = json.loads((folder() / "verdicts.json").read_text())
+    found = verify_unit(unit("systolic64"))
+    assert len(found) == len(unit_rules(unit("systolic64"))) == len(records)
+    assert sorted(v.verdict for v in found) == sorted(r["status"] for r in records.values())

@@ -1,0 +1,44 @@
+import math
+
+import numpy as np
+import pytest
+
+from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph
+from workbench.extraction.exact import tighten as module
+from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.exact.tighten import start_of, tighten
+
+
+def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
+    monkeypatch.setattr(module, "SMALL", 0)
+    shrunk = split = 0
+    for seed in range(500):
+        egraph, costs = random_egraph(seed)
+        best = brute_force(egraph, costs)
+        if best is None:
+            continue
+        problem = problem_of(egraph, costs)
+        pieces = tighten(problem, None, math.inf)
+        assert math.fsum(least(part) for part, _ in pieces) == pytest.approx(best)
+        shrunk += sum(len(part.nodes) for part, _ in pieces) < len(problem.nodes)
+        split += len(pieces) > 1
+    assert shrunk >= 20
+    assert split >= 5
+
+
+def test_every_part_has_a_start(monkeypatch):
+    monkeypatch.setattr(module, "SMALL", 0)
+    for seed in range(200):
+        egraph, costs = random_egraph(seed)
+        if brute_force(egraph, costs) is None:
+            continue
+        for part, start in tighten(problem_of(egraph, costs), None, math.inf):
+            assert start is not None
+            assert selection_cost(part, start) < math.inf
+
+
+def test_an_incumbent_is_the_start_if_it_is_complete():
+    nodes = [(0, [1]), (0, []), (1, [])]
+    problem = problem_of(egraph_of(nodes), np.array([1.0, 3, 1]))
+    assert start_of(problem, {0: 1}, math.inf) == {0: 1}
+    assert start_of(problem, {0: 0}, math.inf) == {0: 0, 1: 2}

@@ -1,0 +1,188 @@
+"""The study of blocking: growth and results of generic rules, of rules on demand, and of whole products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.experiments.blocking.config import MOBILENET, BlockingStudy
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
+from workbench.experiments.process import Outcome
+
+if TYPE_CHECKING:
+    from workbench.accelerators import Unit
+    from workbench.graph import Graph
+    from workbench.optimizer.pipeline import Optimized
+    from workbench.rules import RuleSet
+    from workbench.run.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process."""
+
+    network: str
+    unit: str
+    method: str
+    e_nodes: int
+    seconds: float
+    certify: bool
+    seed: int
+
+
+def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, network by network; files of units are relative to ``home``."""
+    runs, orders = [], {}
+    for network in study.networks:
+        for name in study.units:
+            place = str(home / name) if name.endswith(".toml") else name
+            for method in study.methods:
+                for repeat in range(study.repeats):
+                    seed = study.seed + repeat
+                    config = {
+                        "study": "blocking",
+                        "network": network,
+                        "unit": _described(place),
+                        "method": method,
+                        "e_nodes": study.e_nodes,
+                        "seconds": study.seconds,
+                        "certify": study.certify,
+                        "seed": seed,
+                    }
+                    known = Path(name).stem
+                    run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
+                    runs.append(run)
+                    orders[run.name] = Order(
+                        network, place, method, study.e_nodes, study.seconds, study.certify, seed
+                    )
+    return Plan(study, BlockingWork(study, orders), tuple(runs), folder, ())
+
+
+def _described(place: str) -> str:
+    """Return a unit's numbers as a text, so that another file of its name is another run."""
+    from workbench.accelerators import unit
+
+    return repr(unit(place))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingWork:
+    """The work of a study of blocking; its runs share no preparation."""
+
+    study: BlockingStudy
+    orders: Mapping[str, Order]
+
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
+        """Yield the tasks of all runs in one batch."""
+        yield at_once(runs, block_one, self.orders, self.study.grace, self.study.memory)
+
+    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
+        """Return the row of a run, the reason for its end, the result's details and the trace."""
+        run, found = task.run, outcome.value or {}
+        order = self.orders[run.name]
+        row = {
+            "network": order.network,
+            "unit": Path(order.unit).stem,
+            "method": run.method,
+            "repeat": run.repeat,
+            "by": "saturation",
+            **found.get("row", {}),
+            "status": found.get("status", outcome.status),
+            "notes": outcome.note,
+        }
+        figures = {
+            "row": row,
+            "stop_reason": found.get("stop_reason", outcome.status),
+            "limits_hit": ["time limit"] if outcome.status == "killed" else [],
+            "seconds": found.get("seconds", {}),
+            "result": found.get("result", {}),
+        }
+        return figures, found.get("trace")
+
+    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+        """Return an empty list: the names of these runs do not depend on their files."""
+        return []
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a run in one line."""
+    row = record["row"]
+    return (
+        f"{row['e_nodes']} e-nodes, {record['stop_reason']}; {row['products_left']} products left, "
+        f"{row['tiles']} tiles, {row['cycles']:.0f} cycles"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def network(name: str) -> Graph:
+    """Return a published network, or MobileNet-v1."""
+    from workbench.benchmarks import benchmark
+    from workbench.benchmarks.mobilenet import mobilenetv1
+
+    return mobilenetv1() if name == MOBILENET else benchmark(name)
+
+
+def rules_of(method: str, unit: Unit) -> RuleSet:
+    """Return the rules of a method for a unit."""
+    from workbench.accelerators import unit_rules
+    from workbench.accelerators.literal import demanded, generic
+
+    if method in ("generic", "demanded"):
+        return (generic if method == "generic" else demanded)(unit)
+    return (
+        unit_rules(unit, orientations=("streamed-left",))
+        if method.startswith("glenside")
+        else unit_rules(unit)
+    )
+
+
+def block_one(order: Order) -> Record:
+    """Put a network on a unit once, and return the figures with the trace."""
+    from workbench.accelerators import AcceleratorCost, unit
+    from workbench.optimizer.pipeline import optimize
+    from workbench.optimizer.summary import running_operators
+
+    chosen = unit(order.unit)
+    done = optimize(
+        network(order.network),
+        rules=rules_of(order.method, chosen),
+        cost=AcceleratorCost(chosen),
+        e_nodes=order.e_nodes,
+        seconds=order.seconds,
+        certify=order.certify,
+        seed=order.seed,
+    )
+    return {
+        "row": _row(done, chosen),
+        "status": done.solution.status.value,
+        "stop_reason": done.stop_reason.value,
+        "seconds": dict(done.seconds),
+        "result": {
+            "operators_before": running_operators(done.original),
+            "operators_after": running_operators(done.graph),
+        },
+        "trace": done.trace,
+    }
+
+
+def _row(done: Optimized, chosen: Unit) -> Record:
+    placed = done.placement
+    assert placed is not None
+    calls = done.graph.operators().get(chosen.name, 0)  # the tiles of a literal program
+    certificate = done.certificate
+    return {
+        "e_nodes": done.e_nodes,
+        "e_classes": done.e_classes,
+        "iterations": done.iterations,
+        "saturation": done.seconds["saturation"],
+        "extraction": done.seconds["extraction"],
+        "products": len(placed.layers),
+        "products_left": sum(left.count for left in placed.left if not left.what.startswith("depthwise")),
+        "depthwise_left": sum(left.count for left in placed.left if left.what.startswith("depthwise")),
+        "tiles": placed.tiles + calls,
+        "cycles": done.cost_after * chosen.clock,
+        "utilisation": placed.utilisation,
+        "certified": None if certificate is None else certificate.passed,
+    }

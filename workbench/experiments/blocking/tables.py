@@ -1,0 +1,72 @@
+"""Tables of the study of blocking: growth, products left, tiles and cycles by set of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.plan import Plan, Record
+from workbench.support.numbers import thousands
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: Final = (
+    "network", "unit", "method", "repeat", "e_nodes", "e_classes", "iterations", "saturation", "extraction",
+    "stop_reason", "status", "products", "products_left", "depthwise_left", "tiles", "cycles", "utilisation",
+    "certified", "failed", "notes",
+)  # fmt: skip
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    import pandas as pd
+
+    rows = [
+        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
+        for record in records
+    ]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    whole = ["e_nodes", "e_classes", "iterations", "products", "products_left", "depthwise_left", "tiles"]
+    return frame.astype(dict.fromkeys(whole, "Int64"))
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the table as text, with what the sets of rules are."""
+    head = ["network", "unit", "rules", "e-nodes", "saturation", "extraction", "ended by", "result",
+            "dense products left", "depthwise left", "tiles", "cycles", "certified"]  # fmt: skip
+    rows = [
+        [
+            str(row["network"]), str(row["unit"]), str(row["method"]), _number(row["e_nodes"]),
+            seconds_text(row["saturation"]), seconds_text(row["extraction"]), str(row["stop_reason"]),
+            str(row["status"]), _number(row["products_left"]), _number(row["depthwise_left"]),
+            _number(row["tiles"]), _number(row["cycles"]), _yes(row["certified"]),
+        ]
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+    parts = ["# Blocking: networks cut into the tiles of hardware units", _about(records)]
+    return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    text = [
+        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+        "*generic*: rules like Glenside's, which fill, cut and join whatever they made. *demanded*: tiles "
+        "one by one, each rule on demand of a product. *glenside-orientation*: a product is one operator, "
+        "kernels stream and the image stays. *any-orientation*: the extraction chooses what stays.",
+        "Rules on demand are not a discovery: they state how a product is blocked, and the extraction "
+        "chooses among the ways. Cycles are those of the unit's file, of the vector unit and of memory "
+        "together.",
+    ]
+    return "\n".join([*text, *machines(records)])
+
+
+def _number(value: Any) -> str:
+    import pandas as pd
+
+    return "" if pd.isna(value) else thousands(round(value))
+
+
+def _yes(value: Any) -> str:
+    return {True: "yes", False: "no"}.get(value, "")

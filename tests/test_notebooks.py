@@ -20,6 +20,7 @@ SMALL = {
     "07-branches": {"families": "repvgg low_rank"},
     "08-movement": {"families": "upsampling"},
     "09-write-a-rule": {"size": 16},
+    "10-synthesis": {"size": 2},
     "12-systolic-array": {"image": 32, "e_nodes": 1500},
 }
 #: How many figures a notebook draws.
@@ -33,6 +34,7 @@ FIGURES = {
     "07-branches": 4 * (ROOT / "results" / "branches").is_dir(),
     "08-movement": 0,
     "09-write-a-rule": 0,
+    "10-synthesis": 1,
     "12-systolic-array": 2,
 }
 #: The file that a notebook writes, in the folder that git ignores.

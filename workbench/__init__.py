@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from workbench.saturation import Limits, Saturation
     from workbench.search import BacktrackingSearch
     from workbench.search.optimize import Searched, search_optimize
+    from workbench.synthesis import Grammar, Synthesis
     from workbench.verification import Verification, sound_rules
 
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
     "operator", "rule_set", "RuleSet", "parse_rule", "parse_rules",
-    "Verification", "sound_rules",
+    "Verification", "sound_rules", "Grammar", "Synthesis",
     "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction",
     "cost_model", "extractor", "target",
     "certify", "Trace", "StopReason",
@@ -57,6 +58,7 @@ _HOMES = {
     "BacktrackingSearch": "workbench.search",
     "Extraction": "workbench.extraction.extract",
     "Graph": "workbench.graph",
+    "Grammar": "workbench.synthesis",
     "GraphBuilder": "workbench.graph",
     "Limits": "workbench.saturation",
     "Optimized": "workbench.optimizer.pipeline",
@@ -64,6 +66,7 @@ _HOMES = {
     "Saturation": "workbench.saturation",
     "Searched": "workbench.search.optimize",
     "StopReason": "workbench.run.trace",
+    "Synthesis": "workbench.synthesis",
     "Trace": "workbench.run.trace",
     "Verification": "workbench.verification",
     "ablation": "workbench.analysis.ablation",

@@ -18,6 +18,7 @@ from workbench.cli import (
     rules,
     run,
     search,
+    synthesise,
     verify,
 )
 from workbench.cli.console import OK
@@ -58,6 +59,7 @@ for _command in (
     rules.rules,
     verify.verify,
     certify.certify,
+    synthesise.synthesise,
     extract.extract,
     cost.cost,
     benchmarks.bench,

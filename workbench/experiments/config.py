@@ -277,6 +277,36 @@ class VerificationStudy:
         check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
 
 
+@dataclass(frozen=True, slots=True)
+class SynthesisStudy:
+    """A study that synthesises the laws of every grammar at every size of terms.
+
+    ``grammars`` are YAML files. ``sizes`` are the numbers of operators in a term. ``known`` is a rule set
+    or a file whose laws are not found again. ``against`` are files of rules, of which the tables report
+    those that the laws imply. ``seconds`` limits a synthesis.
+    """
+
+    grammars: tuple[str, ...]
+    sizes: tuple[int, ...] = (3,)
+    known: str = ""
+    against: tuple[str, ...] = ()
+    seconds: float = 600.0
+    grace: float = 120.0
+    memory: float = 12.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.grammars or not self.sizes:
+            raise StudyError("grammars and sizes must name at least one each, got none")
+        check_double("grammars", self.grammars)
+        check_double("against", self.against)
+        if self.known:
+            check_rules(self.known)
+        sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
+        check_numbers({"seconds": self.seconds, **sizes}, self.grace, self.memory, self.repeats, self.seed)
+
+
 Study: TypeAlias = (
     ExtractionStudy
     | OptimisationStudy
@@ -284,6 +314,7 @@ Study: TypeAlias = (
     | VerificationStudy
     | BranchesStudy
     | DeploymentStudy
+    | SynthesisStudy
     | BlockingStudy
 )
 
@@ -295,6 +326,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "verification": VerificationStudy,
     "branches": BranchesStudy,
     "deployment": DeploymentStudy,
+    "synthesis": SynthesisStudy,
     "blocking": BlockingStudy,
 }
 

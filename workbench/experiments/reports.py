@@ -118,6 +118,9 @@ class RunReport:
         if study == "verification":
             verdicts = pd.DataFrame(result["verdicts"].items(), columns=["rule", "verdict"])
             return verdicts.sort_values("verdict", kind="stable").reset_index(drop=True)
+        if study == "synthesis":
+            rows = [(name, law, verdict) for name, (verdict, law) in result["laws"].items()]
+            return pd.DataFrame(rows, columns=["law", "equation", "verdict"])
         forms = {"original": result["operators_before"], "optimised": result["operators_after"]}
         if "operators_by_hand" in result:
             forms["by hand"] = result["operators_by_hand"]

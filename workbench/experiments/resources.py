@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 #: Suffixes by which the name of a file is recognised if it has no folder.
-SUFFIXES: Final = (".rules", ".pb", ".txt", ".parquet")
+SUFFIXES: Final = (".rules", ".pb", ".txt", ".parquet", ".yaml")
 
 
 def is_file_name(text: str) -> bool:

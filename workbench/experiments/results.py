@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Columns of :func:`load` in addition to those of :data:`workbench.plots.records.COLUMNS`.
 MORE: Final[Mapping[str, str]] = {
     "study": "the kind of study",
-    "by": "saturation or search; in other studies extraction, ablation or verification",
+    "by": "saturation or search; in other studies extraction, ablation, verification or synthesis",
     "claimed": "cost of the graph that was found, before its certificate was checked",
     "certified": "whether the result passed its certificate; if not, the original is the result",
     "bound": "proven lower bound on the cost of every term in the e-graph",
@@ -92,6 +92,8 @@ def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         row = _extraction_row(row, record)
     elif study == "verification":
         row |= {"network": row["rules"], "by": "verification"}
+    elif study == "synthesis":
+        row |= {"network": row["grammar"], "by": "synthesis"}
     return row | {
         "study": study,
         "published": False,

@@ -13,6 +13,7 @@ from workbench.plots.accelerator import (
 )
 from workbench.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
 from workbench.plots.firing import Firing, firing_data, plot_firing
+from workbench.plots.funnel import Funnel, funnel_data, plot_funnel
 from workbench.plots.gap import Gap, gap_data, plot_gap
 from workbench.plots.growth import Growth, growth_data, plot_growth
 from workbench.plots.iteration_time import IterationTime, iteration_time_data, plot_iteration_time
@@ -38,6 +39,7 @@ __all__ = [
     "AcceleratorLayers",
     "Costs",
     "Firing",
+    "Funnel",
     "Gap",
     "Growing",
     "Growth",
@@ -56,6 +58,7 @@ __all__ = [
     "figure_png",
     "figure_svg",
     "firing_data",
+    "funnel_data",
     "gap_data",
     "growth_data",
     "iteration_time_data",
@@ -69,6 +72,7 @@ __all__ = [
     "plot_cost_bars",
     "plot_cost_curve",
     "plot_firing",
+    "plot_funnel",
     "plot_gap",
     "plot_growth",
     "plot_iteration_time",

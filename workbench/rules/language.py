@@ -494,3 +494,16 @@ def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
     provenance = tuple(p.strip() for p in origin.split(",") if p.strip())
     parser = _Parser(body, len(name) + 1, where)
     return [replace(rule, provenance=provenance, file=file, line=line) for rule in parser.rule(name.strip())]
+
+
+def parse_term(text: str) -> Term:
+    """Parse one term, a pattern without a law; raise :class:`RuleSyntaxError` with the column.
+
+    >>> format_term(parse_term("matmul(x, add(y, z))"))
+    'matmul(x, add(y, z))'
+    """
+    parser = _Parser(text, 0, "term")
+    term = parser.term()
+    if parser.token.kind != "end":
+        raise parser.error(f"expected the end of the term, found {parser.token.text!r}")
+    return term

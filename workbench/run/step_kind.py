@@ -38,3 +38,7 @@ class StepKind(enum.Enum):
 
     REFERENCE = "reference"  #: ablation: the run with all rules
     WITHOUT = "without"  #: ablation: a run without one rule
+
+    ENUMERATION = "enumeration"  #: synthesis: counts ``terms`` of a ``size``, ``classes``, ``candidates``
+    CHOICE = "choice"  #: synthesis: counts candidates ``derived``, ``kept``, ``refuted``, ``open``
+    REDUCTION = "reduction"  #: synthesis: laws that the others imply; counts those ``dropped`` and ``kept``

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from workbench.saturation import Saturation
     from workbench.search import BacktrackingSearch
     from workbench.search.optimize import Searched
+    from workbench.synthesis import Coverage, Synthesis
     from workbench.verification import Verdict, Verification
 
 
@@ -157,6 +158,26 @@ def _verification(verification: Verification) -> str:
     )
 
 
+def _synthesis(synthesis: Synthesis) -> str:
+    laws = {law.rule: law for law in synthesis.laws}
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.law_rules]
+    funnel = synthesis.funnel()
+    numbers = [tuple(str(cell) for cell in row) for row in funnel.to_numpy()]
+    note = f"{len(rows)} laws; {_state(synthesis)}, {synthesis.seconds:.1f} s"
+    return (
+        heading(f"Synthesis from {synthesis.grammar.name}", note)
+        + table(("law", "equation", "verdict"), rows)
+        + details("terms, classes, candidates", table(tuple(funnel.columns), numbers))
+    )
+
+
+def _coverage(coverage: Coverage) -> str:
+    frame = coverage.frame()
+    return heading("Coverage", repr(coverage)) + table(
+        tuple(frame.columns), list(frame.itertuples(index=False))
+    )
+
+
 def _verdict(verdict: Verdict) -> str:
     shown = preformatted(f"{verdict.law}\n\n{verdict.details()}")
     return heading(f"{verdict.name}: {verdict.verdict}") + shown
@@ -243,6 +264,8 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Extraction": _extraction,
     "Verification": _verification,
     "Verdict": _verdict,
+    "Synthesis": _synthesis,
+    "Coverage": _coverage,
     "Certificate": _certificate,
     "Optimized": _optimized,
     "BacktrackingSearch": _search,

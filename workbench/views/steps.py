@@ -11,7 +11,7 @@ from workbench.support.numbers import thousands
 #: Limit on rules in the heat map and in the table of a step; the others are counted.
 MOST_RULES: Final = 16
 #: The name of a step by kind of run.
-UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "iteration"}
+UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "iteration", "synthesis": "step"}
 #: The columns of the table for kinds without rules: reductions remove candidates, solvers get formulas.
 COUNTED: Final = {"extraction": ("reduction", "candidates or formulas")}
 

@@ -1,0 +1,93 @@
+"""Laws from equations: attributes become variables, variables are told apart, conditions are proposed."""
+
+import pytest
+
+from workbench.rules import parse_rule
+from workbench.rules.language import parse_term
+from workbench.rules.pattern import format_condition, format_rule
+from workbench.synthesis.enumeration import Equation
+from workbench.synthesis.generalise import equal_extents, oriented, same_extents, tidied, variants_of
+
+SHAPES = dict.fromkeys("xyz", ("n", "n")) | {
+    "w": ("c", "c", "k", "k"),
+    "v": ("c", "c", "k", "k"),
+    "i": ("b", "c", "h", "h"),
+}
+SIZES = {"n": 3, "c": 2, "k": 3, "b": 4, "h": 5}
+
+
+def laws(left, right):
+    equation = Equation(parse_term(left), parse_term(right), 0)
+    return [format_rule(r).partition(": ")[2] for r in variants_of(equation, SHAPES, SIZES).laws]
+
+
+def test_axes_become_one_variable_and_the_equation_itself_is_among_them():
+    found = laws("relu(concat[axis=-1](x, y))", "concat[axis=-1](relu(x), relu(y))")
+    assert found[0] == "concat[axis=a](relu(x), relu(y)) => relu(concat[axis=a](x, y))"
+    assert "concat[axis=-1](relu(x), relu(y)) => relu(concat[axis=-1](x, y))" in found
+
+
+def test_all_attributes_of_a_convolution_become_a_row():
+    conv = "conv2d[pads=(1, 1, 1, 1)]"
+    found = laws(f"relu({conv}(i, w))", f"relu(relu({conv}(i, w)))")
+    assert found[0] == "relu(relu(conv2d[c](i, w))) => relu(conv2d[c](i, w))"
+    assert any("act=none" in law for law in found)
+    assert any("pads=(1, 1, 1, 1)" in law for law in found)
+
+
+def test_the_extent_of_a_slice_becomes_that_of_an_operand():
+    found = laws("slice[axis=-1, start=0, stop=3](concat[axis=-1](x, y))", "x")
+    assert found[0] == "slice[axis=a, start=0, stop=b](concat[axis=a](x, y)) => x where b = dim(x, a)"
+    second = laws("slice[axis=-1, start=3, stop=6](concat[axis=-1](x, y))", "y")
+    assert any(law.endswith("y where b = dim(x, a), d = dim(x, a) + dim(y, a)") for law in second)
+
+
+def test_different_axes_get_a_condition_and_a_transposed_one_is_followed():
+    exchange = laws(
+        "concat[axis=-2](concat[axis=-1](x, y), concat[axis=-1](z, x))",
+        "concat[axis=-1](concat[axis=-2](x, z), concat[axis=-2](y, x))",
+    )
+    assert any("where a != b" in law for law in exchange)
+    moved = laws(
+        "transpose[perm=(1, 0)](concat[axis=-1](x, y))",
+        "concat[axis=-2](transpose[perm=(1, 0)](x), transpose[perm=(1, 0)](y))",
+    )
+    assert any("axis(p, a)" in law for law in moved)
+
+
+def test_occurrences_of_a_variable_are_told_apart():
+    found = laws("add(add(x, x), x)", "add(x, add(x, x))")
+    assert "add(add(x_0, x_1), x_2) => add(x_0, add(x_1, x_2))" in found
+
+
+def test_the_left_side_binds_all_variables():
+    (source, target) = oriented(Equation(parse_term("x"), parse_term("add(x, sub(y, y))"), 0))
+    assert source == parse_term("add(x, sub(y, y))")
+    assert target == parse_term("x")
+
+
+def test_conditions_say_that_operands_of_one_shape_do_not_broadcast():
+    (rule,) = parse_rule("sum: add(conv2d[c](i, w), conv2d[c](i, v)) => conv2d[c](i, add(w, v))")
+    shown = [format_condition(c) for c in same_extents(rule, SHAPES)]
+    assert "dim(v, -1) = dim(w, -1)" in shown
+    assert not any("dim(i" in text for text in shown)
+    every = [format_condition(c) for c in equal_extents(rule, SHAPES)]
+    assert "dim(i, -3) = dim(w, -4)" in every
+    assert "dim(i, -2) = dim(i, -1)" in every
+
+
+def test_variables_get_short_names_and_conditions_follow():
+    (rule,) = parse_rule("a: add(x_0, x_1) => add(x_1, x_0) where dim(x_1, -1) = 3")
+    assert format_rule(tidied(rule, {})) == "a: add(x, y) => add(y, x) where dim(y, -1) = 3"
+    (conv,) = parse_rule("b: relu(conv2d[c](i, k_1)) => conv2d[c](i, k_1)")
+    assert "conv2d[c](x, w)" in format_rule(tidied(conv, {"k_1": ("c", "c", "k", "k")}))
+
+
+@pytest.mark.parametrize("size", [{"n": 3}, {"n": 4}])
+def test_the_number_of_laws_is_bounded(size):
+    equation = Equation(
+        parse_term("slice[axis=-1, start=0, stop=3](concat[axis=-1](x, concat[axis=-1](y, z)))"),
+        parse_term("x"),
+        0,
+    )
+    assert len(variants_of(equation, SHAPES, SIZES | size).laws) <= 24

@@ -1,0 +1,104 @@
+"""``workbench synthesise``: find the laws of the operators of a grammar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
+from workbench.cli.options import QuietOption, check_input, to_json, writing
+from workbench.run.trace import StopReason
+from workbench.support.files import check_writable, write_atomic
+
+
+@reporting_errors
+def synthesise(
+    grammar: Annotated[
+        Path,
+        typer.Argument(metavar="GRAMMAR", help="A YAML file: operators, operands, size.", show_default=False),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write the laws as a file of rules.")
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SET", help="Leave out what this rule set or file implies; repeatable."),
+    ] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Report which rules of this file the laws imply; repeatable."),
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Operators in a term; by default the grammar's.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the values.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 1,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the steps as JSON, for plots and the stepper.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write laws, counts and coverage as JSON.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Find the laws of the operators of a grammar, verified and without those that the others imply."""
+    check_input(grammar)
+    for file in against or ():
+        check_input(file)
+    for written in (output, trace, json):
+        if written is not None:
+            check_writable(written)
+    from workbench.rules import rule_set
+    from workbench.rules.foreign.reading import read_rules
+    from workbench.synthesis.grammar import read_grammar
+    from workbench.synthesis.synthesis import Synthesis
+    from workbench.synthesis.writing import rules_text
+
+    terms = read_grammar(grammar)
+    given = [rule for name in known or () for rule in rule_set(name)]
+    targets = [(file, read_rules(file)) for file in against or ()]
+    synthesis = Synthesis(
+        terms if size is None else terms.with_operators(size), given, seconds=seconds, seed=seed, jobs=jobs
+    )
+    with Progress(grammar.name, quiet=quiet) as progress:
+        synthesis.run(lambda step: progress("synthesis", step.note))
+    if output is not None:
+        writing(lambda: write_atomic(output, rules_text(synthesis)))
+    if trace is not None:
+        writing(lambda: synthesis.trace.save(trace))
+    laws = {law.rule: law for law in synthesis.laws}
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.law_rules]
+    show_table(("law", "equation", "verdict"), rows)
+    typer.echo()
+    funnel = synthesis.funnel()
+    show_table(
+        tuple(funnel.columns), [tuple(row) for row in funnel.to_numpy()], right=range(len(funnel.columns))
+    )
+    typer.echo(f"\n{synthesis!r}")
+    covered = {}
+    for file, contents in targets:
+        with Progress(file.name, quiet=quiet) as progress:
+            found = synthesis.covers(
+                contents.rules, seed=seed, progress=lambda step: progress("derivation", step.note)
+            )
+        covered[str(file)] = found.frame().to_dict("records")
+        typer.echo(f"\n{file}: {found!r}")
+        for outcome in ("not derived", "refuted"):
+            names = found.named(outcome)
+            if names:
+                typer.echo(f"{outcome}: {', '.join(names)}")
+    if json is not None:
+        text = to_json(
+            {
+                "meta": synthesis.trace.meta,
+                "laws": [law.verdict.record() for law in laws.values()],
+                "funnel": funnel.to_dict("records"),
+                "covers": covered,
+            }
+        )
+        writing(lambda: write_atomic(json, text))
+    if synthesis.stop_reason is StopReason.INTERRUPTED:
+        stop(INTERRUPTED, "interrupted: the laws found so far were kept")

@@ -1,0 +1,168 @@
+"""The synthesis study: the laws of each grammar at each size of terms, and the rules that they imply."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.experiments.config import SynthesisStudy
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
+from workbench.experiments.process import Outcome
+from workbench.experiments.resources import is_file_name, resource
+
+if TYPE_CHECKING:
+    from workbench.run.trace import Trace
+    from workbench.synthesis import Synthesis
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process; grammars and files are paths."""
+
+    grammar: str
+    size: int
+    known: str
+    against: tuple[tuple[str, str], ...]
+    seconds: float
+    seed: int
+
+
+def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
+    runs, orders = [], {}
+    skipped: dict[str, None] = {}
+    files: list[tuple[str, str]] = []
+    named: dict[str, Any] = {}
+    for text in study.against:
+        where, config, absent = resource(text, home)
+        if absent:
+            skipped[absent] = None
+        else:
+            files.append((Path(text).parent.name + "/" + Path(text).stem, where))
+            named[text] = config
+    for text in study.grammars:
+        where, grammar, absent = resource(text, home)
+        if absent:
+            skipped[absent] = None
+        known = study.known
+        path, known_config, missing = resource(known, home) if known else ("", "", "")
+        for size in study.sizes:
+            for repeat in range(study.repeats):
+                seed = study.seed + repeat
+                config = {
+                    "study": "synthesis",
+                    "grammar": grammar,
+                    "size": size,
+                    "known": known_config,
+                    "against": named,
+                    "seconds": study.seconds,
+                    "seed": seed,
+                }
+                name = Path(text).stem
+                run = Run(name, f"{size}-operators", config, study.seconds, seed, repeat, absent or missing)
+                runs.append(run)
+                orders[run.name] = Order(where, size, path, tuple(files), study.seconds, seed)
+    return Plan(study, SynthesisWork(study, orders), tuple(runs), folder, tuple(skipped))
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisWork:
+    """The work of a synthesis study; its runs share no preparation."""
+
+    study: SynthesisStudy
+    orders: Mapping[str, Order]
+
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
+        """Yield the tasks of all runs in one batch."""
+        # Coverage comes after the synthesis, and has its own limit.
+        grace = self.study.grace + 600.0 * len(self.study.against)
+        yield at_once(runs, synthesise_one, self.orders, grace, self.study.memory)
+
+    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
+        """Return the row of a synthesis, the reason for its end, its laws and the coverage, and the trace."""
+        run, found = task.run, outcome.value or {}
+        row = {
+            "grammar": run.subject,
+            "method": run.method,
+            "repeat": run.repeat,
+            **found.get("row", {}),
+            "status": found.get("stop_reason", outcome.status),
+            "notes": outcome.note,
+        }
+        figures = {
+            "row": row,
+            "stop_reason": row["status"],
+            "limits_hit": ["time limit"] if row["status"] in ("time limit", "killed") else [],
+            "result": found.get("result", {}),
+        }
+        return figures, found.get("trace")
+
+    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+        """Return an empty list: the names of these runs do not depend on their files."""
+        return []
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a synthesis in one line."""
+    row = record["row"]
+    covered = record["result"]["covers"]
+    said = "".join(
+        f"; {name}: {found['derived']} derived, {found['not derived']} not, {found['refuted']} refuted"
+        for name, found in covered.items()
+    )
+    return (
+        f"{row['terms']} terms, {row['classes']} classes, {row['candidates']} candidates, {row['laws']} laws "
+        f"in {row['seconds']:.1f} s{said}"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def synthesise_one(order: Order) -> Record:
+    """Synthesise once and return the figures with the trace."""
+    import resource as usage
+
+    from workbench.rules import rule_set
+    from workbench.rules.foreign.reading import load_rules, read_rules
+    from workbench.synthesis import Synthesis, read_grammar
+
+    known = None
+    if order.known:
+        known = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
+    grammar = read_grammar(order.grammar).with_operators(order.size)
+    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed)
+    with contextlib.closing(run):
+        reason = run.run()
+    memory = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss / 1024
+    covers = {name: run.covers(read_rules(file).rules, seed=order.seed) for name, file in order.against}
+    result = {
+        "laws": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.laws},
+        "covers": {
+            name: {**found.counts, "names": {o: found.named(o) for o in ("not derived", "refuted")}}
+            for name, found in covers.items()
+        },
+        "levels": run.funnel().to_dict("records"),
+    }
+    return {
+        "row": _row(run) | {"memory": round(memory)},
+        "stop_reason": reason.value,
+        "result": result,
+        "trace": run.trace,
+    }
+
+
+def _row(run: Synthesis) -> Record:
+    funnel = run.funnel()
+    return {
+        "terms": int(funnel["terms"].sum()),
+        "classes": int(funnel["classes"].sum()),
+        "candidates": int(funnel["candidates"].sum()),
+        "open": int(funnel["open"].sum()),
+        "laws": len(run.laws),
+        "proved": sum(law.verdict.verdict == "proved" for law in run.laws),
+        "tested": sum(law.verdict.verdict == "tested" for law in run.laws),
+        "refuted": len(run.refuted),
+        "seconds": round(run.seconds, 2),
+    }

@@ -1,0 +1,25 @@
+"""Synthesis: laws of operators found by enumeration, verified, and reduced to those that imply the others.
+
+Names are imported when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from workbench.support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from workbench.synthesis.coverage import Coverage
+    from workbench.synthesis.grammar import Grammar, read_grammar
+    from workbench.synthesis.synthesis import Synthesis
+
+__all__ = ["Coverage", "Grammar", "Synthesis", "read_grammar"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Coverage": ".coverage",
+        "Grammar": ".grammar",
+        "Synthesis": ".synthesis",
+        "read_grammar": ".grammar",
+    },
+)

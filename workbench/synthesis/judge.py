@@ -1,0 +1,129 @@
+"""The verdict on equations: the most general law of each that a verification proves or tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from workbench.rules.pattern import Compare, Rule
+from workbench.synthesis.generalise import Variants, equal_extents, same_extents
+from workbench.verification.evidence import Effort
+from workbench.verification.refuting.refute import search
+from workbench.verification.verdict import Verdict
+from workbench.verification.verify import Verification
+
+#: Verdicts with which a law is kept.
+HOLDS: Final = ("proved", "tested")
+
+#: A condition is dropped if this many times as many instances as in the screening do not need it.
+MINIMISING: Final = 5
+#: The most screenings for one equation.
+SCREENED: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The outcome for one equation: the law that holds, if any, and the verdicts on the laws verified.
+
+    ``decided`` is false if a limit came first.
+    """
+
+    law: Rule | None
+    verdict: Verdict | None
+    tried: tuple[Verdict, ...]
+    decided: bool
+
+
+def judge(
+    variants: Sequence[Variants],
+    *,
+    effort: Effort,
+    seed: int,
+    jobs: int,
+    halt: Callable[[], bool] = lambda: False,
+) -> list[Judged]:
+    """Return for each list of laws the first one that holds.
+
+    Each law is screened with a few instances. One that fails is tried with conditions, of which it keeps
+    those that it needs: that operands do not broadcast; at last that all extents are equal to which the
+    equation gives one symbol. The first law that passes is verified.
+
+    Args:
+        variants: The laws of each equation, the most general first.
+        effort: The limits of the verifications.
+        seed: Seed of the random instances.
+        jobs: Number of processes.
+        halt: Whether to stop before the next verification.
+    """
+    tried: list[list[Verdict]] = [[] for _ in variants]
+    waiting = [_promising(v, effort, seed, halt) for v in variants]
+    found: list[Judged | None] = [None] * len(variants)
+    failed = [False] * len(variants)
+    while not halt():
+        turn: list[int] = []
+        rules: list[Rule] = []
+        for n, laws in enumerate(waiting):
+            law = next(laws, None) if found[n] is None else None
+            if law is not None:
+                turn.append(n)
+                # Rules of one verification need different names, whatever they are called later.
+                rules.append(replace(law, name=f"candidate-{n}"))
+            elif found[n] is None and not halt():
+                failed[n] = True
+        if not turn:
+            break
+        verification = Verification(rules, effort=effort, seed=seed, jobs=jobs)
+        try:
+            verification.run()
+            verdicts = verification.verdicts
+        finally:
+            verification.close()
+        for n, rule, verdict in zip(turn, rules, verdicts, strict=True):
+            tried[n].append(verdict)
+            if verdict.verdict in HOLDS:
+                found[n] = Judged(rule, verdict, tuple(tried[n]), True)
+    return [one or Judged(None, None, tuple(tried[n]), failed[n]) for n, one in enumerate(found)]
+
+
+def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[], bool]) -> Iterator[Rule]:
+    """Yield the laws that a few instances do not refute, with conditions if they need them."""
+    left = SCREENED
+
+    def passes(rule: Rule, times: int = 1) -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return False
+        found = search(rule, times * effort.screening, seed=seed, seconds=5.0)
+        return found.counterexample is None and len(found.passed) > 0
+
+    failed: list[Rule] = []
+    for law in variants.laws:
+        if halt():
+            return
+        if passes(law):
+            yield law
+            continue
+        failed.append(law)
+        yield from _guarded(law, same_extents(law, variants.shapes), passes, halt)
+    for law in failed:
+        if not halt():
+            yield from _guarded(law, equal_extents(law, variants.shapes), passes, halt)
+
+
+def _guarded(
+    law: Rule, conditions: tuple[Compare, ...], passes: Callable[..., bool], halt: Callable[[], bool]
+) -> Iterator[Rule]:
+    """Yield a law with those conditions that it needs, then with all of them."""
+    guarded = replace(law, conditions=law.conditions + conditions)
+    if not conditions or not passes(guarded):
+        return
+    least = guarded
+    for condition in conditions:
+        fewer = replace(least, conditions=tuple(c for c in least.conditions if c != condition))
+        if not halt() and passes(fewer, MINIMISING):
+            least = fewer
+    yield least
+    if least != guarded:
+        yield guarded

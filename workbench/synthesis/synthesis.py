@@ -1,0 +1,372 @@
+"""Synthesis of laws as a stepwise object: enumerate terms, choose and verify laws, reduce them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from workbench._version import __version__
+from workbench.rules.pattern import App, Rule, subterms
+from workbench.rules.ruleset import RuleSet
+from workbench.rules.symmetry import canonical
+from workbench.run.stepwise import Stepwise
+from workbench.run.trace import Step, StepKind, StopReason, Trace
+from workbench.synthesis.candidates import candidates, generality
+from workbench.synthesis.derivation import Derivation, both_ways
+from workbench.synthesis.enumeration import Enumeration, Equation
+from workbench.synthesis.generalise import repeats, tidied, variants_of
+from workbench.synthesis.grammar import Grammar
+from workbench.synthesis.judge import HOLDS, judge
+from workbench.synthesis.naming import proposed_name, unique_name
+from workbench.verification.evidence import Effort
+from workbench.verification.verdict import Verdict
+from workbench.verification.verify import Verification
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.synthesis.coverage import Coverage
+
+#: Candidates whose sides are put into one e-graph to see which of them the laws imply.
+AT_ONCE: Final = 400
+#: Candidates verified in one step: those that the first of them imply are found only afterwards.
+JUDGED: Final = 4
+#: The limits of a verification of a few candidates.
+EFFORT: Final = Effort(chain=0, seconds=20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A law that a synthesis keeps: the rule, its verdict, and the equation that proposed it."""
+
+    rule: Rule
+    verdict: Verdict
+    equation: Equation
+
+
+@dataclass(slots=True)
+class _Count:
+    """What became of the candidates of one size."""
+
+    candidates: int = 0
+    derived: int = 0
+    kept: int = 0
+    refuted: int = 0
+    special: int = 0
+
+
+class Synthesis(Stepwise):
+    """A search for the laws of a grammar's operators: terms, classes, candidates, laws.
+
+    One step enumerates all terms of the next size, or verifies some candidates of that size, or drops laws
+    that the others imply. A candidate is an equation of two terms whose values agree under every assignment
+    of sizes. It is dropped if the laws kept so far make its two sides meet in an e-graph. Otherwise it is
+    generalised and verified, and becomes a law if it is proved or tested.
+
+    Args:
+        grammar: The terms.
+        known: Laws that are known already: what they imply is not found again.
+        seconds: Limit on all work in seconds; what is found by then is kept.
+        seed: Seed of the values and of the verification.
+        jobs: Number of processes of the verification.
+        effort: The limits of each verification.
+        most_terms: The largest number of terms of one size.
+
+    >>> s = Synthesis(Grammar.of("add relu", "matrix: 2", operators=2))  # doctest: +SKIP
+    >>> s.run().value  # doctest: +SKIP
+    'finished'
+    >>> len(s.rules)  # doctest: +SKIP
+    3
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        known: Sequence[Rule] | RuleSet | None = None,
+        *,
+        seconds: float = 600.0,
+        seed: int = 0,
+        jobs: int = 1,
+        effort: Effort | None = None,
+        most_terms: int = 4_000_000,
+    ) -> None:
+        super().__init__()
+        if not seconds > 0:
+            raise ValueError(f"time limit must be positive, got {seconds} (try 600)")
+        self.grammar = grammar
+        self.known = tuple(known or ())
+        self.limit = seconds
+        self.seed, self.jobs = seed, jobs
+        self.effort = effort or EFFORT
+        self.seconds = 0.0
+        self.enumeration = Enumeration(grammar, seed=seed, most_terms=most_terms)
+        self.laws: list[Law] = []
+        self.refuted: list[tuple[Equation, tuple[Verdict, ...]]] = []
+        self.dropped: list[Law] = []
+        self.counts: dict[int, _Count] = {}
+        self.trace = Trace(
+            {
+                "kind": "synthesis",
+                "sizes": ("terms", "classes"),
+                "grammar": grammar.name,
+                "operators": [str(f) for f in grammar.forms],
+                "operands": [f"{o.name}: {' '.join(o.shape)}" for o in grammar.operands],
+                "assignments": [dict(s) for s in grammar.sizes],
+                "size": grammar.operators,
+                "arithmetic": self.enumeration.arithmetic.name.lower(),
+                "known": len(self.known),
+                "seed": seed,
+                "seconds": seconds,
+                "versions": {"workbench": __version__},
+            }
+        )
+        self._derivation = Derivation({o.name: o.type(grammar.sizes[0]) for o in grammar.operands})
+        self._pending: list[Equation] = []
+        self._fresh: list[Equation] = []
+        self._reduced = False
+        self._began = 0.0
+
+    # -- stepping -----------------------------------------------------------------------------------
+    def step(self) -> Step:
+        """Do one step; raise StopIteration if nothing is left to do."""
+        if not self.unfinished:
+            raise StopIteration("the synthesis has stopped")
+        self.stop_reason = None
+        self._began = time.perf_counter()
+        try:
+            kind, counts, note = self._work()
+        except KeyboardInterrupt:
+            self.stop_reason = StopReason.INTERRUPTED
+            self.seconds += time.perf_counter() - self._began
+            raise
+        spent = time.perf_counter() - self._began
+        self.seconds += spent
+        terms = sum(level.terms for level in self.enumeration.levels)
+        classes = sum(level.classes for level in self.enumeration.levels)
+        step = Step(len(self.trace.steps), kind, spent, terms, classes, note=note, counts=counts)
+        self.trace.add(step)
+        if self._reduced:
+            self.stop_reason = StopReason.FINISHED
+        elif self.seconds > self.limit:
+            self.stop_reason = StopReason.TIME_LIMIT
+        if self.stop_reason is not None:
+            self.close()
+        return step
+
+    def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
+        """Step until all sizes are done or a limit is reached; Ctrl-C stops and keeps the laws."""
+        return self.drive(progress)
+
+    def close(self) -> None:
+        """End the engine's process; it starts again when needed."""
+        self._derivation.close()
+
+    def _late(self) -> bool:
+        return self.seconds + time.perf_counter() - self._began > self.limit or self._halt.is_set()
+
+    def _work(self) -> tuple[StepKind, dict[str, int], str]:
+        if self._fresh or self._pending:
+            return self._choose()
+        if self.size < self.grammar.operators:
+            return self._enumerate()
+        return self._reduce()
+
+    @property
+    def size(self) -> int:
+        """Return the number of operators of the largest terms enumerated."""
+        return len(self.enumeration.levels) - 1
+
+    def _enumerate(self) -> tuple[StepKind, dict[str, int], str]:
+        deadline = self._began + self.limit - self.seconds
+        last = self.size + 1 == self.grammar.operators
+        level, equations = self.enumeration.extend(deadline, last=last)
+        self._pending = candidates(self.enumeration, equations)
+        self.counts[level.size] = _Count(candidates=len(self._pending))
+        counts = {
+            "size": level.size,
+            "terms": level.terms,
+            "classes": level.classes,
+            "pairs": level.pairs,
+            "candidates": len(self._pending),
+            "complete": int(level.complete),
+        }
+        cut = "" if level.complete else " (cut by a limit)"
+        note = "terms of {size} operators{cut}: {terms}, {classes} new classes, {candidates} candidates"
+        return StepKind.ENUMERATION, counts, note.format(**counts, cut=cut)
+
+    # -- laws ---------------------------------------------------------------------------------------
+    def _choose(self) -> tuple[StepKind, dict[str, int], str]:
+        """Drop candidates that the laws imply, and verify the most general of the others."""
+        count = self.counts[self.size]
+        if not self._fresh:
+            self._fresh, self._pending = self._pending[:AT_ONCE], self._pending[AT_ONCE:]
+        met = self._derivation.derived(
+            [(e.left, e.right) for e in self._fresh], [*self.known, *self.law_rules], self._late
+        )
+        derived = sum(met)
+        count.derived += derived
+        self._fresh = [e for e, implied in zip(self._fresh, met, strict=True) if not implied]
+        turn = self._turn()
+        kept, refuted, special = self._judged(turn)
+        count.kept += kept
+        count.refuted += refuted
+        count.special += special
+        if kept and self.size == 1:
+            self._find_commutative()
+        counts = {
+            "size": self.size,
+            "derived": derived,
+            "kept": kept,
+            "refuted": refuted,
+            "special": special,
+            "laws": len(self.laws),
+            "open": len(self._fresh) + len(self._pending),
+        }
+        note = "{derived} candidates follow, {kept} laws kept, {refuted} refuted, {open} candidates open"
+        return StepKind.CHOICE, counts, note.format(**counts)
+
+    def _turn(self) -> list[Equation]:
+        """Take the most general candidates of which no two have the same operators from those at hand.
+
+        Candidates with the same operators are often instances of one law.
+        """
+        chosen: dict[tuple[str, ...], Equation] = {}
+        for equation in self._fresh:
+            both = (*subterms(equation.left), *subterms(equation.right))
+            chosen.setdefault(tuple(sorted(t.op for t in both if isinstance(t, App))), equation)
+            if len(chosen) == JUDGED:
+                break
+        turn = list(chosen.values())
+        self._fresh = [e for e in self._fresh if e not in turn]
+        return turn
+
+    def _judged(self, equations: Sequence[Equation]) -> tuple[int, int, int]:
+        """Verify candidates; return the numbers of those kept as laws, refuted, and left out as special."""
+        sizes, shapes = self.grammar.sizes[0], self.grammar.types
+        variants = [variants_of(e, shapes, sizes) for e in equations]
+        left_out = [not self.grammar.repeats and any(map(repeats, v.laws)) for v in variants]
+        if not self.grammar.repeats:
+            variants = [replace(v, laws=tuple(w for w in v.laws if not repeats(w))) for v in variants]
+        outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
+        kept = refuted = special = 0
+        for equation, one, variant, fewer in zip(equations, outcome, variants, left_out, strict=True):
+            if one.law is not None and one.verdict is not None:
+                if not self._has(one.law):  # another candidate of this step may have given the same law
+                    rule = tidied(one.law, variant.shapes)
+                    self.laws.append(self._law(equation, rule, one.verdict))
+                    kept += 1
+            elif one.decided and fewer:
+                special += 1
+            elif one.decided:
+                self.refuted.append((equation, one.tried))
+                refuted += 1
+            else:  # the time limit came first
+                self._fresh.append(equation)
+        return kept, refuted, special
+
+    def _has(self, rule: Rule) -> bool:
+        forms = (canonical([*law.rule.sources, *law.rule.targets], law.rule.conditions) for law in self.laws)
+        return canonical([*rule.sources, *rule.targets], rule.conditions) in forms
+
+    def _law(self, equation: Equation, rule: Rule, verdict: Verdict) -> Law:
+        name = unique_name(
+            proposed_name(rule.sources[0], rule.targets[0]), {law.rule.name for law in self.laws}
+        )
+        origin = (f"synthesised from {self.grammar.name}",)
+        named = replace(rule, name=name, provenance=origin)
+        return Law(named, replace(verdict, index=len(self.laws), name=name, rule=named), equation)
+
+    def _find_commutative(self) -> None:
+        """Let the enumeration skip operands in the other order if exchanging them is a law."""
+        for law in self.laws:
+            left, right = law.equation.left, law.equation.right
+            if not isinstance(left, App) or not isinstance(right, App):
+                continue
+            if left.op == right.op and len(left.args) == 2 and left.args == right.args[::-1]:
+                self.enumeration.commute(left)
+
+    def _reduce(self) -> tuple[StepKind, dict[str, int], str]:
+        """Drop the laws that the others imply, the most special first."""
+        dropped = 0
+        for law in sorted(self.laws, key=lambda law: generality(law.equation), reverse=True):
+            others = [*self.known, *(x.rule for x in self.laws if x is not law)]
+            if self._late():
+                break
+            if len(self.laws) > 1 and self._implied(law.rule, others):
+                self.laws.remove(law)
+                self.dropped.append(law)
+                dropped += 1
+        self._reduced = True
+        counts = {"dropped": dropped, "kept": len(self.laws)}
+        note = "{dropped} laws follow from the others, {kept} stay"
+        return StepKind.REDUCTION, counts, note.format(**counts)
+
+    def _implied(self, rule: Rule, laws: Sequence[Rule]) -> bool:
+        effort = replace(self.effort, screening=0, draws=0, chain=0, e_nodes=20_000, rounds=5, passes=2)
+        check = Verification([rule], axiom_set=both_ways(laws), effort=effort, seed=self.seed)
+        try:
+            check.run()
+            return check.verdicts[0].verdict == "proved"
+        finally:
+            check.close()
+
+    # -- results ------------------------------------------------------------------------------------
+    @property
+    def law_rules(self) -> tuple[Rule, ...]:
+        """Return the laws kept so far, the most general first."""
+        return tuple(law.rule for law in sorted(self.laws, key=lambda law: generality(law.equation)))
+
+    @property
+    def rules(self) -> RuleSet:
+        """Return the laws kept so far as a rule set with their verdicts."""
+        verdicts = {law.rule.name: law.verdict.verdict for law in self.laws}
+        return RuleSet(f"synthesised from {self.grammar.name}", self.law_rules, verdicts)
+
+    def funnel(self) -> pd.DataFrame:
+        """Return one row per size: terms, classes, equal pairs, candidates, and what became of them.
+
+        A ``special`` candidate is left out because both of its sides repeat a variable.
+        """
+        import pandas as pd
+
+        rows = []
+        for level in self.enumeration.levels[1:]:
+            count = self.counts.get(level.size, _Count())
+            left = count.candidates - count.derived - count.kept - count.refuted - count.special
+            rows.append(
+                (
+                    level.size,
+                    level.terms,
+                    level.classes,
+                    level.pairs,
+                    count.candidates,
+                    count.derived,
+                    count.refuted,
+                    count.special,
+                    count.kept,
+                    left,
+                    level.complete,
+                )
+            )
+        columns = ["size", "terms", "classes", "pairs", "candidates"]
+        return pd.DataFrame(
+            rows, columns=[*columns, "derived", "refuted", "special", "laws", "open", "complete"]
+        )
+
+    def covers(self, rules: Sequence[Rule] | RuleSet, **options: object) -> Coverage:
+        """Return which of the given rules the laws imply; the options are those of :class:`Coverage`."""
+        from workbench.synthesis.coverage import Coverage
+
+        return Coverage(rules, [*self.known, *self.law_rules], **options)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        state = self.stop_reason.value if self.stop_reason else "not finished"
+        verdicts = [f"{n} {v}" for v in HOLDS if (n := sum(x.verdict.verdict == v for x in self.laws))]
+        terms = sum(level.terms for level in self.enumeration.levels)
+        return (
+            f"Synthesis {self.grammar.name!r}, {state}: {terms} terms of up to {self.size} operators, "
+            f"{len(self.laws)} laws ({', '.join(verdicts) or 'none'}), "
+            f"{len(self.refuted)} candidates refuted, {self.seconds:.1f} s"
+        )

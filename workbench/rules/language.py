@@ -34,7 +34,7 @@ from workbench.ops import Attr, OpSpec, spec_of
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
-from workbench.rules.lines import law_lines
+from workbench.rules.lines import family_members, law_lines
 from workbench.rules.numbers import number, typed
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
@@ -73,8 +73,6 @@ _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.\d*(?:e-?\d+)?|\d+e-?\d+|\d+|inf\b)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign><=>|=>|!=|<=|>=|//|[()\[\],;=<>+\-*%?]))"
 )
-#: A law for several operators: ``law for f in relu, tanh``.
-_FAMILY: Final = re.compile(r"(?P<law>.*\S)\s+for\s+(?P<variable>[a-z]\w*)\s+in\s+(?P<words>[\w,\s]+)$")
 #: A line that names the phase of the laws after it.
 _PHASE: Final = re.compile(r"\s*phase\s+(?P<name>[\w-]+)\s*$")
 _NAME: Final = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
@@ -476,16 +474,10 @@ def _place(file: str, line: int) -> str:
 def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
     """Parse one line; return its rules, more than one if it is read in both directions or has options."""
     where = _place(file, line)
+    members = family_members(text)
+    if members:
+        return [rule for member in members for rule in parse_rule(member, file=file, line=line)]
     law, _, origin = text.partition("@")
-    family = _FAMILY.match(law)
-    if family:
-        found: list[Rule] = []
-        for word in re.split(r"[\s,]+", family["words"].strip()):
-            title, _, member = family["law"].partition(":")
-            of = rf"\b{family['variable']}\b"
-            law = f"{re.sub(of, word.replace('_', '-'), title)}:{re.sub(of, word, member)}@{origin}"
-            found += parse_rule(law, file=file, line=line)
-        return found
     name, colon, body = law.partition(":")
     if not colon:
         raise RuleSyntaxError(f"{where}: expected 'name: lhs => rhs', found {text.strip()!r}")
@@ -497,11 +489,7 @@ def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
 
 
 def parse_term(text: str) -> Term:
-    """Parse one term, a pattern without a law; raise :class:`RuleSyntaxError` with the column.
-
-    >>> format_term(parse_term("matmul(x, add(y, z))"))
-    'matmul(x, add(y, z))'
-    """
+    """Parse one term, a pattern without a law; raise :class:`RuleSyntaxError` with the column."""
     parser = _Parser(text, 0, "term")
     term = parser.term()
     if parser.token.kind != "end":

@@ -9,6 +9,9 @@ from typing import Final
 #: Largest number of laws in a file: each costs the engine time, whether it matches or not.
 MOST_LAWS: Final = 2_000
 
+#: A law for several operators: ``law for f in relu, tanh``.
+_FAMILY: Final = re.compile(r"(?P<law>.*\S)\s+for\s+(?P<variable>[a-z]\w*)\s+in\s+(?P<words>[\w,\s]+)$")
+
 
 class RuleSyntaxError(ValueError):
     """Raised when a rule's text is wrong; the message gives place, expected and found text."""
@@ -46,3 +49,19 @@ def _without_comment(line: str) -> str:
     if "#" in law:
         return law.split("#", 1)[0]
     return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]
+
+
+def family_members(text: str) -> list[str]:
+    """Return the laws that one line stands for if it is a law for several operators, else an empty list.
+
+    >>> family_members("late-f: f(neg(x)) => neg(f(x)) for f in sinh, tanh")
+    ['late-sinh: sinh(neg(x)) => neg(sinh(x))@', 'late-tanh: tanh(neg(x)) => neg(tanh(x))@']
+    """
+    line, _, origin = text.partition("@")
+    family = _FAMILY.match(line)
+    if family is None:
+        return []
+    title, _, law = family["law"].partition(":")
+    of = rf"\b{family['variable']}\b"
+    words = re.split(r"[\s,]+", family["words"].strip())
+    return [f"{re.sub(of, w.replace('_', '-'), title)}:{re.sub(of, w, law)}@{origin}" for w in words]

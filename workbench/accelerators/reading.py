@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.accelerators.formula import Formula, FormulaError
-from workbench.accelerators.unit import EXTENTS, Unit
-from workbench.ops import ACTIVATIONS
+from workbench.accelerators.unit import EXTENTS, FUSED, Unit
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.support.names import unknown
 
@@ -138,8 +137,8 @@ def _rows(value: Any) -> int:
 
 
 def _activations(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or any(v not in ACTIVATIONS[1:] for v in value):
-        raise ValueError(f"must be a list of {', '.join(ACTIVATIONS[1:])}, got {value!r}")
+    if not isinstance(value, list) or any(v not in FUSED for v in value):
+        raise ValueError(f"must be a list of {', '.join(FUSED)}, got {value!r}")
     return tuple(dict.fromkeys(value))
 
 

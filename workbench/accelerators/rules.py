@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from workbench.accelerators.recorded import in_range, verdicts_of
-from workbench.accelerators.unit import Unit
-from workbench.ops import ACTIVATIONS
+from workbench.accelerators.unit import FUSED, Unit
 from workbench.rules import RuleSet, parse_rules
 
 #: The orientations of a product: the left operand streams, or it stays and the right operand streams.
@@ -193,7 +192,7 @@ def _groups(unit: Unit) -> list[str]:
 
 def _apart() -> Iterator[str]:
     """Yield the rules that take an activation out of a product, so that the other rules meet it bare."""
-    for act in ACTIVATIONS[1:]:
+    for act in FUSED:
         yield f"product-then-{act}: matmul[act={act}](x, y) => {act}(matmul(x, y))"
         yield f"convolution-then-{act}: conv2d[c, act={act}](x, w, z?) => {act}(conv2d[c, act=none](x, w, z))"
 

@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.accelerators.formula import Formula, FormulaError
-from workbench.ops import ACTIVATIONS, TensorType
+from workbench.ops import TASO_ACTIVATIONS, TensorType
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 
 #: The names that the formulas of a unit may use: the extents of a call.
 EXTENTS: Final = ("rows", "inner", "columns")
+#: The activations that a unit may apply to its results: operators without attributes.
+FUSED: Final = TASO_ACTIVATIONS[1:]
 
 
 class AccumulatorOverflow(OverflowError):
@@ -96,8 +98,8 @@ class Unit:
                 f"{self.streamed}, {self.stationary}, {self.accumulator}"
             )
         for name in self.activations:
-            if name not in ACTIVATIONS[1:]:
-                raise ValueError(f"activations must be among {', '.join(ACTIVATIONS[1:])}, got {name!r}")
+            if name not in FUSED:
+                raise ValueError(f"activations must be among {', '.join(FUSED)}, got {name!r}")
         for name in ("cycles", "load"):
             try:
                 getattr(self, name)(rows=self.rows or 1, inner=self.inner, columns=self.columns)

@@ -13,8 +13,7 @@ from typing import Any
 from workbench.accelerators.reading import folder, unit
 from workbench.accelerators.recorded import law_of_any_unit
 from workbench.accelerators.rules import unit_rules
-from workbench.accelerators.unit import Unit
-from workbench.ops import ACTIVATIONS
+from workbench.accelerators.unit import FUSED, Unit
 from workbench.rules import Rule, parse_rules
 from workbench.support.files import write_atomic
 from workbench.verification import Verification
@@ -74,7 +73,7 @@ def write_verdicts() -> None:
         {"bias": False},
         {"bias": False, "activations": ()},
         {"activations": ()},
-        {"activations": ACTIVATIONS[1:]},
+        {"activations": FUSED},
     )
     for fused in variants:
         single, half = (replace(unit(name), **fused) for name in ("systolic64", "wmma16"))

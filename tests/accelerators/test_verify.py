@@ -16,7 +16,9 @@ def test_the_definition_is_tested_and_what_follows_from_it_is_proved():
         "product": "tested", "product-bias": "proved", "product-turned-2-2": "proved",
         "groups-by-pairs": "proved",
     }  # fmt: skip
-    assert found["product"].evidence["arithmetic"] == {"modular": 60}
+    arithmetic = found["product"].evidence["arithmetic"]
+    assert set(arithmetic) == {"modular"}
+    assert arithmetic["modular"] >= 60
 
 
 def test_convolutions_are_tested_in_exact_arithmetic():

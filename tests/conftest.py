@@ -43,6 +43,18 @@ def measured_costs(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def operators_of_their_own():
+    """Forget the operators that a file's tests register, which tests of the whole table must not see."""
+    from tests.ops.operators import forget
+    from workbench.ops import Trait, with_trait
+
+    before = set(with_trait(Trait.OWN))
+    yield
+    for name in with_trait(Trait.OWN) - before:
+        forget(name)
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """Return the folder of TASO's and Tensat's data, or skip."""

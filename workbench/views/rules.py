@@ -12,11 +12,11 @@ from workbench.analysis.rule_activity import RuleActivity, RuleTable, rule_table
 from workbench.rules.pattern import Rule, format_term
 from workbench.rules.ruleset import RuleSet
 from workbench.support.numbers import change, microseconds, thousands
-from workbench.views.markup import details, heading, pairs, picture, preformatted, table
+from workbench.views.markup import aligned, details, heading, pairs, picture, preformatted, table
 from workbench.views.patterns import rule_svg
 
-#: Limit on the characters of all cards in a static face; the tables are not included.
-MOST_CHARACTERS: Final = 240_000
+#: Limit on the characters of a static face; cards are made as far as the tables leave room for them.
+MOST_CHARACTERS: Final = 390_000
 #: Limit on the rows of the table of all rules.
 MOST_RULES: Final = 500
 
@@ -55,13 +55,12 @@ def rule_table_html(rules: RuleTable) -> str:
     if rules.run:
         by_matches = sorted(rules.fired, key=lambda r: (-r.matches, r.rule.name))
         parts.append(table(*_columns(rules, by_matches), most=60))
-    parts += _cards(rules)
     rest = [r for r in rules.rows if not r.fired]
     name = "rules that did not fire" if rules.run else "all rules"
     plain = RuleTable(rules.name, rules.rows)
-    if rest:
-        parts.append(details(f"{name} ({len(rest)})", table(*_columns(plain, rest), most=MOST_RULES)))
-    return "".join(parts)
+    others = details(f"{name} ({len(rest)})", table(*_columns(plain, rest), most=MOST_RULES)) if rest else ""
+    left = MOST_CHARACTERS - len(aligned("".join([*parts, others])))
+    return "".join([*parts, *_cards(rules, left), others])
 
 
 def _columns(
@@ -109,14 +108,13 @@ def _without(row: RuleActivity, best: float | None) -> str:
     return microseconds(row.without) + ("" if best is None else f" ({change(best, row.without)})")
 
 
-def _cards(rules: RuleTable) -> list[str]:
-    """Return the cards that fit, and a note on the number of all rules if some do not."""
+def _cards(rules: RuleTable, left: int) -> list[str]:
+    """Return the cards that fit in ``left`` characters, and the number of all rules if some do not."""
 
     def key(row: RuleActivity) -> tuple[int, bool, bool]:
         return _ORDER.index(row.verdict), not row.rule.multi, not row.rule.conditions
 
     order: Sequence[RuleActivity] = rules.fired if rules.run else sorted(rules.rows, key=key)
-    left = MOST_CHARACTERS
     parts: list[str] = []
     for row in order:
         summary = f"{row.rule.name} · {row.verdict}"
@@ -125,9 +123,10 @@ def _cards(rules: RuleTable) -> list[str]:
         if row.contribution is not None:
             summary += f" · in the best graph: {row.contribution}"
         card = details(summary, _card(row, rules.best))
-        if len(card) > left:
+        size = len(aligned(card))
+        if size > left:
             break
-        left -= len(card)
+        left -= size
         parts.append(card)
     if len(parts) < len(order):
         which = "of the rules that fired" if rules.run else "of the rules"

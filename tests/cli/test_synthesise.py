@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from workbench.rules import parse_rules
+
+pytestmark = pytest.mark.slow
 
 GRAMMAR = "operators: [add, relu]\noperands: {matrix: 2}\nsize: 2\n"
 

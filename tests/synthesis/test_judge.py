@@ -1,11 +1,15 @@
 """Verdicts on equations: the most general law that holds, with the conditions that it needs."""
 
+import pytest
+
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import format_rule
 from workbench.synthesis.enumeration import Equation
 from workbench.synthesis.generalise import variants_of
 from workbench.synthesis.judge import judge
 from workbench.verification.evidence import Effort
+
+pytestmark = pytest.mark.slow
 
 MATRICES = dict.fromkeys("xyz", ("n", "n"))
 

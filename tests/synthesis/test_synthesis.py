@@ -9,6 +9,8 @@ from workbench.synthesis import Grammar, Synthesis
 from workbench.synthesis.writing import rules_text
 from workbench.verification.evidence import Effort
 
+pytestmark = pytest.mark.slow
+
 EFFORT = Effort(chain=0, draws=60, seconds=60.0)
 
 

@@ -190,11 +190,12 @@ def test_a_rule_that_no_axiom_reaches_is_tested_at_length(tmp_path, monkeypatch)
     verification.run()
     monkeypatch.setattr(judging, "UNPROVED", 300)
     test = draw_many(rule)
-    assert (test.instances, test.counterexample) == (300, "")
+    assert test.counterexample == ""
+    assert test.instances >= 300  # instances at unusual numbers come on top
     for found, status in ((test, "tested"), (replace(test, counterexample="x = 1"), "refuted")):
         write_status(verification, [found], tmp_path)
         known = json.loads((tmp_path / "status.json").read_text())["rules"]["twice"]
-        assert (known["status"], known["draws"]) == (status, 300)
+        assert (known["status"], known["draws"]) == (status, test.instances)
         assert "product" in known["reason"]
     (wrong,) = parse_rule("wrong: reshape[shape=s](x) => reshape[shape=s](transpose[perm=(1, 0)](x))")
     assert draw_many(wrong).counterexample

@@ -49,6 +49,8 @@ T = TypeVar("T")
 CROWDED: Final = 12_000
 #: Number of rules screened or decided in one step.
 BATCH: Final = 24
+#: Largest number of milliseconds until the end of a killed process is noted.
+NOTICE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,11 @@ class Verification(Stepwise):
             for process in working:
                 process.kill()
                 process.join()
+                # If the pool's thread learns first how the process ended, join returns before that is noted.
+                for _ in range(NOTICE):
+                    if process.exitcode is not None:
+                        break
+                    time.sleep(0.001)
 
     def _map(self, job: Callable[[Settings, Any], T], items: Sequence[Any]) -> list[T | None]:
         """Apply a job to every item, in several processes if there are enough items and processes.

@@ -73,6 +73,9 @@ def test_shapes_are_aligned_at_the_right():
     [
         lambda t, x: t.with_dim(x, -3, 1),
         lambda t, x: t.require_axis(x, -3),
+        lambda t, x: t.require_axis(x, -(AXES + 1)),
+        lambda t, x: t.require_axis(x, 0),  # axes are counted from the last
+        lambda t, x: t.require_axis(x, AXES),
         lambda t, x: t.permute(x, (0, 2, 1)),
         lambda t, x: t.require_same(x, t.constant("float32", 3, 2), ""),
         lambda t, x: t.require_same(x, t.constant("float32", 1, 2, 3), ""),  # one axis more

@@ -84,6 +84,11 @@ class Corner:
         """Return the largest rank that is given, 0 if none is."""
         return max((value for (kind, _, _), value in self.fixed if kind == "rank"), default=0)
 
+    @property
+    def broadcasts(self) -> bool:
+        """Return whether an axis has extent 1 here, so that it may broadcast."""
+        return any(kind == "dim" and value == 1 for (kind, _, _), value in self.fixed)
+
 
 #: Number of instances at an unusual value, with an axis that broadcasts, beside a literal, and of a case that
 #: is not proved.

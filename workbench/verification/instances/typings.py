@@ -302,6 +302,7 @@ class SpaceTyping:
 
     def require_axis(self, x: SpaceType, axis: Extent) -> None:
         assert isinstance(axis, int)
+        self.require(axis < 0, "an axis is counted from the last")
         self.require(x.rank >= -axis, "the axis exists")
 
     def concrete(self, what: str, *xs: SpaceType) -> NoReturn:

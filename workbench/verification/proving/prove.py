@@ -129,7 +129,7 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
         complete = False
     own = len(found)
     if found:
-        found += _unusual(rule)
+        found += _unusual(rule, broadcast)
     if broadcast and any(
         isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
     ):
@@ -139,12 +139,14 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     return Cases(tuple(found), complete, reason, sampled + len(found) - own)
 
 
-def _unusual(rule: Rule) -> list[Instance]:
+def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
     """Return generic instances with other strides, groups and so on, and beside the literals of a rule."""
     found: list[Instance] = []
     if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
         found += _drawn(rule, OTHERS, 1)
     for corner in beside_literals(rule)[:LITERALS]:
+        if corner.broadcasts and not broadcast:
+            continue
         axes = max(AXES, corner.rank)
         ranks = (corner.rank,) if corner.rank else GENERIC.ranks
         found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)

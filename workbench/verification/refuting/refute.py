@@ -194,8 +194,8 @@ class _Search:
         for corner in corners:
             if self.found.counterexample is not None:
                 return
-            if not self.broadcast and any(kind == "dim" and v == 1 for (kind, _, _), v in corner.fixed):
-                continue  # an axis of extent 1 would broadcast
+            if corner.broadcasts and not self.broadcast:
+                continue
             self.left, turn = corner.instances, 0
             while self.left > 0 and turn < TRIES * corner.instances and not self.out_of_time:
                 menu = replace(_fitting(CORNERS[turn % len(CORNERS)], corner), broadcast=self.broadcast)

@@ -85,10 +85,10 @@ def contradictions(verdicts, seed):
 
 @pytest.mark.slow
 def test_verdicts_on_mutants():
-    verdicts = judged(mutants(list(rule_set("default")), 30, random.Random(0)))
-    assert len(verdicts) == 30
+    verdicts = judged(mutants(list(rule_set("default")), 12, random.Random(0)))
+    assert len(verdicts) == 12
     assert contradictions(verdicts, 0) == []
-    assert sum(v.verdict == "refuted" for v in verdicts) >= 10
+    assert sum(v.verdict == "refuted" for v in verdicts) >= 4
 
 
 @pytest.mark.slow

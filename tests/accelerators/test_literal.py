@@ -45,6 +45,7 @@ def test_the_inner_block_is_dropped_if_zeros_fill_it_and_not_otherwise(value, dr
     assert ("pad" not in done.graph.operators()) == dropped
 
 
+@pytest.mark.slow
 def test_the_laws_of_tiles_are_sound():
     rules = [rule for rule in generic(SMALL) if rule.name != "windows"]
     assert set(judged(rules, draws=60).values()) <= {"proved", "tested"}

@@ -1,6 +1,7 @@
 import contextlib
 import json
 import multiprocessing
+import re
 
 import pytest
 
@@ -81,9 +82,16 @@ def test_faces(run):
     assert "[relu-of-relu]" in run["twice"].details()
 
 
+def provable_fusion():
+    """Return the laws of fusion whose activations axioms define: few enough for one step of screening."""
+    fusion = [r for r in rule_set("fusion") if not re.search("relu6|silu|gelu|hardswish", r.name)]
+    assert 10 < len(fusion) <= 24
+    return fusion
+
+
 @pytest.mark.slow
 def test_steps_are_rounds_of_axioms():
-    fusion = list(rule_set("fusion"))
+    fusion = provable_fusion()
     verification = Verification(fusion)
     steps = list(verification)
     assert steps[0].note == f"screened {len(fusion)} of {len(fusion)}: 0 counterexamples in this step"
@@ -119,7 +127,7 @@ def test_a_contradiction_is_shown():
 
 @pytest.mark.slow
 def test_one_by_one_gives_the_same_verdicts():
-    rules = list(rule_set("fusion"))
+    rules = provable_fusion()
     batch, alone = Verification(rules), Verification(rules, one_by_one=True)
     batch.run()
     alone.run()
@@ -196,6 +204,7 @@ def test_broadcasting_is_distinguished():
 WRONG = [98, 99, 100, 105, 125, 126, 127, 128, 129, 130, 131]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_tasos_rules(shared_data):
     contents = read_rules(shared_data / "taso" / "graph_subst.pb")
@@ -213,6 +222,7 @@ def test_tasos_rules(shared_data):
     assert verification.verdicts[71].evidence["broadcasting"]["verdict"] == "ill-typed"
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("file", "refuted"),

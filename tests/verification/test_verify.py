@@ -235,6 +235,7 @@ def test_tensats_rules(shared_data, file, refuted):
     assert set(verification.counts) == {"proved", "refuted"}
 
 
+@pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.slow
 def test_tensats_equations(shared_data):

@@ -116,8 +116,8 @@ def test_a_run_that_hangs_dies_or_needs_too_much_is_a_row_that_says_so(
     plan_of, monkeypatch, end, status, hit
 ):
     methods = "  taso: {by: search, seconds: 1}\n"
-    plan = plan_of(methods=methods, more="grace: 0.5\nmemory: 4\n" if end is hang else "memory: 4\n")
     monkeypatch.setattr(optimisation_study, "optimise_one", end)
+    plan = plan_of(methods=methods, more="grace: 0.5\nmemory: 4\n" if end is hang else "memory: 4\n")
     (record,) = sweep(plan, plan.runs)
     assert record["failed"]
     assert (record["row"]["status"], record["stop_reason"]) == (status, status)

@@ -25,8 +25,9 @@ class Part:
     """A choice of e-classes.
 
     ``focus`` is the e-class from which the picture starts, None for the roots. With ``hops``, the picture
-    shows the e-classes that ``focus`` reads and its readers, at most ``hops`` steps away. The e-classes in ``opened``
-    show all their e-nodes and all operands. ``most`` limits the e-nodes, not counting those that were opened.
+    shows the e-classes that ``focus`` reads and its readers, at most ``hops`` steps away. The e-classes in
+    ``opened`` show all their e-nodes and all operands. ``most`` limits the e-nodes, not counting those that
+    were opened.
     """
 
     focus: int | None = None

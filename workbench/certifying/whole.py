@@ -14,6 +14,7 @@ from workbench.certifying.inputs import Range, gentle_inputs, random_inputs
 from workbench.certifying.region_check import difference, work
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
+from workbench.graph.weights import Weight
 from workbench.ops.onnx_form import without_kernel
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _CONDITION: Final = 16.0
 RUN_SECONDS: Final = 120.0
 #: Operations of the largest model that runs in numpy instead.
 MOST_WORK: Final = 4e9
+#: Elements of the largest weights that are rounded otherwise, all together.
+MOST_ELEMENTS: Final = 1 << 25
 _LOOPS: Final = (b"Loop",)
 
 
@@ -231,10 +234,16 @@ def _judged(
         why = f"the result fails on inputs that the original takes: {_short(refusal)}"
         return WholeRun(version, why=why, error=math.inf)
     outcome = _compared(version, inputs, expected, found, tolerance_of(original))
-    if outcome.why and _unsteady(loaded(), inputs, expected, outcome.error):
-        note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
-        return replace(_compared(note, inputs, expected, found, math.inf), steady=False)
-    return outcome
+    if not outcome.why:
+        return outcome
+    if _unsteady(loaded(), _rounded_otherwise(inputs), expected, outcome.error):
+        what = "inputs"
+    elif _unsteady_weights(original, inputs, outcome.error):
+        what = "weights"
+    else:
+        return outcome
+    note = f"{version}; the original differs from itself as much when {what} are rounded otherwise"
+    return replace(_compared(note, inputs, expected, found, math.inf), steady=False)
 
 
 def _seconds(graph: Graph) -> float:
@@ -317,25 +326,50 @@ def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
 
 
 def _unsteady(
-    loaded: Any, inputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], error: float
+    loaded: Any, moved: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], error: float
 ) -> bool:
-    """Return whether the original's outputs change as much when its inputs change by one rounding."""
+    """Return whether a model's outputs differ as much on inputs that differ by one rounding."""
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
-    rng = np.random.default_rng(0)
-    moved = {}
-    for name, value in inputs.items():
-        if value.dtype.kind == "f":
-            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
-            moved[name] = (value * (1 + step)).astype(value.dtype)
-        else:
-            moved[name] = value
     try:
         again = run_session(loaded, moved, seconds=RUN_SECONDS)
     except RuntimeFailure:
         return False
     own = max((_distance(value, again[name])[0] for name, value in expected.items()), default=0.0)
     return error <= _CONDITION * own
+
+
+def _unsteady_weights(original: Graph, inputs: Mapping[str, np.ndarray], error: float) -> bool:
+    """Return whether the original's outputs change as much when its weights change by one rounding.
+
+    A value that depends on weights alone is computed with other roundings if it is computed beforehand.
+    """
+    from workbench.frontends.onnx.file import ModelError
+    from workbench.frontends.runtime import RuntimeFailure, run_session
+
+    if sum(w.type.elements for w in original.weights.values()) > MOST_ELEMENTS:
+        return False
+    given = {key: weight.value() for key, weight in original.weights.items()}
+    weights = {key: Weight.of(value) for key, value in _rounded_otherwise(given).items()}
+    moved = replace(original, weights=weights)
+    try:
+        expected = run_session(_session(original), inputs, seconds=RUN_SECONDS)
+        return _unsteady(_session(moved), inputs, expected, error)
+    except (RuntimeFailure, ModelError):
+        return False
+
+
+def _rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays whose floating-point entries are changed by one rounding, at random up or down."""
+    rng = np.random.default_rng(0)
+    moved = {}
+    for name, value in values.items():
+        if value.dtype.kind == "f":
+            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
+            moved[name] = (value * (1 + step)).astype(value.dtype)
+        else:
+            moved[name] = value
+    return moved
 
 
 def _short(error: Exception | None) -> str:

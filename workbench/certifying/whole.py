@@ -14,10 +14,10 @@ from workbench.certifying.inputs import Range, gentle_inputs, random_inputs
 from workbench.certifying.region_check import difference, work
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
-from workbench.graph.weights import Weight
 from workbench.ops.onnx_form import without_kernel
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from onnxruntime import InferenceSession
 
 #: The largest difference of outputs in the model's dtype, relative to the largest entry.
@@ -30,6 +30,8 @@ RUN_SECONDS: Final = 120.0
 MOST_WORK: Final = 4e9
 #: Elements of the largest weights that are rounded otherwise, all together.
 MOST_ELEMENTS: Final = 1 << 25
+#: The codes of the element types float32, float16 and float64 in an ONNX file.
+_ROUNDED: Final = frozenset({1, 10, 11})
 _LOOPS: Final = (b"Loop",)
 
 
@@ -175,7 +177,15 @@ def run_whole(
         return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
     if failure:
         return not_run(failure)
-    return _judged(second, original, inputs, expected, version, lambda: first or load())
+
+    def rounded() -> InferenceSession | None:
+        try:
+            model = _rounded_model(original, given)
+            return None if model is None else shared_session(model, optimise=False, arena=False)
+        except (RuntimeFailure, ModelError):
+            return None
+
+    return _judged(second, original, inputs, expected, version, lambda: first or load(), rounded)
 
 
 def without_kernels(*graphs: Graph) -> tuple[str, ...]:
@@ -224,8 +234,12 @@ def _judged(
     expected: Mapping[str, np.ndarray],
     version: str,
     loaded: Callable[[], InferenceSession],
+    rounded: Callable[[], InferenceSession | None] = lambda: None,
 ) -> WholeRun:
-    """Run a result on inputs that the original accepts; ``loaded`` loads the original for a second run."""
+    """Run a result on inputs that the original accepts.
+
+    ``loaded`` loads the original for a second run, ``rounded`` the original with weights rounded otherwise.
+    """
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
     try:
@@ -238,7 +252,7 @@ def _judged(
         return outcome
     if _unsteady(loaded(), _rounded_otherwise(inputs), expected, outcome.error):
         what = "inputs"
-    elif _unsteady_weights(original, inputs, outcome.error):
+    elif _unsteady(rounded(), inputs, expected, outcome.error):
         what = "weights"
     else:
         return outcome
@@ -326,11 +340,16 @@ def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
 
 
 def _unsteady(
-    loaded: Any, moved: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], error: float
+    loaded: InferenceSession | None,
+    moved: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    error: float,
 ) -> bool:
-    """Return whether a model's outputs differ as much on inputs that differ by one rounding."""
+    """Return whether outputs change as much if inputs, or the loaded weights, are rounded otherwise."""
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
+    if loaded is None:
+        return False
     try:
         again = run_session(loaded, moved, seconds=RUN_SECONDS)
     except RuntimeFailure:
@@ -339,24 +358,27 @@ def _unsteady(
     return error <= _CONDITION * own
 
 
-def _unsteady_weights(original: Graph, inputs: Mapping[str, np.ndarray], error: float) -> bool:
-    """Return whether the original's outputs change as much when its weights change by one rounding.
+def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
+    """Return a model whose weights are changed by one rounding; None if they are many."""
+    import onnx
 
-    A value that depends on weights alone is computed with other roundings if it is computed beforehand.
-    """
-    from workbench.frontends.onnx.file import ModelError
-    from workbench.frontends.runtime import RuntimeFailure, run_session
+    from workbench.frontends.onnx.exporter import to_onnx
 
     if sum(w.type.elements for w in original.weights.values()) > MOST_ELEMENTS:
-        return False
-    given = {key: weight.value() for key, weight in original.weights.items()}
-    weights = {key: Weight.of(value) for key, value in _rounded_otherwise(given).items()}
-    moved = replace(original, weights=weights)
-    try:
-        expected = run_session(_session(original), inputs, seconds=RUN_SECONDS)
-        return _unsteady(_session(moved), inputs, expected, error)
-    except (RuntimeFailure, ModelError):
-        return False
+        return None
+    model = onnx.ModelProto()
+    if given is None:
+        model = to_onnx(original, fold=False, whole=False)
+    elif isinstance(given, onnx.ModelProto):
+        model.CopyFrom(given)
+    else:
+        model = onnx.load(given)
+    constants = [n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"]
+    for tensor in [*model.graph.initializer, *constants]:
+        if tensor.data_type in _ROUNDED:
+            values = _rounded_otherwise({tensor.name: onnx.numpy_helper.to_array(tensor)})
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values[tensor.name], tensor.name))
+    return model
 
 
 def _rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -28,6 +28,7 @@ def test_a_tempting_version_is_refuted(rule):
     assert found.counterexample is not None, f"{len(found.passed)} passed; {found.reason}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", LAWS, ids=lambda r: r.name)
 def test_a_law_has_no_counterexample(rule):
     found = search(rule, draws=30, seed=11, seconds=240.0)

@@ -12,7 +12,7 @@ PACKAGE = Path(workbench.__file__).parent
 #: Floors from the ground up: a module imports from its own floor and from those before it.
 FLOORS = (
     "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "theorems", "frontends",
-    "saturation", "costs", "extraction", "verification", "synthesis", "certifying", "devices", "composites",
+    "saturation", "costs", "extraction", "verification", "synthesis", "certifying", "devices", "composites", "composites",
     "codegen",
     "accelerators", "optimizer", "search", "analysis", "taso", "benchmarks", "plots", "experiments",
     "results", "views", "cli",

@@ -155,7 +155,9 @@ class Opening:
         """Return the e-graph with its types at the sizes of the prices."""
         return egraph_at(egraph, self.generic, self.sizes)
 
-    def checks(self, term: Graph, known: Correspondence | None, seed: int, given: Any) -> tuple[Checked, ...]:
+    def checks(
+        self, term: Graph, known: Correspondence | None, seed: int, given: object
+    ) -> tuple[Checked, ...]:
         """Compare a term with the original at several bindings, as files and as graphs.
 
         The file that would be saved is loaded once and runs at every binding, as does the file ``given``.
@@ -390,7 +392,7 @@ class OpenModel:
         return egraph if self.opening is None else self.opening.shown(egraph)
 
     def checked(
-        self, certificate: Certificate, term: Graph, known: Correspondence | None, seed: int, given: Any
+        self, certificate: Certificate, term: Graph, known: Correspondence | None, seed: int, given: object
     ) -> tuple[Certificate, tuple[Checked, ...]]:
         """Check a term at other bindings; return the certificate, failed if a check has, and the checks.
 
@@ -445,7 +447,7 @@ def without(found: Dynamic | None, rules: Sequence[str], why: str) -> Dynamic | 
 
 
 def open_model(
-    model: Any,
+    model: object,
     dims: Mapping[str, int] | None,
     sizes: Mapping[str, int] | None = None,
     *,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.verification import Verdict, Verification
 
 
-def static_html(thing: Any) -> str:
+def static_html(thing: object) -> str:
     """Return the static face of an object; raise TypeError if its class has none."""
     for kind in type(thing).__mro__:
         face = _FACES.get(kind.__name__)
@@ -40,7 +40,7 @@ def static_html(thing: Any) -> str:
     raise TypeError(f"thing must be an object with a static face, got {type(thing).__name__}")
 
 
-def page(thing: Any) -> str:
+def page(thing: object) -> str:
     """Return the static face of an object as a complete HTML page."""
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
     return page_of(title, static_html(thing))

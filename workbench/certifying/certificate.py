@@ -106,7 +106,9 @@ class Certificate(Face):
         parts = [f"{self.regions} rewritten region{'' if self.regions == 1 else 's'}"]
         if self.distinct != self.regions:
             parts.append(f"{self.distinct} distinct")
-        saved = f"as saved {self.deployed_error:.1e} (≤ {self.deployed_tolerance:.0e})"
+        steady = self.deployed_error <= self.deployed_tolerance
+        bound = f"≤ {self.deployed_tolerance:.0e}" if steady else self.whole
+        saved = f"as saved {self.deployed_error:.1e} ({bound})"
         if self.lacking:
             saved += f" in numpy, as ONNX Runtime has no kernel for {', '.join(self.lacking)}"
         if not self.whole_ran:

@@ -377,6 +377,7 @@ class Asking:
         """Return the rules of the run whose left-hand sides match at an e-class."""
         found: dict[str, Tried] = {}
         self.bring_below(eclass, 2)
+        self.bring_beside(eclass)
         index = self.growth.index(WORK)
         hot = {self.proofs.find(self.examined.leaf(self.proofs, eclass))}
         for rule in self.run.rules:

@@ -12,6 +12,7 @@ from workbench.views.egraphs import Known, egraph_html
 from workbench.views.graphs import graph_svg
 from workbench.views.markup import aligned, details, heading, page_of, pairs, picture, preformatted, table
 from workbench.views.rules import rule_html, rule_set_html, rule_table_html
+from workbench.views.why_not import explanation_html, why_not_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,4 +271,6 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Optimized": _optimized,
     "BacktrackingSearch": _search,
     "Searched": _searched,
+    "WhyNot": why_not_html,
+    "Explanation": explanation_html,
 }

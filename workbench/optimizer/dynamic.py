@@ -155,9 +155,7 @@ class Opening:
         """Return the e-graph with its types at the sizes of the prices."""
         return egraph_at(egraph, self.generic, self.sizes)
 
-    def checks(
-        self, term: Graph, known: Correspondence | None, seed: int, given: object
-    ) -> tuple[Checked, ...]:
+    def checks(self, term: Graph, known: Correspondence | None, seed: int, given: Any) -> tuple[Checked, ...]:
         """Compare a term with the original at several bindings, as files and as graphs.
 
         The file that would be saved is loaded once and runs at every binding, as does the file ``given``.

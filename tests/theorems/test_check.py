@@ -13,7 +13,7 @@ from workbench.rules.library import rule_set
 from workbench.theorems import check as checker
 from workbench.theorems.check import Rejected, check, read_int
 from workbench.theorems.decide import solver
-from workbench.theorems.store import is_theorem, record_of
+from workbench.theorems.records import is_theorem, record_of
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 
@@ -175,14 +175,17 @@ def test_a_term_counts_once(classes):
         check(false, {"cases": [[["sum", [], [], classes]]]})
 
 
-def test_a_sum_is_counted_only_by_its_extent_and_without_its_variable():
-    (rule,) = workbench.parse_rules("thrice: reduce_sum[axes=(-1)](x) => mul(x, 3.0) where dim(x, -1) = 3")
-    with pytest.raises(Rejected):
-        check(rule, {"cases": [[["sum", [], [[0, "#0", "count", 3]], [[[0], [1, {}, {}, [[0, None]]]]]]]]})
-    (rule,) = workbench.parse_rules("two: reduce_sum[axes=(a)](mul(x, t)) => mul(x, 2.0) where dim(x, a) = 1")
-    for extent in (0, 2, "n", ["+", "#0", 1]):
-        with pytest.raises(Rejected):
-            check(rule, {"cases": [[["sum", [], [[0, "#0", "count", extent]], []]]] * 2})
+def test_a_sum_is_counted_only_by_its_extent_and_without_its_variable(proofs):
+    rule, record = proofs["reduce-mean-of-shifted"]
+    text = json.dumps(record["cases"])
+    assert '"count", "+x a"]' in text
+    for wrong in ('"+x -1"', "0", "2", '"n"', '["+", "+x a", 1]', '["*", 2, "+x a"]', '"#0"'):
+        with pytest.raises(Rejected, match="constant sum"):
+            check(rule, {"cases": json.loads(text.replace('"count", "+x a"]', f'"count", {wrong}]'))})
+    law = "reduce_sum[axes=(-1)](x) => mul(reduce_max[axes=(-1)](x), 3.0) where dim(x, -1) = 3"
+    (false,) = workbench.parse_rules(f"thrice: {law}")
+    with pytest.raises(Rejected, match="depends"):
+        check(false, {"cases": [[["sum", [], [[0, "#0", "count", 3]], [[[0], [1, {}, {}, [[0, None]]]]]]]]})
 
 
 def test_a_split_on_axes_without_a_name_is_rejected(proofs):

@@ -180,7 +180,7 @@ def certify(
     seed: int = 0,
     opaque: OpaqueRunner | None = None,
     known: Correspondence | None = None,
-    given: Any = None,
+    given: object = None,
     whole: bool = True,
 ) -> Certificate:
     """Compare two graphs on random inputs and return a certificate of the outcome.
@@ -234,7 +234,7 @@ class _Certifier:
         self.run_whole = not_run("the graphs were not compared as a whole")
         self.rounding: tuple[float | None, float | None] = (None, None)
 
-    def run(self, known: Correspondence | None, given: Any, whole: bool) -> Certificate:
+    def run(self, known: Correspondence | None, given: object, whole: bool) -> Certificate:
         """Compare interfaces, regions and whole models, in this order, up to the first disagreement."""
         why = _interface(self.original, self.optimised)
         if why:

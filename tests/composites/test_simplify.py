@@ -19,9 +19,9 @@ def value(body, signature="x{T}[~ M N] -> y{T}[~ M N]", laws=None, sizes=None):
 @pytest.mark.parametrize(
     ("body", "simple"),
     [
-        ("y[~ i j] = x[~ i j] * 1 + (3 - 2) * 0", "(x[~ i j] + 0)"),
+        ("y[~ i j] = x[~ i j] * 1 + (3 - 2) * 0", "x[~ i j]"),
         ("y[~ i j] = max(max(x[~ i j], 1 + 1), 5)", "max(x[~ i j], 5)"),
-        ("y[~ i j] = -(-x[~ i j]) - -1", "(x[~ i j] + 1)"),
+        ("y[~ i j] = -(-x[~ i j]) + -x[~ j i]", "(x[~ i j] - x[~ j i])"),
         ("y[~ i j] = abs(-x[~ i j])", "abs(x[~ i j])"),
         ("y[~ i j] = x[~ (i*N + j) // N (i*N + j) % N]", "x[~ i j]"),
         ("f[~ k < M*N] = x[~ k // N k % N]; y[~ i j] = f[~ i*N + j]", "x[~ i j]"),
@@ -29,8 +29,7 @@ def value(body, signature="x{T}[~ M N] -> y{T}[~ M N]", laws=None, sizes=None):
     ],
 )
 def test_simple_forms(body, simple):
-    found = value(body)
-    assert found == simple or (found, simple) == ("x[~ i j]", "(x[~ i j] + 0)")
+    assert value(body) == simple
 
 
 def test_loops_of_one_trip_go_at_known_extents():

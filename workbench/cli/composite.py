@@ -58,11 +58,11 @@ def composite(
     chosen = test or emit_c or emit_onnx
     given = {name: value for text in sizes or [] for name, value in _pairs(text)}
     if chosen is None:
-        if graph is not None or (debug and not len(found) == 1):
-            raise ValueError("--debug and --graph need a composite (try --test NAME)")
-        if not debug:
+        if not debug and graph is None:
             _list(found)
             return
+        if len(found) != 1:
+            raise ValueError("--debug and --graph need a composite (try --test NAME)")
         chosen = next(iter(found))
     if chosen not in found:
         raise LookupError(unknown("composite", chosen, found))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,13 +18,16 @@ from workbench.certifying.region_check import difference
 from workbench.certifying.whole import tolerance_of
 from workbench.codegen.clusters import Cluster
 from workbench.codegen.compiler import Build, build_from
-from workbench.codegen.fusion import fused, numbers_of, unfused
+from workbench.codegen.fusion import fused, kernel_price, numbers_of, unfused
 from workbench.codegen.mixed import Mixed, Plan, plan_of
 from workbench.codegen.tuning import timer
 from workbench.costs import CostModel
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph import EGraph
 from workbench.graph import Graph
+
+#: The most kinds of clusters that are timed one by one.
+_KINDS: Final = 6
 
 #: The least and the largest number of rounds in which programs are timed.
 _LEAST, _MOST = 9, 300
@@ -112,9 +117,17 @@ def deploy(
     plans = [p for p in plans if p.clusters]
     if not plans:
         return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
-    programs = [Mixed(p, threads=threads, build=options) for p in plans]
     feeds = random_inputs(graph, seed, 0)
-    times = _times(graph, programs, feeds, threads, seconds) if time else []
+    priced = price or partial(kernel_price, build=options, threads=threads)
+
+    def only(plan: Plan, kinds: frozenset[str]) -> Plan:
+        limited = partial(_limited, priced, kinds)
+        return plan_of(plan.graph, cost, threads=threads, build=options, price=limited)
+
+    if time:
+        plans += _selected(graph, plans[0], only, feeds, threads, seconds / 2, options)
+    programs = [Mixed(p, threads=threads, build=options) for p in plans]
+    times = _times(graph, programs, feeds, threads, seconds / 2) if time else []
     best = max(range(len(plans)), key=lambda k: times[k].speedup) if times else 0
     certificate = certified(graph, programs[best], seed=seed)
     timed = times[best] if times else None
@@ -161,6 +174,42 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
         errors=errors,
         whole=f"mixed program against ONNX Runtime: {program.plan}",
     )
+
+
+def _limited(price: Callable[[Cluster], float], kinds: frozenset[str], cluster: Cluster) -> float:
+    return price(cluster) if kind_of(cluster) in kinds else math.inf
+
+
+def kind_of(cluster: Cluster) -> str:
+    """Return what clusters have in common that run the same kernel."""
+    return f"{cluster.composite} {cluster.types}"
+
+
+def _selected(
+    graph: Graph,
+    plan: Plan,
+    only: Callable[[Plan, frozenset[str]], Plan],
+    feeds: Mapping[str, Any],
+    threads: int,
+    seconds: float,
+    build: Build,
+) -> list[Plan]:
+    """Return a plan of the kinds of clusters that are faster alone.
+
+    The prices of single operators do not show what ONNX Runtime computes together. So each kind is timed
+    without the others in the whole model.
+    """
+    kinds = [k for k, _ in Counter(kind_of(c) for c in plan.clusters).most_common(_KINDS)]
+    if len(kinds) < 2:
+        return []
+    alone = {k: only(plan, frozenset([k])) for k in kinds}
+    alone = {k: p for k, p in alone.items() if p.clusters}
+    programs = [Mixed(p, threads=threads, build=build) for p in alone.values()]
+    times = _times(graph, programs, feeds, threads, seconds)
+    good = frozenset(k for k, t in zip(alone, times, strict=True) if t.speedup > 1)
+    if not good or len(good) == len(kinds):
+        return []
+    return [alone[next(iter(good))] if len(good) == 1 else only(plan, good)]
 
 
 def _times(

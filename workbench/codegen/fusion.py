@@ -7,6 +7,7 @@ cheaper; an operator that is also needed elsewhere is paid for there.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,6 @@ from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
-from workbench.ops.spec import ACTIVATIONS
 
 #: The operator of a cluster's e-node.
 FUSED: Final = "fused"
@@ -32,6 +32,9 @@ FUSED: Final = "fused"
 #: Operators that are one number, and those that are stored.
 _NUMBERS: Final = with_trait(Trait.NUMBER)
 _STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
+
+#: Activations that ONNX Runtime computes within a convolution.
+_WITHIN: Final = ("sigmoid", "relu", "tanh", "relu6")
 
 #: Microseconds that a kernel costs beside its own time: a call, and one more session of the other runtime.
 CROSSING: Final = 8.0
@@ -124,7 +127,8 @@ def fused(
                 left += 1
                 continue
             prices[key] = measured(cluster)
-        chosen.append((cluster, prices[key] + CROSSING))
+        if prices[key] < math.inf:
+            chosen.append((cluster, prices[key] + CROSSING))
     return _extended(egraph, costs, chosen, left)
 
 
@@ -236,7 +240,7 @@ def _member(egraph: EGraph, node: int) -> Member | None:
 
 def _rides_along(egraph: EGraph, member: Member, preferred: Sequence[int] | np.ndarray) -> bool:
     """Return whether the other runtime computes an operator within the convolution before it, for nothing."""
-    if not any((member.op, member.named) == _activation(act) for act in ACTIVATIONS if act != "none"):
+    if not any((member.op, member.named) == _activation(act) for act in _WITHIN):
         return False
     images = with_trait(Trait.PRODUCT) & with_trait(Trait.FOUR_AXES)
     return any(

@@ -150,6 +150,8 @@ def place_of(text: str, build: Build) -> Path:
 
 
 def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
+    # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     place = _folder() / f"{name}.so"
     if place.is_file():
         try:

@@ -6,18 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Calls in a loop would keep it from becoming vector instructions. */
+#define INLINE static inline __attribute__((always_inline))
+
 /* The bits of a float, and back. */
-static inline int32_t bits_f32(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
+INLINE int32_t bits_f32(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
 
-static inline float from_bits_f32(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
+INLINE float from_bits_f32(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
 
-static inline int64_t bits_f64(double x) { int64_t i; memcpy(&i, &x, 8); return i; }
+INLINE int64_t bits_f64(double x) { int64_t i; memcpy(&i, &x, 8); return i; }
 
-static inline double from_bits_f64(int64_t i) { double x; memcpy(&x, &i, 8); return x; }
+INLINE double from_bits_f64(int64_t i) { double x; memcpy(&x, &i, 8); return x; }
 
 /* exp, 1 ulp: exp(x) = 2^n exp(r) with |r| <= log(2)/2. Adding 1.5 * 2^23 rounds to an integer. The factor 2^n
    is applied in two halves, so that results below the smallest normal number are rounded once. */
-static inline float exp_f32(float x) {
+INLINE float exp_f32(float x) {
   float y = x < -104.0f ? -104.0f : x;
   y = y > 89.0f ? 89.0f : y;
   float z = y * 1.44269504f + 12582912.0f, n = z - 12582912.0f;
@@ -35,7 +38,7 @@ static inline float exp_f32(float x) {
 }
 
 /* log, 1 ulp: x = 2^n m with sqrt(1/2) <= m < sqrt(2). */
-static inline float log_f32(float x) {
+INLINE float log_f32(float x) {
   float tiny = x < 1.17549435e-38f ? x * 8388608.0f : x;
   int32_t i = bits_f32(tiny) - 0x3F3504F3;
   float n = (float)(i >> 23) - (x < 1.17549435e-38f ? 23.0f : 0.0f);
@@ -57,7 +60,7 @@ static inline float log_f32(float x) {
 }
 
 /* tanh, 2 ulp: a polynomial near zero, 1 - 2 / (exp(2|x|) + 1) elsewhere. */
-static inline float tanh_f32(float x) {
+INLINE float tanh_f32(float x) {
   float a = fabsf(x), s = x * x;
   float p = -5.70498872745e-3f;
   p = p * s + 2.06390887954e-2f;
@@ -69,7 +72,7 @@ static inline float tanh_f32(float x) {
 }
 
 /* erf, 2 ulp: x times a polynomial near zero, 1 - exp(-q(|x|)) elsewhere; 1 from |x| = 4. */
-static inline float erf_f32(float x) {
+INLINE float erf_f32(float x) {
   float a = fabsf(x), s = x * x;
   float p = -5.9657977027e-4f;
   p = p * s + 4.9883064277e-3f;
@@ -93,14 +96,14 @@ static inline float erf_f32(float x) {
 }
 
 /* The angle of x in a quarter turn, in float64, and the number of quarter turns; |x| <= 2^30. */
-static inline double quarter_f32(float x, int32_t *turns) {
+INLINE double quarter_f32(float x, int32_t *turns) {
   double z = (double)x * 0.63661977236758134308 + 6755399441055744.0, n = z - 6755399441055744.0;
   *turns = (int32_t)bits_f64(z);
   return (double)x - n * 1.57079632679489655800 - n * 6.12323399573676603587e-17;
 }
 
 /* sin, 1 ulp for |x| <= 2^30. */
-static inline float sin_f32(float x) {
+INLINE float sin_f32(float x) {
   int32_t turns;
   double r = quarter_f32(x, &turns), s = r * r;
   double even = ((-1.3888888e-3 * s + 4.16666666e-2) * s - 0.5) * s + 2.48015873e-5 * s * s * s * s + 1.0;
@@ -110,7 +113,7 @@ static inline float sin_f32(float x) {
 }
 
 /* cos, 1 ulp for |x| <= 2^30. */
-static inline float cos_f32(float x) {
+INLINE float cos_f32(float x) {
   int32_t turns;
   double r = quarter_f32(x, &turns), s = r * r;
   double even = ((-1.3888888e-3 * s + 4.16666666e-2) * s - 0.5) * s + 2.48015873e-5 * s * s * s * s + 1.0;
@@ -120,7 +123,7 @@ static inline float cos_f32(float x) {
 }
 
 /* exp in float64, 1 ulp. */
-static inline double exp_f64(double x) {
+INLINE double exp_f64(double x) {
   double y = x < -746.0 ? -746.0 : x;
   y = y > 710.0 ? 710.0 : y;
   double z = y * 1.44269504088896340736 + 6755399441055744.0, n = z - 6755399441055744.0;
@@ -144,38 +147,46 @@ static inline double exp_f64(double x) {
 }
 
 /* The others in float64 are those of the C library. */
-static inline double log_f64(double x) { return log(x); }
+INLINE double log_f64(double x) { return log(x); }
 
-static inline double tanh_f64(double x) { return tanh(x); }
+INLINE double tanh_f64(double x) { return tanh(x); }
 
-static inline double erf_f64(double x) { return erf(x); }
+INLINE double erf_f64(double x) { return erf(x); }
 
-static inline double sin_f64(double x) { return sin(x); }
+INLINE double sin_f64(double x) { return sin(x); }
 
-static inline double cos_f64(double x) { return cos(x); }
+INLINE double cos_f64(double x) { return cos(x); }
 
-static inline float larger_f32(float a, float b) { return a > b || a != a ? a : b; }
+INLINE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }
 
-static inline float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }
+INLINE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }
 
-static inline double larger_f64(double a, double b) { return a > b || a != a ? a : b; }
+INLINE double larger_f64(double a, double b) { return a > b || a != a ? a : b; }
 
-static inline double smaller_f64(double a, double b) { return a < b || a != a ? a : b; }
+INLINE double smaller_f64(double a, double b) { return a < b || a != a ? a : b; }
 
-static inline float square_f32(float x) { return x * x; }
+INLINE float at_least_f32(float x, float low) { return x < low ? low : x; }
 
-static inline double square_f64(double x) { return x * x; }
+INLINE float at_most_f32(float x, float high) { return x > high ? high : x; }
 
-static inline float cube_f32(float x) { return x * x * x; }
+INLINE double at_least_f64(double x, double low) { return x < low ? low : x; }
 
-static inline double cube_f64(double x) { return x * x * x; }
+INLINE double at_most_f64(double x, double high) { return x > high ? high : x; }
+
+INLINE float square_f32(float x) { return x * x; }
+
+INLINE double square_f64(double x) { return x * x; }
+
+INLINE float cube_f32(float x) { return x * x * x; }
+
+INLINE double cube_f64(double x) { return x * x * x; }
 
 /* The quotient rounded down, and what is left: of the divisor's sign. */
-static inline int64_t floored(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+INLINE int64_t floored(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-static inline int64_t remainder_of(int64_t a, int64_t b) { return a - floored(a, b) * b; }
+INLINE int64_t remainder_of(int64_t a, int64_t b) { return a - floored(a, b) * b; }
 
 /* Memory for a number of elements, at an address that vector instructions like. */
-static inline void *storage(int64_t count, size_t bytes) {
+INLINE void *storage(int64_t count, size_t bytes) {
   return aligned_alloc(64, ((size_t)count * bytes + 127) / 64 * 64);
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.codegen.compiler import Build, build_from, library
 from workbench.codegen.program import Leading, Program, merged, program_of
-from workbench.codegen.scalars import c_type, named
+from workbench.codegen.scalars import c_type, entry
 from workbench.codegen.schedule import Schedule, usual
 from workbench.codegen.text import c_text
 from workbench.composites.binding import Binding, bind
@@ -152,8 +152,8 @@ def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Buil
     for array in (*program.inputs, *program.outputs):
         c_type(array.dtype)
     chosen = usual(program) if schedule is None else schedule
-    text = _text(form, chosen)
-    function = getattr(library(text, options), named(program.name))
+    text = text_of(form, chosen)
+    function = getattr(library(text, options), entry(program))
     real = _NUMBERS.get(c_type(program.dtype), ctypes.c_double)
     arrays = len(program.inputs) + len(program.outputs)
     function.argtypes = [
@@ -170,7 +170,8 @@ def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Buil
 
 
 @lru_cache(maxsize=512)
-def _text(form: Form, schedule: Schedule) -> str:
+def text_of(form: Form, schedule: Schedule) -> str:
+    """Return the C text of a form under a schedule."""
     return c_text(form.program(), schedule)
 
 
@@ -183,4 +184,4 @@ def emitted(
 ) -> str:
     """Return the C text of a composite at given types; no compiler is needed."""
     form, _ = form_of(bind(composite, types, attributes))
-    return _text(form, usual(form.program()) if schedule is None else schedule)
+    return text_of(form, usual(form.program()) if schedule is None else schedule)

@@ -57,6 +57,12 @@ _FORMS: Final[Mapping[str, str]] = {
     "where": "({0} ? {1} : {2})",
 }
 
+#: Functions whose second operand is a number, not a value that may be no number; and where they are nothing.
+_LIMITS: Final[Mapping[str, tuple[str, float]]] = {
+    "max": ("at_least_{t}({0}, {1})", math.inf),
+    "min": ("at_most_{t}({0}, {1})", -math.inf),
+}
+
 #: Powers that are products or roots.
 _POWERS: Final[Mapping[float, str]] = {
     2.0: "square_{t}({0})",
@@ -83,6 +89,11 @@ class NoKernel(NotImplementedError):
 def named(name: str) -> str:
     """Return the C name of an index, an extent, an attribute or an array."""
     return f"{name}_" if name in _TAKEN else name
+
+
+def entry(program: Program) -> str:
+    """Return the name of a program's function in C, which no function of the C library has."""
+    return f"{program.name}_kernel"
 
 
 @dataclass(slots=True)
@@ -198,6 +209,10 @@ def value(e: Scalar, scope: Scope) -> str:
             form = _FORMS.get(function, f"{function}_{{t}}({{0}})")
             if function == "pow" and isinstance(operands[1], Number):
                 form = _POWERS.get(operands[1].value, form)
+            if function in _LIMITS and isinstance(operands[1], Number | Parameter):
+                if operands[1] == Number(-_LIMITS[function][1]):
+                    return given[0]
+                form = _LIMITS[function][0]
             if not suffix and "{t}" in form + ("{t}" if "{f}" in form else ""):
                 form = _whole_form(function, form, scope.program.dtype)
             return form.format(*given, t=suffix, f="f" if suffix == "f32" else "")

@@ -23,6 +23,12 @@ from workbench.composites.scalar import (
 #: Sizes of tiles of sums that are tried: rows and columns that stay in registers.
 TILES: Final = ((4, 16), (6, 16), (6, 32), (8, 32), (12, 32), (8, 48))
 
+#: The elements of a strip.
+STRIP: Final = 512
+
+#: Functions whose instructions wait for each other.
+_LONG: Final = frozenset({"exp", "log", "sin", "cos", "tanh", "erf"})
+
 #: Functions that take longer than a read from the nearest cache.
 _SLOW: Final = frozenset({"exp", "log", "sin", "cos", "tanh", "erf", "pow", "div", "sqrt"})
 
@@ -34,7 +40,9 @@ class Schedule:
     With ``rows`` and ``columns`` a sum is computed in tiles whose sums stay in registers; ``row`` is the
     index that runs along the rows of a tile. With ``packed`` the operands that a tile's columns read are
     copied first, so that they lie next to each other. With ``kept`` an expensive value that is used twice in
-    a row is kept. With ``threaded`` the outermost loop runs on several threads.
+    a row is kept. With ``staged`` each expensive function has a loop of its own, over strips of :data:`STRIP`
+    elements that stay in the nearest cache: short loops keep the processor's units busy, while one long loop
+    waits for the functions one after the other. With ``threaded`` the outermost loop runs on several threads.
     """
 
     rows: int = 0
@@ -42,6 +50,7 @@ class Schedule:
     row: str = ""
     packed: bool = False
     kept: bool = False
+    staged: bool = False
     threaded: bool = True
 
     @property
@@ -53,7 +62,9 @@ class Schedule:
         said = []
         if self.tiled:
             said.append(f"tiles of {self.rows} {self.row} by {self.columns}")
-        said += [word for word, on in (("packed", self.packed), ("kept", self.kept)) if on]
+        said += [
+            word for word, on in (("packed", self.packed), ("kept", self.kept), ("staged", self.staged)) if on
+        ]
         return ", ".join(said) or "plain loops"
 
 
@@ -106,7 +117,8 @@ def usual(program: Program) -> Schedule:
     found = contraction(program)
     kept = keeping(program) is not program
     if found is None:
-        return Schedule(kept=kept)
+        whole = keeping(program) if kept else program
+        return Schedule(kept=kept, staged=sum(map(long_functions, whole.steps)) > 1)
     row = found.rows[0]
     return Schedule(6, 32, row, packed=bool(packable(program, found, row)), kept=kept)
 
@@ -117,6 +129,8 @@ def space(program: Program) -> Iterator[Schedule]:
     yield first
     if keeping(program) is not program:
         yield replace(first, kept=False)
+    if first.staged:
+        yield replace(first, staged=False)
     found = contraction(program)
     if found is None:
         return
@@ -160,6 +174,43 @@ def keeping(program: Program) -> Program:
         steps = (*program.steps[:place], Step(name, step.indices, outside), new, *program.steps[place + 1 :])
         return keeping(replace(program, steps=steps, inner=(*program.inner, array)))
     return program
+
+
+def long_functions(step: Step) -> int:
+    """Return the number of functions in an element of a step whose instructions wait for each other."""
+    return len({e for e in _outside(step.value) if isinstance(e, Apply) and e.function in _LONG})
+
+
+def staging(program: Program) -> Program:
+    """Return a program in which each expensive function of another one's value is a step of its own.
+
+    ``y[i] = tanh(log(1 + exp(x[i])))`` becomes three steps. The program itself is returned if no value
+    contains two such functions.
+    """
+    steps: list[Step] = []
+    inner = list(program.inner)
+    for step in program.steps:
+        if long_functions(step) > 1 and step.indices:
+            known: dict[Scalar, Read] = {}
+
+            def stored(e: Scalar, step: Step = step, known: dict[Scalar, Read] = known) -> Scalar:
+                if isinstance(e, Reduce):
+                    return e
+                if not isinstance(e, Apply) or e.function not in _LONG:
+                    return rebuilt(e, stored)
+                if e not in known:
+                    name = f"stage{len(inner)}"
+                    value = rebuilt(e, stored)
+                    inner.append(Array(name, program.dtype, tuple(b.extent for b in step.indices)))
+                    steps.append(Step(name, step.indices, value))
+                    known[e] = Read(name, False, tuple(IndexName(n) for n in step.names))
+                return known[e]
+
+            step = replace(step, value=stored(step.value))
+        steps.append(step)
+    if len(steps) == len(program.steps):
+        return program
+    return replace(program, steps=tuple(steps), inner=tuple(inner))
 
 
 def _shared(step: Step) -> tuple[Reduce, Scalar, Scalar] | None:

@@ -16,6 +16,7 @@ from workbench.codegen.scalars import (
     Scope,
     bare,
     c_type,
+    entry,
     flat,
     literal,
     named,
@@ -24,7 +25,16 @@ from workbench.codegen.scalars import (
     value,
     whole,
 )
-from workbench.codegen.schedule import Contraction, Schedule, contraction, keeping, packable
+from workbench.codegen.schedule import (
+    STRIP,
+    Contraction,
+    Schedule,
+    contraction,
+    keeping,
+    long_functions,
+    packable,
+    staging,
+)
 from workbench.composites.index import IndexName, product
 from workbench.composites.primitives import NEUTRAL
 from workbench.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free_indices
@@ -52,7 +62,8 @@ def c_text(program: Program, schedule: Schedule) -> str:
     Raises:
         NoKernel: An element type or a function has no form in C.
     """
-    writer = _Writer(keeping(program) if schedule.kept else program, schedule)
+    changed = keeping(program) if schedule.kept else program
+    writer = _Writer(staging(changed) if schedule.staged else changed, schedule)
     writer.kernel()
     body = "\n".join(writer.lines)
     return f"{_prelude(body)}\n/* {program.name}: {schedule}. */\n{body}\n"
@@ -98,7 +109,7 @@ class _Writer:
         arguments += [f"{c_type(a.dtype)} *restrict {named(a.name)}" for a in program.outputs]
         nests = nests_of(program)
         own = frozenset[str]().union(*(n.own for n in nests))
-        with self.block(f"void {named(program.name)}({', '.join(arguments)})"):
+        with self.block(f"void {entry(program)}({', '.join(arguments)})"):
             held = [a for a in program.inner if a.name not in own]
             for a in held:
                 self.allocate(a.name, a, scope)
@@ -139,6 +150,9 @@ class _Writer:
         pointwise = all(len(s.indices) == depth and not _open(s.value, scope) for s in nest.steps)
         for step in nest.steps:
             self.hoist(step.value, nest.steps[0].names[:start], scope)
+        if pointwise and bounds and self.schedule.staged:
+            self.strips(nest, arrays, bounds, scope, threaded=threaded)
+            return
         with contextlib.ExitStack() as held:
             if threaded and rows:
                 self.line("#pragma omp parallel num_threads(threads)")
@@ -167,6 +181,30 @@ class _Writer:
                             self.loops(step, depth, scope)
             for a in rows:
                 self.line(f"free({named(a.name)});")
+
+    def strips(
+        self, nest: Nest, arrays: Sequence[Array], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
+    ) -> None:
+        """Write steps of single elements as one short loop each, over strips of the last index."""
+        name, extent = named(bounds[-1].name), whole(bounds[-1].extent, scope)
+        first, end = f"{name}_from", f"{name}_to"
+        if threaded:
+            collapse = f" collapse({len(bounds)})" if len(bounds) > 1 else ""
+            self.line(f"#pragma omp parallel for num_threads(threads) schedule(static){collapse}")
+        with contextlib.ExitStack() as loops:
+            for b in bounds[:-1]:
+                loops.enter_context(self.loop(b, scope))
+            head = f"for (int64_t {first} = 0; {first} < {extent}; {first} += {STRIP})"
+            loops.enter_context(self.block(head))
+            self.line(f"const int64_t {end} = {extent} - {first} < {STRIP} ? {extent} : {first} + {STRIP};")
+            for a in arrays:
+                self.line(f"{c_type(a.dtype)} {named(a.name)}[{STRIP}];")
+                scope.places[a.name] = _fixed(f"{named(a.name)}[{name} - {first}]")
+            for stage in _stages(nest.steps):
+                self.line("#pragma omp simd")
+                with self.block(f"for (int64_t {name} = {first}; {name} < {end}; {name}++)"):
+                    for step in stage:
+                        self.store(step, scope)
 
     def _place_in_row(self, array: Array, depth: int, scope: Scope) -> Callable[[Read], str]:
         def place(e: Read) -> str:
@@ -338,6 +376,24 @@ class _Writer:
             self.store(step, inner)
 
 
+def _fixed(place: str) -> Callable[[Read], str]:
+    return lambda e: place
+
+
+def _stages(steps: Sequence[Step]) -> list[list[Step]]:
+    """Return steps in groups with at most one long function each."""
+    found: list[list[Step]] = []
+    count = 0
+    for step in steps:
+        more = long_functions(step)
+        if not found or count + more > 1:
+            found.append([])
+            count = 0
+        found[-1].append(step)
+        count += more
+    return found
+
+
 def _reads(e: Scalar) -> list[Read]:
     from workbench.composites.scalar import reads
 
@@ -388,10 +444,10 @@ def _prelude(body: str) -> str:
 def _functions() -> tuple[str, dict[str, str]]:
     """Return the includes of the file of functions, and its functions by name."""
     pieces = _FUNCTIONS.read_text().strip().split("\n\n")
-    head = "\n".join(p for p in pieces if p.startswith("#include"))
+    head = "\n\n".join(p for p in pieces if p.startswith("#include") or "#define" in p)
     found = {}
     for piece in pieces:
-        match = re.search(r"^static inline [\w ]*?\*?(\w+)\(", piece, re.MULTILINE)
+        match = re.search(r"^INLINE [\w ]*?\*?(\w+)\(", piece, re.MULTILINE)
         if match:
             found[match.group(1)] = piece
     return head, found

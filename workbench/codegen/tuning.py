@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from workbench.codegen.compiler import Build, build_from, compiler
-from workbench.codegen.kernel import Kernel, form_of, kernel_at
+from workbench.codegen.kernel import Kernel, form_of, kernel_at, text_of
 from workbench.codegen.schedule import Schedule, space
 from workbench.composites.binding import Binding, bind
 from workbench.composites.composite import Composite
@@ -72,7 +72,7 @@ def measured_schedules(
     if missing:
         kernels = [kernel_at(binding, schedule=s, build=build) for s in options]
         inputs = drawn(binding)
-        timers = [timer(k.bound(inputs, k.empty(), threads)) for k in kernels]
+        timers = [timer(k.bound(inputs, k.empty(), threads), threads) for k in kernels]
         taken = rounds(timers, seconds=seconds, least=3, most=50)
         found = {
             keys[s]: Measurement(median(t), float(np.subtract(*np.percentile(t, [75, 25]))), len(t))
@@ -84,15 +84,20 @@ def measured_schedules(
     return tuple(sorted(tried, key=lambda t: t.microseconds))
 
 
-def timer(run: Callable[[], object]) -> Callable[[], float]:
-    """Return a function that runs another one once and returns the microseconds that it took."""
-    return partial(_timed, run)
+def timer(run: Callable[[], object], threads: int = 1) -> Callable[[], float]:
+    """Return a function that runs another one once and returns the microseconds that it took.
+
+    With one thread, that thread's processor time is taken if it is shorter than the clock's: it leaves out
+    what other processes take of the core.
+    """
+    return partial(_timed, run, threads)
 
 
-def _timed(run: Callable[[], object]) -> float:
-    began = time.perf_counter_ns()
+def _timed(run: Callable[[], object], threads: int) -> float:
+    own, began = time.thread_time_ns(), time.perf_counter_ns()
     run()
-    return (time.perf_counter_ns() - began) / 1e3
+    taken = time.perf_counter_ns() - began
+    return (min(taken, time.thread_time_ns() - own) if threads == 1 else taken) / 1e3
 
 
 def drawn(binding: Binding, seed: int = 0) -> list[np.ndarray]:
@@ -109,6 +114,7 @@ def drawn(binding: Binding, seed: int = 0) -> list[np.ndarray]:
 
 
 def _key(binding: Binding, schedule: Schedule, threads: int) -> str:
-    text = f"{binding.composite}\n{sorted(binding.extents.items())} {sorted(binding.types.items())}"
-    digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    text = text_of(form_of(binding)[0], schedule)
+    about = f"{text}\n{sorted(binding.extents.items())} {sorted(binding.types.items())}"
+    digest = hashlib.blake2b(about.encode(), digest_size=12).hexdigest()
     return f"kernel {digest} {schedule} threads={threads}"

@@ -12,10 +12,9 @@ PACKAGE = Path(workbench.__file__).parent
 #: Floors from the ground up: a module imports from its own floor and from those before it.
 FLOORS = (
     "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "theorems", "frontends",
-    "saturation", "costs", "extraction", "verification", "synthesis", "certifying", "devices", "composites",
-    "codegen",
-    "accelerators", "optimizer", "search", "analysis", "taso", "benchmarks", "plots", "experiments",
-    "results", "views", "cli",
+    "saturation", "costs", "extraction", "verification", "synthesis", "certifying", "devices",
+    "composites", "accelerators", "optimizer", "search", "analysis", "taso", "benchmarks", "plots",
+    "experiments", "results", "views", "cli",
 )  # fmt: skip
 
 #: Arrows up, each with its reason.

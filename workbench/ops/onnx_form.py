@@ -53,7 +53,7 @@ class OnnxNode(Protocol):
     def wanted(self, index: int) -> bool:
         """Return whether output ``index`` is used."""
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         """Return an attribute as a Python value, or ``default`` if the node does not have it."""
 
     def operands(self) -> list[int]:

@@ -26,9 +26,9 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 #: Pages whose commands of `workbench` run, because the page makes the files that they read.
-TRIED = {"certify", "device", "report", "study"}
+TRIED = {"certify", "composites", "device", "report", "study"}
 #: Pages that take more than two seconds of processor time, and pages that need a package.
-SLOW = {"study"}
+SLOW = {"composites", "study"}
 NEEDS = {"torch-tensorflow": ("torch", "onnxscript")}
 
 

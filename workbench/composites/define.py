@@ -62,13 +62,16 @@ class CompositeOperator:
         """Return the model-local ONNX function in ONNX's textual syntax."""
         return function_text(self.composite)
 
-    def laws(self) -> list[Rule]:
+    def laws(self, *, found: bool = False) -> list[Rule]:
         """Return the laws by which a call equals an expression of the workbench's own operators.
+
+        Args:
+            found: Whether the laws find the call in a graph, instead of replacing it by operators.
 
         Raises:
             NoLaw: If it is no such expression.
         """
-        return list(parse_rules(laws(self.composite)))
+        return list(parse_rules(laws(self.composite, found=found)))
 
     def __str__(self) -> str:
         return str(self.composite)

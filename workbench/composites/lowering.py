@@ -64,8 +64,12 @@ class _Term:
         return number or (self.ghosts, self.dims) == (other.ghosts, other.dims)
 
 
-def laws(composite: Composite) -> str:
+def laws(composite: Composite, *, found: bool = False) -> str:
     r"""Return the laws of a composite as the text of a file of rules.
+
+    Args:
+        composite: The composite.
+        found: Whether the laws find the composite in a graph, instead of replacing it by operators.
 
     Raises:
         NoLaw: If it is no expression of the workbench's operators.
@@ -78,16 +82,16 @@ def laws(composite: Composite) -> str:
     if not plain(composite):
         raise NoLaw(f"{composite.name} has no law: it reads at computed places or part of an axis")
     try:
-        return _law(composite, None) + "\n"
+        return _law(composite, None, found) + "\n"
     except _NeedsRank:
-        return "\n".join(_law(composite, rank) for rank in LEADING) + "\n"
+        return "\n".join(_law(composite, rank, found) for rank in LEADING) + "\n"
 
 
 class _NeedsRank(Exception):
     """Raised when an axis moves behind leading axes, whose number a permutation must state."""
 
 
-def _law(composite: Composite, leading: int | None) -> str:
+def _law(composite: Composite, leading: int | None, found: bool) -> str:
     arrays = _RuleArrays(composite, leading)
     run(composite, arrays, arrays.terms.__setitem__)
     name = composite.name.replace("_", "-").lower()
@@ -96,7 +100,12 @@ def _law(composite: Composite, leading: int | None) -> str:
     where = list(arrays.conditions())
     suffix = "" if leading is None else f"-{leading}"
     condition = f" where {', '.join(where)}" if where else ""
-    return f"{name}-is{suffix}: {head} => {arrays.terms[composite.output.name].gone}{condition}"
+    meaning = arrays.terms[composite.output.name].gone
+    if not found:
+        return f"{name}-is{suffix}: {head} => {meaning}{condition}"
+    if "dtype=" in meaning:
+        raise NoLaw(f"{composite.name} cannot be found in a graph: an extent is a value in it")
+    return f"{name}-found{suffix}: {meaning} => {head}{condition}"
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ def deploy(
 
     def only(plan: Plan, kinds: frozenset[str]) -> Plan:
         limited = partial(_limited, priced, kinds)
-        return plan_of(plan.graph, cost, threads=threads, build=options, price=limited)
+        return plan_of(plan.source, cost, threads=threads, build=options, price=limited)
 
     if time:
         plans += _selected(graph, plans[0], only, feeds, threads, seconds / 2, options)
@@ -154,7 +154,7 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
     from workbench.frontends.runtime import session
 
     opaque = opaque_runner() if original.opaques else None
-    found = certify(original, program.plan.graph, seed=seed, opaque=opaque)
+    found = certify(original, program.plan.source, seed=seed, opaque=opaque)
     arithmetic = f"{found.arithmetic}, kernels with {program.build.arithmetic}"
     if not found.passed:
         return replace(found, arithmetic=arithmetic)

@@ -41,8 +41,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The parts of a graph in the order in which they run; ``graph`` has its weights folded."""
+    """The parts of a graph in the order in which they run.
 
+    ``source`` is the graph, ``graph`` the same with its weights folded, whose nodes the parts number.
+    ``left`` is the number of clusters that were not priced.
+    """
+
+    source: Graph
     graph: Graph
     parts: tuple[Part, ...]
     left: int = 0
@@ -95,11 +100,12 @@ def plan_of(
         seconds=seconds,
         price=price,
     )
-    return planned(folded, found, found.solve().choice)
+    return planned(graph, found, found.solve().choice)
 
 
-def planned(graph: Graph, found: Fusion, choice: np.ndarray) -> Plan:
-    """Return the parts of a graph for a selection of its operators and clusters."""
+def planned(source: Graph, found: Fusion, choice: np.ndarray) -> Plan:
+    """Return the parts of a graph for a selection of the operators and clusters of its folded form."""
+    graph = fold_constants(source)
     order = _order(found, choice, graph.output_ids)
     constant = graph.constant()
     phase: dict[int, int] = {}
@@ -129,7 +135,7 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray) -> Plan:
         later = outputs.union(*read[k + 1 :])
         reads = tuple(j for j in read[k] if not constant[j]) if cluster is None else cluster.inputs
         parts.append(Part(nodes, cluster, reads, tuple(i for i in nodes if i in later)))
-    return Plan(graph, tuple(parts), found.left)
+    return Plan(source, graph, tuple(parts), found.left)
 
 
 def _order(found: Fusion, choice: np.ndarray, outputs: Sequence[int]) -> list[int]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from workbench.certifying.inputs import random_inputs
 from workbench.codegen.compiler import Build, build_from, compiler
-from workbench.codegen.mixed import Mixed, plan_of
+from workbench.codegen.fusion import egraph_of, fused, numbers_of
+from workbench.codegen.mixed import Mixed, plan_of, planned
+from workbench.codegen.scalars import NoKernel
 from workbench.codegen.tuning import timer
 from workbench.costs.choose import cost_model
-from workbench.graph import Graph
+from workbench.graph import Graph, fold_constants
 from workbench.support.machine import machine
 
 if TYPE_CHECKING:
@@ -46,6 +50,27 @@ class CTarget:
 
     def check(self, graph: Graph) -> None:
         """Accept every graph: what has no kernel runs in ONNX Runtime."""
+
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name, with every operator in a kernel that can be in one.
+
+        Raise :class:`~workbench.codegen.scalars.NoKernel` if none can.
+        """
+        folded = fold_constants(graph)
+        egraph = egraph_of(folded)
+        found = fused(
+            egraph,
+            np.full(len(egraph), 1e6),
+            numbers_of(folded),
+            build=self.build,
+            threads=self.threads,
+            price=lambda cluster: 0.0,
+        )
+        plan = planned(graph, found, found.solve().choice)
+        if not plan.clusters:
+            names = ", ".join(sorted(folded.operators()))
+            raise NoKernel(f"{names} has no kernel for these types, and runs in ONNX Runtime")
+        return Mixed(plan, threads=self.threads, build=self.build).run(feeds)
 
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:

@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.devices.device import open_device
-from workbench.devices.executor import Program, check_executable
+from workbench.devices.executor import Program, check_executable, run_graph
 from workbench.devices.latency import compiled, draw_inputs
 from workbench.devices.own import NAMES, OWN, PLUGGED, own_target, plugged_target
 from workbench.graph import Graph
 
 if TYPE_CHECKING:
+    import numpy as np
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
@@ -80,6 +81,12 @@ class OnnxRuntime:
     def check(self, graph: Graph) -> None:
         """Accept every graph: ONNX Runtime reports unsupported graphs when it loads them."""
 
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name; raise RuntimeFailure if the model is refused."""
+        from workbench.frontends import run_model, to_onnx
+
+        return run_model(to_onnx(graph), feeds)
+
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto | Apart], seed: int) -> Iterator[list[Loaded]]:
         """Return timers that load their models when they are first needed; see :class:`Target`.
@@ -131,6 +138,10 @@ class Torch:
     def check(self, graph: Graph) -> None:
         """Raise :class:`~workbench.devices.executor.NotExecutable` if an operator has no torch form."""
         check_executable(graph)
+
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name; raise NotExecutable if an operator has no torch form."""
+        return run_graph(graph, feeds, self.device)
 
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:

@@ -12,8 +12,8 @@ class KernelsStudy:
     """A study that runs chains of operators and whole models as mixed programs.
 
     ``chains`` are names of :data:`workbench.codegen.chains.CHAINS`, ``models`` those of a study of
-    deployment. Each runs with each number of ``threads`` against ONNX Runtime, in alternation, for ``seconds``. A run is
-    killed ``grace`` seconds after ``limit``; its process may use ``memory`` GiB.
+    deployment. Each runs with each number of ``threads`` against ONNX Runtime, in alternation, for
+    ``seconds``. A run is killed ``grace`` seconds after ``limit``; its process may use ``memory`` GiB.
     """
 
     chains: tuple[str, ...] = ()

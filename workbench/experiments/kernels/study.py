@@ -128,13 +128,12 @@ def run_one(order: Order) -> Record:
         seed=order.seed,
         build=build,
     )
+    clusters = () if done.tried is None else done.tried.clusters
     return {
         "row": {**_row(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
         "status": "kept" if done.plan is None else "mixed",
         "reason": done.reason,
-        "result": {"clusters": [[m.op for m in c.members] for c in done.tried.clusters]}
-        if done.tried
-        else {},
+        "result": {"clusters": [[m.op for m in c.members] for c in clusters]},
     }
 
 

@@ -1,12 +1,14 @@
 """The library's composites: numpy, ONNX Runtime and torch against references, at fifty drawn shapes each."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.composites.references import REFERENCES, drawn
 from workbench.composites.evaluate import evaluate
 from workbench.composites.index import IndexName
-from workbench.composites.library import library
+from workbench.composites.library import folder, library
 from workbench.composites.onnx_function import DOMAIN, function
 from workbench.composites.primitives import FUNCTIONS, PRIMITIVES
 from workbench.composites.scalar import Apply, walk
@@ -109,6 +111,12 @@ def test_torch(name):
         operands = drawn(composite, rng)
         found = in_torch(composite, torch, [torch.tensor(x) for x in operands], {}).numpy()
         np.testing.assert_allclose(found, evaluate(composite, operands), rtol=1e-6, atol=1e-9)
+
+
+def test_an_installed_package_has_the_library():
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert '"composites" = "workbench/_composites"' in project
+    assert folder().is_dir()
 
 
 def test_arange_has_no_operand():

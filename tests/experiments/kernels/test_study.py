@@ -42,7 +42,7 @@ def test_a_run_gives_a_row_and_a_table(tmp_path):
     assert found["row"]["certified"] in (True, None)
     record = {
         "row": {"network": "hard-swish", "kind": "chain", "threads": 1, "repeat": 0, **found["row"],
-                "status": found["status"], "notes": found["reason"]},
+                "status": found["status"], "notes": found["notes"][0]},
         "stop_reason": found["status"], "failed": False,
         "provenance": {
             "machine": {"cpus": 1, "processor": "p", "platform": "x"}, "versions": {},

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.kernels.config import KernelsStudy
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 
 if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
     from workbench.graph import Graph
-    from workbench.run.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Order:
 def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, subject by subject; the study names no files, so ``home`` is unused."""
     runs: list[Run] = []
-    orders: dict[str, Order] = {}
+    calls: dict[str, Call] = {}
     subjects = [*((name, True) for name in study.chains), *((name, False) for name in study.models)]
     for subject, chain in subjects:
         for threads in study.threads:
@@ -48,45 +46,10 @@ def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
                 }
                 run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
                 runs.append(run)
-                orders[run.name] = Order(subject, chain, threads, study.seconds, seed)
-    return Plan(study, KernelsWork(study, orders), tuple(runs), folder, ())
-
-
-@dataclass(frozen=True, slots=True)
-class KernelsWork:
-    """The work of a study of kernels; its runs share no preparation."""
-
-    study: KernelsStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        yield at_once(runs, run_one, self.orders, self.study.grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of a run and the reason for its end; a mixed program has no trace."""
-        run, found = task.run, outcome.value or {}
-        order = self.orders[run.name]
-        row = {
-            "network": order.subject,
-            "kind": "chain" if order.chain else "model",
-            "threads": order.threads,
-            "repeat": run.repeat,
-            **found.get("row", {}),
-            "status": found.get("status", outcome.status),
-            "notes": "; ".join(n for n in (outcome.note, found.get("reason", "")) if n),
-        }
-        figures = {
-            "row": row,
-            "stop_reason": found.get("status", outcome.status),
-            "limits_hit": ["time limit"] if outcome.status == "killed" else [],
-            "result": found.get("result", {}),
-        }
-        return figures, None
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
+                order = Order(subject, chain, threads, study.seconds, seed)
+                columns = {"network": subject, "kind": "chain" if chain else "model", "threads": threads}
+                calls[run.name] = Call(order, columns, study.grace)
+    return Plan(study, Apart(run_one, calls, study.memory, {"result": {}}), tuple(runs), folder, ())
 
 
 def outcome(record: Record) -> str:
@@ -132,7 +95,8 @@ def run_one(order: Order) -> Record:
     return {
         "row": {**_row(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
         "status": "kept" if done.plan is None else "mixed",
-        "reason": done.reason,
+        "stop_reason": "kept" if done.plan is None else "mixed",
+        "notes": [done.reason],
         "result": {"clusters": [[m.op for m in c.members] for c in clusters]},
     }
 

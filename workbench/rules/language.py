@@ -65,7 +65,6 @@ from workbench.support.names import nearest
 
 T = TypeVar("T")
 
-
 #: Largest number of words and signs in a law, and deepest nesting of parentheses.
 MOST_TOKENS: Final = 2_000
 DEEPEST: Final = 50
@@ -261,7 +260,9 @@ class _Parser:
             return Literal(int(text) if text.isdigit() else float(text))
         name = self.name("a number or a variable")
         if not self.accept("("):
-            return self.axis_of(AttrVar(name))
+            return Literal(name) if name in DTYPE_CODES else self.axis_of(AttrVar(name))
+        if name == "dtype":
+            return DtypeOf(self.variable_in_parentheses())
         if name == "dim":
             var = self.name("a tensor variable")
             self.expect(",")
@@ -340,7 +341,9 @@ class _Parser:
         if relation not in RELATIONS:
             raise self.error(f"expected one of {' '.join(RELATIONS)}, found {relation!r}")
         self.at += 1
-        return Compare(relation, left, self.integer())
+        if (found := Compare(relation, left, self.integer())).fault:
+            raise self.error(found.fault)
+        return found
 
     # -- rules ------------------------------------------------------------------------------------
     def rule(self, name: str) -> list[Rule]:

@@ -18,6 +18,7 @@ def laws(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_verify_decides_every_rule_and_says_that_one_is_refuted(run, laws, tmp_path):
     code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--one-by-one", "-j", 1, "--quiet")
     assert code == 1

@@ -70,6 +70,7 @@ def test_every_definition_has_instances():
     assert set(INSTANCES) == set(DEFINITIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("op", "number"), [(op, n) for op, given in INSTANCES.items() for n in range(len(given))]
 )

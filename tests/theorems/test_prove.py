@@ -64,6 +64,7 @@ def test_true_rules_are_theorems(rule):
     assert found.proof is not None, found.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", workbench.parse_rules(FALSE), ids=lambda r: r.name)
 def test_false_rules_are_no_theorems(rule):
     found = attempt(rule, seconds=2)

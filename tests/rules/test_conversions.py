@@ -85,7 +85,7 @@ def test_the_engine_compares_with_a_name():
 
 @pytest.mark.parametrize(
     "condition",
-    ["dtype(x) < e", "dtype(x) = 1", "dtype(x) + 1 = e", "rank(x) = float16", "e <= dtype(x) + 1"],
+    ["dtype(x) < e", "dtype(x) = 1", "e < dtype(x)", "rank(x) = float16"],
 )
 def test_what_an_element_type_does_not_compare_with(condition):
     with pytest.raises(RuleSyntaxError, match="element type"):

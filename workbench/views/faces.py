@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.verification import Verdict, Verification
 
 
-def static_html(thing: Any) -> str:
+def static_html(thing: object) -> str:
     """Return the static face of an object; raise TypeError if its class has none."""
     for kind in type(thing).__mro__:
         face = _FACES.get(kind.__name__)
@@ -41,7 +41,7 @@ def static_html(thing: Any) -> str:
     raise TypeError(f"thing must be an object with a static face, got {type(thing).__name__}")
 
 
-def page(thing: Any) -> str:
+def page(thing: object) -> str:
     """Return the static face of an object as a complete HTML page."""
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
     return page_of(title, static_html(thing))
@@ -151,7 +151,7 @@ def _extraction(extraction: Extraction) -> str:
 def _verification(verification: Verification) -> str:
     counts = ", ".join(f"{n} {verdict}" for verdict, n in verification.counts.items())
     rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
-    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5}
+    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5, "theorem": 6}
     rows.sort(key=lambda row: (order[row[2]], row[0]))
     note = f"{counts}; {_state(verification)}, {verification.seconds:.1f} s"
     return heading(f"Verification of {verification.name}", note) + table(

@@ -1,16 +1,21 @@
 """The library's composites: numpy, ONNX Runtime and torch against references, at fifty drawn shapes each."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.composites.references import REFERENCES, drawn
+from workbench.codegen.compiler import has_compiler
+from workbench.codegen.kernel import kernel
 from workbench.composites.evaluate import evaluate
 from workbench.composites.index import IndexName
-from workbench.composites.library import library
+from workbench.composites.library import folder, library
 from workbench.composites.onnx_function import DOMAIN, function
 from workbench.composites.primitives import FUNCTIONS, PRIMITIVES
 from workbench.composites.scalar import Apply, walk
 from workbench.composites.simplify import simplified
+from workbench.ops import TensorType
 
 NAMES = sorted(REFERENCES)
 
@@ -111,6 +116,12 @@ def test_torch(name):
         np.testing.assert_allclose(found, evaluate(composite, operands), rtol=1e-6, atol=1e-9)
 
 
+def test_an_installed_package_has_the_library():
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert '"composites" = "workbench/_composites"' in project
+    assert folder().is_dir()
+
+
 def test_arange_has_no_operand():
     found = evaluate(library()["arange"], [], N=5, start=1.0, step=0.5)
     np.testing.assert_array_equal(found, np.arange(5, dtype=np.float32) * 0.5 + 1)
@@ -120,3 +131,16 @@ def test_arange_has_no_operand():
 def test_views_read_at_computed_places():
     (read,) = walk(library()["im2col"].equations[0].value)
     assert not all(isinstance(i, IndexName) for i in read.indices)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_compiler(), reason="there is no C compiler")
+@pytest.mark.parametrize("name", NAMES)
+def test_fifty_shapes_in_c(name):
+    composite, rng = library()[name], np.random.default_rng(24)
+    for _ in range(50):
+        operands = [x if x.dtype == np.int64 else x.astype(np.float32) for x in drawn(composite, rng)]
+        wanted = evaluate(composite, [x if x.dtype == np.int64 else x.astype(np.float64) for x in operands])
+        (found,) = kernel(composite, [TensorType.of(x) for x in operands])(*operands)
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)

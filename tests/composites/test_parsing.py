@@ -29,7 +29,7 @@ def value(body, signature="x{T}[~ D], g{T}[D] -> y{T}[~ D]", **attributes):
         ("y[~ d] = silu(x[~ d])", "(x[~ d] * (1 / (1 + exp((-x[~ d])))))"),
         ("y[~ d] = clamp(x[~ d], high=1)", "min(max(x[~ d], 0), 1)"),
         ("y[~ d] = softmax(x)[~ d] * g[d]", "(softmax_y[~ d] * g[d])"),
-        ("h[~ d] = x[~ d]; y[~ d] = h[~ d]", "h[~ d]"),
+        ("h[~ d] = x[~ d]; y[~ d] = h[~ d] + h[~ 0]", "(h[~ d] + h[~ 0])"),
         ("y[~ d] = x[~ d] +\\\n g[d]  # a comment", "(x[~ d] + g[d])"),
     ],
 )
@@ -112,6 +112,15 @@ def test_calls_are_inlined_with_names_of_their_own():
     assert len(set(targets)) == len(targets)
     assert [str(b) for b in c.equations[1].indices] == ["softmax_0 < M"]
     assert all("softmax(" not in str(e) for e in c.equations)
+
+
+def test_a_result_is_no_copy_of_what_a_call_made():
+    c = library()["add_norm"]
+    assert [e.target for e in c.equations] == ["s", "layer_norm_m", "layer_norm_v", "y"]
+    kept = parse(
+        "c", "x{T}[~ N] -> y{T}[~ N], z{T}[~ N]", "h[~ i] = x[~ i] + 1; y[~ i] = h[~ i]; z[~ i] = h[~ i]"
+    )
+    assert [e.target for e in kept.equations] == ["h", "y", "z"]
 
 
 def test_a_name_that_is_no_name():

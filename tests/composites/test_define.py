@@ -76,6 +76,39 @@ def test_its_law_is_judged_by_the_verifier(declared):
     assert check["wrong"].verdict == "refuted"
 
 
+def test_what_follows_from_the_definition_is_proved(declared):
+    from workbench.verification.proving.prove import axioms
+
+    own = declared("own_gemm", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]")
+    rules = workbench.parse_rules(
+        """
+distributes: own_gemm(x, add(y, z)) => add(own_gemm(x, y), own_gemm(x, z))
+associates: own_gemm(own_gemm(x, y), z) => own_gemm(x, own_gemm(y, z))
+commutes: own_gemm(x, y) => own_gemm(y, x)
+"""
+    )
+    check = workbench.Verification(rules, axiom_set=(*axioms(), *own.laws()))
+    check.run()
+    assert [check[r.name].verdict for r in rules] == ["proved", "proved", "refuted"]
+
+
+def test_a_composite_is_found_in_a_graph_that_does_not_name_it(declared):
+    own = declared(
+        "own_rms",
+        "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
+        "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
+        eps=1e-5,
+    )
+    b = workbench.GraphBuilder("g")
+    x, g = b.input("x", (4, 8)), b.weight((8,))
+    mean = b.op("reduce_mean", b.op("mul", x, x), axes=(-1,), keepdims=1)
+    root = b.op("sqrt", b.op("add", mean, b.op("scalar", value=0.25)))
+    model = b.graph({"y": b.op("div", b.op("mul", x, g), root)})
+    result = workbench.optimize(model, rules=own.laws(found=True), cost="analytic", time=False)
+    assert [n.named_attrs() for n in result.graph.nodes if n.op == "own_rms"] == [{"eps": 0.25}]
+    assert result.certificate.passed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["swiglu", "mish", "logsumexp", "linear", "batched", "gemm", "row_sum", "add_norm"]

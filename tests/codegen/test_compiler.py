@@ -1,6 +1,7 @@
 import ctypes
 import os
 
+import numpy as np
 import pytest
 
 from tests.codegen.needs import compiler
@@ -95,3 +96,10 @@ def test_a_text_that_is_not_c_is_refused_with_its_first_error():
         library("int seven(void) { return nothing; }\n", Build())
     assert "nothing" in str(error.value)
     assert error.value.text.startswith("int seven")
+
+
+@compiler
+def test_fast_math_in_a_kernel_leaves_the_process_its_smallest_numbers():
+    library("double half(double x) { return x / 2; }\n", Build(fast_math=True))
+    assert np.float64(5e-324) > 0
+    assert np.array([2.3e-308, 1e-300]).min() / 4 > 0

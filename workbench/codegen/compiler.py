@@ -172,16 +172,20 @@ def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
 def _compile(text: str, build: Build, chosen: Path, place: Path) -> None:
     """Compile a text to a file that appears whole or not at all; the text is kept beside it."""
     with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
-        source, made = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
+        source, part, made = (Path(folder) / f"kernel.{ending}" for ending in ("c", "o", "so"))
         source.write_text(text)
-        command = [str(chosen), *build.flags, "-shared", "-fPIC", str(source), "-o", str(made), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["no message"]
-            first = next((line for line in lines if "error" in line), lines[0])
-            raise CompilationFailed(
-                f"{chosen} must compile the kernel with {' '.join(build.flags)}, got: {first}", text
-            )
+        # Linking with -ffast-math would make the whole process round the smallest numbers to zero.
+        linking = [flag for flag in build.flags if flag != "-ffast-math"]
+        steps = [[*build.flags, "-fPIC", "-c", str(source), "-o", str(part)]]
+        steps += [[*linking, "-shared", str(part), "-o", str(made), "-lm"]]
+        for step in steps:
+            done = subprocess.run([str(chosen), *step], capture_output=True, text=True, check=False)
+            if done.returncode:
+                lines = done.stderr.strip().splitlines() or ["no message"]
+                first = next((line for line in lines if "error" in line), lines[0])
+                raise CompilationFailed(
+                    f"{chosen} must compile the kernel with {' '.join(build.flags)}, got: {first}", text
+                )
         source.replace(place.with_suffix(".c"))
         made.replace(place)
 

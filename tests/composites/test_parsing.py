@@ -123,6 +123,11 @@ def test_a_result_is_no_copy_of_what_a_call_made():
     assert [e.target for e in kept.equations] == ["h", "y", "z"]
 
 
+def test_a_place_with_leading_axes_in_a_tensor_that_has_some():
+    with pytest.raises(NotationError, match="a place in t, which has leading axes"):
+        parse("c", "t{T}[~ V], at{int64}[~ L] -> y{T}[~ L]", "y[~ l] = t[~ at[~ l]]")
+
+
 def test_a_name_that_is_no_name():
     with pytest.raises(NotationError, match="letters, digits and _"):
         parse("my op", "x{T}[] -> y{T}[]", "y = x")

@@ -69,6 +69,17 @@ def test_without_the_declaration_the_file_is_read_as_primitives(rms, tmp_path):
     )
 
 
+def test_a_function_of_the_same_name_that_computes_something_else_is_not_the_operator(rms, tmp_path):
+    path = tmp_path / "rms.onnx"
+    workbench.save_onnx(graph(), path)
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    wanted = workbench.evaluate(workbench.load_onnx(path), {"x": x})["y"]
+    workbench.composite("own_rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]", "y[~ d] = x[~ d] * g[d]", eps=1e-5)
+    back = workbench.load_onnx(path)
+    assert "own_rms" not in {n.op for n in back.nodes}
+    np.testing.assert_allclose(workbench.evaluate(back, {"x": x})["y"], wanted, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["rms", "attention", "im2col", "linear", "conv", "taken", "add_norm"])
 @pytest.mark.parametrize("opset", [15, 17, 18, 21])
 def test_the_reference_evaluator_runs_functions_of_several_operator_sets(name, opset):

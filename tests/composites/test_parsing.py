@@ -99,6 +99,10 @@ def test_the_documents_own_declaration_reads():
         "C[i,j] = sum(k) A[i,k] * B[k,j]",
     )
     assert str(c.inputs[0]) == "A{float32}[M K]"
+    again = "A{float}[M K]<0 1>(where K = 2 * M) B{float}[K N]<0 1>() -> C{float}[M N]<0 1>()"
+    stated = parse("gemm", again, "C[i j] = sum(k) A[i k] * B[k j]")
+    assert stated.inputs == c.inputs
+    assert str(stated.conditions[0]) == "K = 2 * M"
 
 
 def test_calls_are_inlined_with_names_of_their_own():
@@ -121,6 +125,11 @@ def test_a_result_is_no_copy_of_what_a_call_made():
         "c", "x{T}[~ N] -> y{T}[~ N], z{T}[~ N]", "h[~ i] = x[~ i] + 1; y[~ i] = h[~ i]; z[~ i] = h[~ i]"
     )
     assert [e.target for e in kept.equations] == ["h", "y", "z"]
+
+
+def test_a_place_with_leading_axes_in_a_tensor_that_has_some():
+    with pytest.raises(NotationError, match="a place in t, which has leading axes"):
+        parse("c", "t{T}[~ V], at{int64}[~ L] -> y{T}[~ L]", "y[~ l] = t[~ at[~ l]]")
 
 
 def test_a_name_that_is_no_name():

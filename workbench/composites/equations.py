@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from workbench.composites.composite import Attribute, Composite, Condition, Equation, NotationError, Tensor
-from workbench.composites.index import ExtentName, IndexExpr, IndexName, Whole, arith, extent_names, product
+from workbench.composites.index import (
+    ExtentName,
+    IndexExpr,
+    IndexName,
+    Whole,
+    arith,
+    extent_names,
+    parts,
+    product,
+)
 from workbench.composites.inline import inlined_scalar, inlined_tensors
 from workbench.composites.primitives import FOLDS, FUNCTIONS
 from workbench.composites.scalar import (
@@ -247,6 +256,9 @@ class Equations:
     def _checked(self, read: Read, token: Token) -> Read:
         if read.leading and not self.leading:
             self.c.fail(f"{read.tensor} has leading axes '~', so the left-hand side must have them", token)
+        inner = [p for i in read.indices for p in parts(i) if isinstance(p, Read)]
+        if read.leading and any(p.leading for p in inner):
+            self.c.fail(f"a place in {read.tensor}, which has leading axes, must not have some itself", token)
         return read
 
     def _whole(self, token: Token) -> IndexExpr:

@@ -59,11 +59,11 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
     flags = sorted({str(f) for f in frame["flags"].dropna()})
     text = [
         "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
-        "A mixed program runs clusters of operators as C kernels and the rest in sessions of ONNX Runtime. In "
-        "chains, clusters compete with rewrites in one saturated e-graph. "
-        "It and the original in ONNX Runtime (its optimiser on) run in alternation, whole, on the same "
-        "inputs: medians, and the 95 % interval of the ratio. Where the program is not faster beyond the "
-        "noise, the original stays.",
+        "A mixed program runs clusters of operators as C kernels and the rest in sessions of ONNX Runtime. "
+        "In chains, clusters compete with rewrites in one saturated e-graph. It and the original "
+        "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
+        "and the 95 % interval of the ratio. Where the program is not faster beyond the noise, the "
+        "original stays.",
         f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`).",
         *counts,
     ]

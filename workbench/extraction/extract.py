@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,14 +17,18 @@ from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solve import THOROUGH, Exact, solve
 from workbench.extraction.exact.solving import Effort, Job, met
 from workbench.extraction.exact.tensat import ORDERS
-from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.greedy.beam import beam
+from workbench.extraction.greedy.dag import ENTRIES, greedy
 from workbench.extraction.greedy.local_search import PATIENCE, improve
 from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
+    BULK,
     NoExtraction,
     Problem,
+    below,
     check_costs,
+    check_roots,
     complete,
     dag_cost,
     is_acyclic,
@@ -31,12 +36,14 @@ from workbench.extraction.problem import (
     tree_costs,
 )
 from workbench.extraction.reduce.cycles import break_cycles
-from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets
-from workbench.extraction.reduce.presolve import Effect, presolve
+from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets, surely_paid
+from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.solution import Solution, Status
+from workbench.extraction.stages import Idling, Reduced, ages
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.support.collector import collector_paused
+from workbench.support.deadline import TimeUp, deadline
 from workbench.support.processes import SOLVER_MEMORY
 
 if TYPE_CHECKING:
@@ -55,10 +62,10 @@ LARGE, REST = 2000, 2e-4
 MOST_LOCAL, HUGE = 0.5, 400_000
 #: Seconds per candidate that it takes to hand a problem over to a solver.
 LEAST: Final = 1e-5
-#: ``auto`` stops when neither cost nor bound has moved by the share MOVED for IDLE seconds.
-MOVED, IDLE = 1e-3, 5.0
-#: Additional idle seconds per candidate, because the first relaxation of a large problem is slow.
-PER_CANDIDATE: Final = 5e-5
+#: Seconds after the time limit at which a stage is ended from outside.
+GRACE: Final = 0.25
+#: Bytes per pair of e-classes that greedy search keeps.
+ENTRY: Final = 60
 
 
 class Extraction(Stepwise):
@@ -117,6 +124,7 @@ class Extraction(Stepwise):
         self._until = math.inf
         self._bound = 0.0
         self._scope = "e-graph"
+        self._core: Problem | None = None
 
     def model(self) -> pulp.LpProblem:
         """Return the integer program of this extraction, to read, to write as LP or MPS, or to solve.
@@ -141,10 +149,22 @@ class Extraction(Stepwise):
 
     def _plan(self) -> Generator[StepKind]:
         self._until = time.perf_counter() + self.seconds
-        best, choice = tree_costs(self.egraph, self.costs)
-        problem = make_problem(self.egraph, self.costs, best, choice)
+        best, choice = tree_costs(self.egraph, self.costs, self._until)
+        check_roots(self.egraph, best)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
-        tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
+        tree = below(self.egraph, np.array(choice, dtype=np.int64))
+        assert tree is not None
+        if dag_cost(tree, self.costs) == math.inf:
+            raise NoExtraction(
+                "a term's costs must add up to less than 1.8e308, got more (try a larger unit)"
+            )
+        if len(self.egraph) >= BULK and self._own is None and self.method not in ORDERS:
+            # Nothing must keep a large e-graph from having a selection; its bound comes later.
+            yield self._offer(tree, StepKind.TREE)
+            if time.perf_counter() > self._until:
+                yield self._prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
+                return
+        problem = make_problem(self.egraph, self.costs, best, choice)
         if self._own is not None:
             yield self._by_user(problem, self._own)
             yield self._prove(self._bound, proved=False)
@@ -153,6 +173,7 @@ class Extraction(Stepwise):
             yield from self._alone(problem, tree, choice)
             return
         self._bound = chain_bound(problem)
+        self._core = problem
         if self.method == "tree":
             yield self._offer(tree, StepKind.TREE)
             return
@@ -163,10 +184,13 @@ class Extraction(Stepwise):
         if not problem.roots:
             yield self._prove(0.0, proved=True)
             return
-        taken = greedy_dag(problem, self._share(GREEDY))
-        if taken:
-            yield self._offer(complete(self.egraph, problem, taken), StepKind.DAG)
+        entries = min(ENTRIES, self.memory // ENTRY)
+        first = greedy(problem, self._share(GREEDY), entries)
+        yield self._offer(complete(self.egraph, problem, first.taken), StepKind.DAG)
         if self.method == "dag":
+            wider = beam(problem, self._until, entries) if first.finished and not self._done() else None
+            if wider is not None:
+                yield self._offer(complete(self.egraph, problem, wider), StepKind.DAG)
             return
         if self._done():
             yield self._prove(self._bound, proved=True)
@@ -186,16 +210,24 @@ class Extraction(Stepwise):
             problem = self._cycle_free(problem, frozenset(self._incumbent(problem).values()))
         yield from self._exact(self._reduced(problem, PRESOLVE))
 
-    def _reduced(self, problem: Problem, share: float) -> _Reduced:
+    def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
         assert self.solution is not None
         found, effects = presolve(problem, self.solution.cost, until=self._share(share))
-        return _Reduced(found, effects, len(problem.nodes))
+        return Reduced(found, effects, len(problem.nodes))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
         compared = self.method in ("highs", "cp-sat")
-        return not compared and self.solution is not None and met(self.solution.cost, self.solution.bound)
+        return not compared and self.solution is not None and self._met(self.solution.bound)
+
+    def _met(self, bound: float) -> bool:
+        """Return whether a bound proves the best selection optimal."""
+        assert self.solution is not None
+        if not met(self.solution.cost, bound):
+            return False
+        paid = 0.0 if self._core is None or not self._core.roots else surely_paid(self._core)
+        return met(self.solution.cost, bound, paid)
 
     def _original(self) -> np.ndarray | None:
         """Return the start graph's selection, or None if it is incomplete or cyclic."""
@@ -203,7 +235,7 @@ class Extraction(Stepwise):
         for i in self.egraph.original.tolist():
             if i >= 0 and choice[self.egraph.eclass[i]] < 0:
                 choice[self.egraph.eclass[i]] = i
-        needed = _below(self.egraph, choice)
+        needed = below(self.egraph, choice)
         return needed if needed is not None and is_acyclic(self.egraph, needed) else None
 
     def _incumbent(self, problem: Problem) -> dict[int, int]:
@@ -262,7 +294,7 @@ class Extraction(Stepwise):
         choice = checked_choice(self.method, self.egraph, self.costs, given)
         return self._offer(choice, StepKind.OWN, self.method)
 
-    def _exact(self, given: _Reduced) -> Iterator[StepKind]:
+    def _exact(self, given: Reduced) -> Iterator[StepKind]:
         assert self.solution is not None
         reduced = given.problem
         bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
@@ -281,7 +313,7 @@ class Extraction(Stepwise):
             yield self._prove(bound, proved=False, endings=(Ending(Limit.TIME),))
             return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
-        patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
+        patience = Idling(len(reduced.nodes)) if self.method == "auto" else None
         found, cuts = Exact(None, bound), 0
         begin = self._incumbent(reduced)
         steps = solve(
@@ -302,7 +334,7 @@ class Extraction(Stepwise):
         assert self.solution is not None
         bound = min(bound, self.solution.cost)
         # The status is optimal only if cost and bound really meet.
-        closed = met(self.solution.cost, bound)
+        closed = self._met(bound)
         closed |= proved and self.solution.cost - bound <= 1e-6 * self.solution.cost
         status = Status.OPTIMAL if closed else self.solution.status
         endings = self.solution.endings + endings
@@ -318,9 +350,7 @@ class Extraction(Stepwise):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
         cost = dag_cost(choice, self.costs)
         bound = self._bound if self.solution is None else max(self._bound, self.solution.bound)
-        if self.solution is None or cost < self.solution.cost * (
-            1 - 1e-12
-        ):  # true of any cost if that is infinite
+        if self.solution is None or cost < self.solution.cost:
             status = Status.FEASIBLE if kind is StepKind.INCUMBENT else Status.GREEDY
             self.solution = Solution(choice, cost, min(bound, cost), status, method, self._scope)
         else:
@@ -359,17 +389,26 @@ class Extraction(Stepwise):
         self.stop_reason = None
         began, known = time.perf_counter(), len(self.trace)
         try:
-            with collector_paused():
+            with collector_paused(), self._hard_limit():
                 next(self._stages)
         except StopIteration:
             self._finish()
             raise
+        except TimeUp:
+            self._stages.close()
+            self._prove(self._bound, proved=False, endings=(Ending(Limit.TIME),))
+            self._finish()
         finally:
             spent = time.perf_counter() - began
             self._spent += spent
             if len(self.trace) > known:
                 self.trace.steps[-1] = replace(self.trace.steps[-1], seconds=spent)
         return self.trace.steps[-1]
+
+    def _hard_limit(self) -> contextlib.AbstractContextManager[None]:
+        """Return the deadline of a step: there is none until a selection is known."""
+        known = self.solution is not None and self._until < math.inf
+        return deadline(self._until + GRACE) if known else contextlib.nullcontext()
 
     def _finish(self) -> None:
         assert self.solution is not None
@@ -418,50 +457,6 @@ class Extraction(Stepwise):
             for step in self.trace.steps[-6:]
         ]
         return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reduced:
-    """A problem after the reductions, their effects, and the number of candidates before them."""
-
-    problem: Problem
-    effects: list[Effect]
-    before: int
-
-
-class _Patience:
-    """A stopping rule: go on while cost or bound move; larger problems may pause longer."""
-
-    def __init__(self, candidates: int) -> None:
-        self._idle = max(IDLE, PER_CANDIDATE * candidates)
-        self._cost, self._bound, self._since = math.inf, 0.0, 0.0
-
-    def __call__(self, seconds: float, cost: float, bound: float) -> bool:
-        moved = cost < self._cost * (1 - MOVED) or bound > self._bound + MOVED * cost
-        if moved:
-            self._cost, self._bound, self._since = cost, bound, seconds
-        return seconds - self._since < max(self._idle, self._since)
-
-
-def ages(egraph: EGraph) -> list[int]:
-    """Return the step in which every e-node was born, or 0 for all if the steps are not recorded."""
-    known = egraph.birth_step.tolist()
-    return known if known else [0] * len(egraph)
-
-
-def _below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
-    """Return the part of a choice that the roots need, or None if the choice is incomplete."""
-    result = np.full(egraph.n_classes, -1, dtype=np.int64)
-    stack = list(egraph.roots)
-    while stack:
-        c = stack.pop()
-        if result[c] >= 0:
-            continue
-        if choice[c] < 0:
-            return None
-        result[c] = choice[c]
-        stack += egraph.operands(int(choice[c])).tolist()
-    return result
 
 
 def extract(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 import time
@@ -27,7 +26,6 @@ from workbench.extraction.problem import (
     NoExtraction,
     Problem,
     below,
-    check_costs,
     check_roots,
     complete,
     dag_cost,
@@ -38,8 +36,9 @@ from workbench.extraction.problem import (
 from workbench.extraction.reduce.cycles import break_cycles
 from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets, surely_paid
 from workbench.extraction.reduce.presolve import presolve
+from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
-from workbench.extraction.stages import Idling, Reduced, ages
+from workbench.extraction.stages import Idling, Reduced, ages, described, original_selection
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.support.collector import collector_paused
@@ -60,10 +59,8 @@ FIRST = 0.1
 LARGE, REST = 2000, 2e-4
 #: The share of local search grows with the number of candidates; with HUGE candidates a solver is hopeless.
 MOST_LOCAL, HUGE = 0.5, 400_000
-#: Seconds per candidate that it takes to hand a problem over to a solver.
-LEAST: Final = 1e-5
-#: Seconds after the time limit at which a stage is ended from outside.
-GRACE: Final = 0.25
+#: Seconds per candidate to hand a problem over to a solver; seconds after which a stage is ended from outside.
+LEAST, GRACE = 1e-5, 0.25
 #: Bytes per pair of e-classes that greedy search keeps.
 ENTRY: Final = 60
 
@@ -77,12 +74,12 @@ class Extraction(Stepwise):
     the best selection so far, and survives when a solver is killed, runs out of time or memory, or is
     interrupted.
 
-    Tensat's programs run by themselves, as they did there: ``solution`` is None until one finds
-    something. If none does, it is the tree selection, and ``Limit.NOTHING`` is among its limits.
+    Tensat's programs run by themselves: ``solution`` is None until one finds something. If none does, it is
+    the tree selection, and ``Limit.NOTHING`` is among its limits.
 
     Args:
         egraph: The e-graph, with at least one root.
-        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        costs: One cost per e-node; an infinite cost excludes the e-node, a negative one is a gain.
         method: A name of :data:`METHODS`, or of a registered extractor.
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
@@ -112,19 +109,34 @@ class Extraction(Stepwise):
             raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
         super().__init__()
         self.egraph = egraph
-        self.costs = check_costs(egraph, costs)
+        shifted = signed(egraph, costs)
+        self.costs = np.asarray(costs, dtype=float)
+        self._costs, self._offset, self._gains = shifted.costs, shifted.offset, shifted.core
         self.method = method
         self.seconds = seconds
         self.memory = memory
         self.effort = effort
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
-        self.solution: Solution | None = None
+        self._best: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
         self._spent = 0.0
         self._until = math.inf
         self._bound = 0.0
         self._scope = "e-graph"
         self._core: Problem | None = None
+
+    @property
+    def solution(self) -> Solution | None:
+        """Return the best selection so far, or None if there is none yet."""
+        found, offset = self._best, self._offset
+        if found is None or not offset:
+            return found
+        return replace(found, cost=dag_cost(found.choice, self.costs), bound=found.bound + offset)
+
+    def _known(self) -> Solution:
+        solution = self.solution
+        assert solution is not None
+        return solution
 
     def model(self) -> pulp.LpProblem:
         """Return the integer program of this extraction, to read, to write as LP or MPS, or to solve.
@@ -144,27 +156,29 @@ class Extraction(Stepwise):
 
     def _share(self, share: float) -> float:
         """Return the moment (of ``time.perf_counter``) at which a share of the remaining time is spent."""
-        now = time.perf_counter()
-        return now + share * max(0.0, self._until - now)
+        return (now := time.perf_counter()) + share * max(0.0, self._until - now)
 
     def _plan(self) -> Generator[StepKind]:
         self._until = time.perf_counter() + self.seconds
-        best, choice = tree_costs(self.egraph, self.costs, self._until)
+        best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
         check_roots(self.egraph, best)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
         tree = below(self.egraph, np.array(choice, dtype=np.int64))
         assert tree is not None
-        if dag_cost(tree, self.costs) == math.inf:
+        if dag_cost(tree, self._costs) == math.inf:
             raise NoExtraction(
                 "a term's costs must add up to less than 1.8e308, got more (try a larger unit)"
             )
+        if self._gains is not None:
+            yield from self._with_gains(self._gains, tree)
+            return
         if len(self.egraph) >= BULK and self._own is None and self.method not in ORDERS:
             # Nothing must keep a large e-graph from having a selection; its bound comes later.
             yield self._offer(tree, StepKind.TREE)
             if time.perf_counter() > self._until:
                 yield self._prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
                 return
-        problem = make_problem(self.egraph, self.costs, best, choice)
+        problem = make_problem(self.egraph, self._costs, best, choice)
         if self._own is not None:
             yield self._by_user(problem, self._own)
             yield self._prove(self._bound, proved=False)
@@ -177,7 +191,7 @@ class Extraction(Stepwise):
         if self.method == "tree":
             yield self._offer(tree, StepKind.TREE)
             return
-        original = self._original()
+        original = original_selection(self.egraph)
         if original is not None:
             yield self._offer(original, StepKind.ORIGINAL)
         yield self._offer(tree, StepKind.TREE)
@@ -190,7 +204,9 @@ class Extraction(Stepwise):
         if self.method == "dag":
             wider = beam(problem, self._until, entries) if first.finished and not self._done() else None
             if wider is not None:
-                yield self._offer(complete(self.egraph, problem, wider), StepKind.DAG)
+                found = complete(self.egraph, problem, wider)
+                if self._best is None or dag_cost(found, self._costs) < self._best.cost:
+                    yield self._offer(found, StepKind.DAG)
             return
         if self._done():
             yield self._prove(self._bound, proved=True)
@@ -212,36 +228,27 @@ class Extraction(Stepwise):
 
     def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
-        assert self.solution is not None
-        found, effects = presolve(problem, self.solution.cost, until=self._share(share))
+        assert self._best is not None
+        found, effects = presolve(problem, self._best.cost, until=self._share(share))
         return Reduced(found, effects, len(problem.nodes))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
         compared = self.method in ("highs", "cp-sat")
-        return not compared and self.solution is not None and self._met(self.solution.bound)
+        return not compared and self._best is not None and self._met(self._best.bound)
 
     def _met(self, bound: float) -> bool:
         """Return whether a bound proves the best selection optimal."""
-        assert self.solution is not None
-        if not met(self.solution.cost, bound):
+        assert self._best is not None
+        if not met(self._best.cost, bound):
             return False
         paid = 0.0 if self._core is None or not self._core.roots else surely_paid(self._core)
-        return met(self.solution.cost, bound, paid)
-
-    def _original(self) -> np.ndarray | None:
-        """Return the start graph's selection, or None if it is incomplete or cyclic."""
-        choice = np.full(self.egraph.n_classes, -1, dtype=np.int64)
-        for i in self.egraph.original.tolist():
-            if i >= 0 and choice[self.egraph.eclass[i]] < 0:
-                choice[self.egraph.eclass[i]] = i
-        needed = below(self.egraph, choice)
-        return needed if needed is not None and is_acyclic(self.egraph, needed) else None
+        return met(self._best.cost, bound, paid)
 
     def _incumbent(self, problem: Problem) -> dict[int, int]:
         """Return the best selection within a problem, e-class → e-node."""
-        assert self.solution is not None
-        choice = self.solution.choice
+        assert self._best is not None
+        choice = self._best.choice
         return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
 
     def _cycle_free(self, problem: Problem, keep: Set[int]) -> Problem:
@@ -280,22 +287,41 @@ class Extraction(Stepwise):
                 self._offer(complete(self.egraph, problem, taken), StepKind.INCUMBENT, self.method)
             yield StepKind.INCUMBENT
         endings = tuple(race.endings)
-        if self.solution is None:
+        if self._best is None:
             yield self._offer(tree, StepKind.TREE)
             endings = (*endings, Ending(Limit.NOTHING))
         proved = race.proved and race.best is not None
         yield self._prove(race.cost if proved else race.bound, proved=proved, endings=endings)
 
+    def _with_gains(self, problem: Problem, tree: np.ndarray) -> Iterator[StepKind]:
+        """Extract with negative costs that a selection can avoid: from the tree selection by CP-SAT alone."""
+        if self._own is not None:
+            yield self._by_user(problem, self._own)
+            return
+        yield self._offer(tree, StepKind.TREE)
+        if self.method in ("tree", "dag", "local"):
+            return
+        place = {node: i for i, node in enumerate(problem.nodes)}
+        start = {c: place[i] for c, i in self._incumbent(problem).items()}
+        race = Race(
+            Job(problem, None, start, max(0.01, self._until - time.perf_counter())), ["cp-sat:2"], self.memory
+        )
+        for _ in race.run(Idling(len(problem.nodes)) if self.method == "auto" else None):
+            taken = {c: problem.nodes[i] for c, i in (race.best or start).items()}
+            self._bound = race.bound
+            yield self._offer(complete(self.egraph, problem, taken), StepKind.INCUMBENT, "cp-sat")
+        yield self._prove(race.bound, proved=race.proved, endings=tuple(race.endings))
+
     def _by_user(self, problem: Problem, extractor: Extractor) -> StepKind:
         """Run a user's extractor and check what it chose; raise BadExtraction if that makes no term."""
-        self._bound = chain_bound(problem)
+        self._bound = 0.0 if self._gains is not None else chain_bound(problem)
         left = max(0.01, self._until - time.perf_counter())
         given = extractor(self.egraph, self.costs, seconds=left)
         choice = checked_choice(self.method, self.egraph, self.costs, given)
         return self._offer(choice, StepKind.OWN, self.method)
 
     def _exact(self, given: Reduced) -> Iterator[StepKind]:
-        assert self.solution is not None
+        assert self._best is not None
         reduced = given.problem
         bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
@@ -305,7 +331,7 @@ class Extraction(Stepwise):
         if not reduced.roots:
             # The reductions have decided every choice.
             yield self._offer(complete(self.egraph, reduced, {}), StepKind.INCUMBENT, self.method)
-            yield self._prove(self.solution.cost, proved=True)
+            yield self._prove(self._best.cost, proved=True)
             return
 
         left = self._until - time.perf_counter()
@@ -320,8 +346,8 @@ class Extraction(Stepwise):
             reduced, begin, left, solver=solver, patience=patience, memory=self.memory, effort=self.effort
         )
         for found in steps:
-            bound = min(max(bound, found.bound), self.solution.cost)
-            self.solution = replace(self.solution, bound=bound, scope=self._scope)
+            bound = min(max(bound, found.bound), self._best.cost)
+            self._best = replace(self._best, bound=bound, scope=self._scope)
             added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
             cuts = max(cuts, found.cuts)
             if found.taken is not None:
@@ -331,15 +357,15 @@ class Extraction(Stepwise):
         yield self._prove(bound, proved=found.proved, endings=found.endings)
 
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
-        assert self.solution is not None
-        bound = min(bound, self.solution.cost)
+        assert self._best is not None
+        bound = min(bound, self._best.cost)
         # The status is optimal only if cost and bound really meet.
         closed = self._met(bound)
-        closed |= proved and self.solution.cost - bound <= 1e-6 * self.solution.cost
-        status = Status.OPTIMAL if closed else self.solution.status
-        endings = self.solution.endings + endings
-        self.solution = replace(self.solution, bound=bound, status=status, scope=self._scope, endings=endings)
-        return self._note(StepKind.SETTLED, bound, "; ".join([status.value, *self.solution.notes]))
+        closed |= proved and self._best.cost - bound <= 1e-6 * self._best.cost
+        status = Status.OPTIMAL if closed else self._best.status
+        endings = self._best.endings + endings
+        self._best = replace(self._best, bound=bound, status=status, scope=self._scope, endings=endings)
+        return self._note(StepKind.SETTLED, bound, "; ".join([status.value, *self._best.notes]))
 
     def _offer(
         self, choice: np.ndarray, kind: StepKind, solver: str = "", rules: tuple[RuleStep, ...] = ()
@@ -348,14 +374,14 @@ class Extraction(Stepwise):
         method = solver or kind.value
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
-        cost = dag_cost(choice, self.costs)
-        bound = self._bound if self.solution is None else max(self._bound, self.solution.bound)
-        if self.solution is None or cost < self.solution.cost:
+        cost = dag_cost(choice, self._costs)
+        bound = self._bound if self._best is None else max(self._bound, self._best.bound)
+        if self._best is None or cost < self._best.cost:
             status = Status.FEASIBLE if kind is StepKind.INCUMBENT else Status.GREEDY
-            self.solution = Solution(choice, cost, min(bound, cost), status, method, self._scope)
+            self._best = Solution(choice, cost, min(bound, cost), status, method, self._scope)
         else:
-            self.solution = replace(self.solution, bound=min(bound, self.solution.cost))
-        return self._note(kind, self.solution.bound, method, rules)
+            self._best = replace(self._best, bound=min(bound, self._best.cost))
+        return self._note(kind, self._best.bound, method, rules)
 
     def _note(
         self,
@@ -374,8 +400,8 @@ class Extraction(Stepwise):
                 0.0,
                 *size,
                 rules=rules,
-                cost=None if self.solution is None else self.solution.cost,
-                bound=bound if math.isfinite(bound) else None,
+                cost=None if self._best is None else self._best.cost + self._offset,
+                bound=bound + self._offset if math.isfinite(bound) else None,
                 note=note,
                 counts=counts or {},
             )
@@ -389,7 +415,9 @@ class Extraction(Stepwise):
         self.stop_reason = None
         began, known = time.perf_counter(), len(self.trace)
         try:
-            with collector_paused(), self._hard_limit():
+            # There is no deadline until a selection is known.
+            last = math.inf if self._best is None else self._until + GRACE
+            with collector_paused(), deadline(last):
                 next(self._stages)
         except StopIteration:
             self._finish()
@@ -405,18 +433,13 @@ class Extraction(Stepwise):
                 self.trace.steps[-1] = replace(self.trace.steps[-1], seconds=spent)
         return self.trace.steps[-1]
 
-    def _hard_limit(self) -> contextlib.AbstractContextManager[None]:
-        """Return the deadline of a step: there is none until a selection is known."""
-        known = self.solution is not None and self._until < math.inf
-        return deadline(self._until + GRACE) if known else contextlib.nullcontext()
-
     def _finish(self) -> None:
-        assert self.solution is not None
-        proved = self.solution.status is Status.OPTIMAL
+        assert self._best is not None
+        proved = self._best.status is Status.OPTIMAL
         if self.stop_reason is None:
             self.stop_reason = StopReason.OPTIMAL if proved else StopReason.FEASIBLE
-        method = self.method if self.method in ("tree", "dag") else self.solution.method
-        self.solution = replace(self.solution, method=method, seconds=self._spent)
+        method = self.method if self.method in ("tree", "dag") else self._best.method
+        self._best = replace(self._best, method=method, seconds=self._spent)
 
     @property
     def unfinished(self) -> bool:
@@ -430,33 +453,22 @@ class Extraction(Stepwise):
         """
         if self.drive(progress) is StopReason.INTERRUPTED:
             return self.interrupt()
-        assert self.solution is not None
-        return self.solution
+        return self._known()
 
     def interrupt(self) -> Solution:
         """End the solvers and return the best selection so far; raise KeyboardInterrupt if there is none."""
         self._stages.close()
         self.stop_reason = StopReason.INTERRUPTED
-        if self.solution is None:
+        if self._best is None:
             raise KeyboardInterrupt
-        if Limit.INTERRUPTED not in self.solution.limits:
-            endings = (*self.solution.endings, Ending(Limit.INTERRUPTED))
-            self.solution = replace(self.solution, endings=endings)
-        self.solution = replace(self.solution, seconds=self._spent)
-        return self.solution
+        if Limit.INTERRUPTED not in self._best.limits:
+            endings = (*self._best.endings, Ending(Limit.INTERRUPTED))
+            self._best = replace(self._best, endings=endings)
+        self._best = replace(self._best, seconds=self._spent)
+        return self._known()
 
     def __repr__(self) -> str:
-        lines = [f"Extraction ({self.method}) from {len(self.egraph)} e-nodes"]
-        if self.solution is not None:
-            s = self.solution
-            lines.append(
-                f"  cost {s.cost:.6g}, bound {s.bound:.6g}, gap {s.gap:.2%}, {s.status.value} ({s.scope})"
-            )
-        lines += [
-            f"  {step.note}: {'nothing yet' if step.cost is None else format(step.cost, '.6g')}"
-            for step in self.trace.steps[-6:]
-        ]
-        return "\n".join(lines)
+        return described(self.method, len(self.egraph), self.solution, self.trace.steps[-6:])
 
 
 def extract(
@@ -472,7 +484,7 @@ def extract(
 
     Args:
         egraph: The e-graph, with at least one root.
-        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        costs: One cost per e-node; an infinite cost excludes the e-node, a negative one is a gain.
         method: A name of :data:`METHODS`, such as ``"tree"`` (least tree cost), ``"dag"`` (greedy with
             sharing), ``"exact"`` (proved optimal if ``seconds`` suffice) or ``"auto"`` (exact, but stops
             when it makes no more progress).

@@ -158,17 +158,22 @@ def _tree_costs_by_heap(egraph: EGraph, costs: np.ndarray) -> tuple[list[float],
     return best, choice
 
 
-def check_costs(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
-    """Return the costs as floats; raise :class:`NoExtraction` if they cannot be used."""
+def check_costs(egraph: EGraph, costs: np.ndarray, *, negative: bool = False) -> np.ndarray:
+    """Return the costs as floats; raise :class:`NoExtraction` if they cannot be used.
+
+    ``negative`` admits finite costs below 0.
+    """
     values = np.asarray(costs, dtype=float)
     if values.shape != (len(egraph),):
         raise NoExtraction(
             f"costs must be an array of {len(egraph)}, one per e-node, got shape {values.shape}"
         )
-    if np.isnan(values).any() or (values < 0).any():
-        bad = int(np.flatnonzero(np.isnan(values) | (values < 0))[0])
+    wrong = np.isnan(values) | (values == -math.inf if negative else values < 0)
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
+        norm = "a number above minus infinity" if negative else "0 or more"
         raise NoExtraction(
-            f"the cost of e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) must be 0 or more, "
+            f"the cost of e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) must be {norm}, "
             f"got {values[bad]} (try an infinite cost to keep the e-node out of every term)"
         )
     if not egraph.roots:

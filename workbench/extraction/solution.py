@@ -54,8 +54,8 @@ class Solution(Face):
 
     @property
     def gap(self) -> float:
-        """Return the relative distance from the bound: (cost - bound) / cost."""
-        return max(0.0, (self.cost - self.bound) / self.cost) if self.cost > 0 else 0.0
+        """Return the relative distance from the bound: (cost - bound) / abs(cost)."""
+        return max(0.0, (self.cost - self.bound) / abs(self.cost)) if self.cost else 0.0
 
     @property
     def limits(self) -> frozenset[Limit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ def deadline(until: float) -> Iterator[None]:
     The exception is raised between two operations of the interpreter: a long call of compiled code ends
     first. Code in the block must stand an exception at any point, as it must for Ctrl-C.
     """
+    if until == math.inf:
+        yield
+        return
     thread = threading.get_ident()
     lock = threading.Lock()
     running = True

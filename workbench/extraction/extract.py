@@ -59,7 +59,7 @@ FIRST = 0.1
 LARGE, REST = 2000, 2e-4
 #: The share of local search grows with the number of candidates; with HUGE candidates a solver is hopeless.
 MOST_LOCAL, HUGE = 0.5, 400_000
-#: Seconds per candidate to hand a problem over to a solver; seconds after which a stage is ended from outside.
+#: Seconds per candidate to start a solver, and seconds after the limit when a stage is ended from outside.
 LEAST, GRACE = 1e-5, 0.25
 #: Bytes per pair of e-classes that greedy search keeps.
 ENTRY: Final = 60

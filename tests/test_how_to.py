@@ -79,6 +79,7 @@ def test_there_are_guides():
     assert PAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", map(marked, PAGES))
 def test_a_guide_runs_as_shown(page):
     for package in NEEDS.get(page.stem, ()):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.analysis.rule_activity import contributions, rule_table
     from workbench.benchmarks import benchmark
     from workbench.certifying import certify
+    from workbench.composites.define import composite
     from workbench.costs.choose import cost_model
     from workbench.devices.targets import target
     from workbench.extraction.choose import extractor
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
-    "operator", "rule_set", "RuleSet", "parse_rule", "parse_rules",
+    "operator", "composite", "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules", "Grammar", "Synthesis",
     "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction",
     "cost_model", "extractor", "target",
@@ -72,6 +73,7 @@ _HOMES = {
     "ablation": "workbench.analysis.ablation",
     "benchmark": "workbench.benchmarks",
     "certify": "workbench.certifying",
+    "composite": "workbench.composites.define",
     "contributions": "workbench.analysis.rule_activity",
     "cost_model": "workbench.costs.choose",
     "evaluate": "workbench.graph",

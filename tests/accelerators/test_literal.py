@@ -22,6 +22,7 @@ def judged(rules, axiom_set=None, draws=60):
     return {rule.name: run[rule.name].verdict for rule in rules}
 
 
+@pytest.mark.slow
 def test_what_is_filled_with_zeros_may_be_dropped_and_that_is_proved():
     extra = parse_rules(FILLING_AXIOMS)
     assert set(judged(extra).values()) == {"tested"}

@@ -8,6 +8,7 @@ from workbench.accelerators.recorded import law_of_any_unit
 from workbench.accelerators.verify import verify_unit
 
 
+@pytest.mark.slow
 def test_the_definition_is_tested_and_what_follows_from_it_is_proved():
     found = {v.name: v for v in verify_unit(
         unit("systolic64"), "product", "product-bias", "product-turned-2-2", "groups-by-pairs", draws=60

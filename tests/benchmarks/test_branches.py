@@ -115,6 +115,7 @@ def test_what_nobody_can_merge_is_reported():
 
 
 # -- merged by the default rules, without a word ----------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "parameters"),
     [
@@ -131,6 +132,7 @@ def test_as_small_as_by_hand(family, parameters):
     assert_as_small(family, *merged(family, blocks=2, **parameters))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "parameters"),
     [

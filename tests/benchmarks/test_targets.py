@@ -88,6 +88,7 @@ def test_tensats_rules_gain_next_to_nothing(shared_data, name):
     assert before / 1.002 < extract(egraph, price_egraph(egraph, model)).cost <= before
 
 
+@pytest.mark.slow
 def test_batch_normalisation_is_what_our_rules_take_away_from_mobilenet():
     egraph = saturated("mobilenetv2", list(rule_set("default")))
     costs = price_egraph(egraph, AnalyticCost("t4"))

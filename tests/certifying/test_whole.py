@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from workbench.certifying.certificate import certify
 from workbench.certifying.whole import probe, run_whole, tolerance_of
@@ -116,3 +116,37 @@ def test_the_coarsest_dtype_sets_the_tolerance():
     half = b.op("cast", b.input("x", (4,)), to="float16")
     assert tolerance_of(b.graph({"y": b.op("cast", half, to="float32")})) == 5e-2
     assert tolerance_of(scaled(1.0, folded=False)) == 1e-4
+
+
+def _angle(angle, dtype=np.float16):
+    """Return a model of sin(w · 1.5) that needs no input, next to one that reads an input."""
+    nodes = [
+        helper.make_node("Mul", ["w", "factor"], ["angle"]),
+        helper.make_node("Sin", ["angle"], ["sine"]),
+        helper.make_node("Neg", ["x"], ["y"]),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, y, sine = (helper.make_tensor_value_info(name, kind, [2]) for name in ("x", "y", "sine"))
+    data = {"w": np.array(angle, dtype), "factor": np.array(1.5, dtype)}
+    weights = [numpy_helper.from_array(value, name) for name, value in data.items()]
+    graph = helper.make_graph(nodes, "angle", [x], [y, sine], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_value_of_weights_alone_may_differ_as_much_as_another_rounding_of_them():
+    # The product of the weights, 1501.5 and so on, is rounded to a multiple of 1 before or after the sine.
+    model = _angle([1001.0, 1003.0])
+    graph = load_onnx(model)
+    run = run_whole(graph, graph, given=model)
+    assert not run.why
+    assert not run.steady
+    assert "weights are rounded otherwise" in run.note
+    certificate = certify(graph, graph, given=model)
+    assert certificate.passed
+    assert f"({run.note})" in certificate.verdict()
+
+
+def test_a_value_of_weights_alone_that_is_wrong_differs():
+    model, wrong = _angle([0.5, 0.25]), _angle([0.5, 0.5])
+    run = run_whole(load_onnx(model), load_onnx(wrong), given=model)
+    assert run.why.startswith("output 'sine' at [1]")

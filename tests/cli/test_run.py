@@ -133,6 +133,7 @@ def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
     assert len(list(results.rglob("run.json"))) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tmp_path):
     def interrupt(folder):
         raise KeyboardInterrupt
@@ -145,6 +146,7 @@ def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tm
     assert (results / "tiny" / "table.md").is_file()
 
 
+@pytest.mark.slow
 def test_a_study_of_optimisations_is_run_and_its_skipped_runs_are_said(run, tmp_path, monkeypatch):
     monkeypatch.delenv("ELSEWHERE", raising=False)
     release = "  taso: {by: search, mode: taso-release, rules: '${ELSEWHERE}/graph_subst.pb'}\n"

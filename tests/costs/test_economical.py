@@ -70,6 +70,7 @@ def test_other_cost_models_stay_as_they_are(tmp_path):
     assert economical(given, named="cpu").left == SECONDS
 
 
+@pytest.mark.slow
 def test_what_both_run_as_often_decides_nothing():
     import workbench
     from workbench.rules import rule_set

@@ -48,6 +48,7 @@ def test_a_way_that_is_not_there_says_why(cpu):
     assert "median_us" not in rows[1]
 
 
+@pytest.mark.slow
 def test_what_torch_compile_cannot_do_is_a_reason(cpu, monkeypatch):
     def no_compiler(*args, **options):
         raise RuntimeError("no working C++ compiler\nis here")

@@ -47,6 +47,7 @@ def bare_python(*arguments):
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_it_runs_where_only_torch_and_numpy_are(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     b = GraphBuilder("folds")

@@ -107,6 +107,7 @@ def test_jobs_are_done_by_both_workers_each_in_a_process_of_its_own(cluster):
     assert found["0"].where["machine"]["cpus"] == os.cpu_count()
 
 
+@pytest.mark.slow
 def test_failures_and_hangs_are_outcomes_there_too(cluster, tmp_path):
     jobs = [Job("fails", fail, 1, 60.0), Job("hangs", wait, tmp_path / "pid", 3.0)]
     with cluster_pool(cluster) as pool:
@@ -148,6 +149,7 @@ def test_a_sweep_on_the_cluster_has_the_figures_of_one_here(cluster, tmp_path):
     assert there.missing() == []
 
 
+@pytest.mark.slow
 def test_e_graphs_are_made_here_and_extracted_there(cluster, tmp_path):
     plan = make_plan(read_study(write_study(tmp_path, methods="exact")), tmp_path, tmp_path / "results")
     with cluster_pool(cluster) as pool:
@@ -169,6 +171,7 @@ def test_the_command_runs_a_study_on_the_cluster(cluster, tmp_path):
         assert expected in found.stdout
 
 
+@pytest.mark.slow
 def test_where_no_scheduler_or_no_worker_is_it_is_said(tmp_path):
     with pytest.raises(ClusterMissing, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         cluster_pool("tcp://127.0.0.1:9", patience=1.0).__enter__()

@@ -92,6 +92,7 @@ def test_failures_and_deaths_are_outcomes(function, status, note):
     assert (found.status, found.note, found.value) == (status, note, None)
 
 
+@pytest.mark.slow
 def test_a_hang_is_killed_and_takes_its_own_processes_along(tmp_path):
     began = time.perf_counter()
     found = outcome(hang_with_child, tmp_path / "pid", seconds=2.0)

@@ -120,6 +120,7 @@ def test_without_papermill_the_way_out_is_named(monkeypatch, tmp_path):
         render_run(tmp_path)
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_no_report(monkeypatch, tmp_path):
     papermill = pytest.importorskip("papermill")
 

@@ -194,6 +194,7 @@ def test_auto_stops_when_nothing_moves(monkeypatch):
     assert solution.seconds < 50
 
 
+@pytest.mark.slow
 def test_presolve_is_a_step_with_its_effects():
     egraph, costs = shuffled(400)
     run = Extraction(egraph, costs, seconds=2.0)
@@ -295,6 +296,7 @@ def test_a_search_ends_within_its_gap_and_says_so():
     assert solution.limits == {Limit.CLOSE}
 
 
+@pytest.mark.slow
 def test_with_a_limit_on_nodes_no_solver_has_a_process_of_its_own(monkeypatch):
     def refuse(*_):
         raise AssertionError("a process was started")

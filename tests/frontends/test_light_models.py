@@ -49,6 +49,7 @@ def test_the_stored_expected_output_is_computed(name):
     np.testing.assert_allclose(found, first(run_model(onnx.load(path), feeds)), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in light_names() if n not in LARGE])
 def test_with_random_weights_the_values_are_those_of_the_original(name):
     original = light_model(name)

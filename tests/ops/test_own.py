@@ -174,6 +174,7 @@ def test_a_function_that_disagrees_with_its_type_rule_is_named():
 
 
 # -- verdicts -------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_polynomial_is_judged_exactly():
     with registered(cube, exact=3):
         found = judged(CUBED)

@@ -140,6 +140,7 @@ def test_parameters_along_an_axis_are_read():
     assert "quantize" not in found.graph.operators()
 
 
+@pytest.mark.slow
 def test_wrong_laws_are_refuted():
     text = """
     again: quantize[to=d](dequantize[c](q, s, z), s, y) => q

@@ -1,7 +1,5 @@
 """The laws of transpositions: past everything that does not mind, at any permutation and rank."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -9,23 +7,8 @@ from workbench import optimize
 from workbench.graph import GraphBuilder, evaluate
 from workbench.rules import RuleSet, load_rules
 from workbench.rules.status import library
-from workbench.verification.refuting.refute import search
 
 RULES = load_rules(library() / "transposes.rules")
-WRONG = load_rules(Path(__file__).parent / "wrong_transposes.rules")
-
-
-@pytest.mark.parametrize("rule", WRONG, ids=lambda r: r.name)
-def test_a_tempting_version_is_refuted(rule):
-    found = search(rule, draws=400)
-    assert found.counterexample is not None, f"{len(found.passed)} passed; {found.reason}"
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
-def test_a_rule_has_no_counterexample(rule):
-    found = search(rule, draws=30, seed=11)
-    assert found.counterexample is None, str(found.counterexample)
-    assert len(found.passed) >= 10, found.reason
 
 
 def undone(perm):

@@ -53,12 +53,14 @@ def test_limits_stop_the_run(limits, reason):
         assert len(run.egraph()) == run.e_nodes
 
 
+@pytest.mark.slow
 def test_time_limit_ends_an_iteration_that_would_take_long():
     with Saturation(sum_of(17), AC, Limits(e_nodes=50_000_000, seconds=1.5, iterations=99)) as run:
         assert run.run() is StopReason.TIME_LIMIT
         assert len(run.egraph()) == run.e_nodes
 
 
+@pytest.mark.slow
 def test_what_a_cut_run_found_is_not_computed_again(monkeypatch):
     monkeypatch.setattr("workbench.saturation.saturation.AT_RISK", float("inf"))
     with Saturation(sum_of(17), AC, Limits(e_nodes=50_000_000, seconds=1.5, iterations=99)) as run:

@@ -54,6 +54,19 @@ def test_of_what_differs_in_weights_alone_one_is_matched():
     assert Counter(egraph.ops)["matmul"] == 2
 
 
+def test_of_weights_that_turn_out_to_be_equal_one_is_matched():
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    graph = b.graph({"y": b.op("relu", b.op("matmul", x, b.weight((4, 4))))})
+    # The newer product is excluded before its weight is found to be that of the older one. The last law
+    # comes when both are one.
+    text = """more: matmul[act=none](x, w) => matmul[act=none](x, neg(neg(w)))
+    twice: neg(neg(x)) => x
+    phase last
+    together: relu(matmul[act=none](x, w)) => matmul[act=relu](x, w)"""
+    assert Counter(grown(graph, text, weights=False).ops)["matmul"] == 2
+
+
 def test_where_a_rule_is_of_use():
     graph = product()
     everywhere = "swap: add(x, y) => add(y, x)"

@@ -63,6 +63,7 @@ def test_grouped_convolutions_are_merged_wrongly_without_a_guard(mode):
     assert guarded.history == ()
 
 
+@pytest.mark.slow
 def test_the_guarded_merge_is_sound_and_enlarges():
     verification = Verification(list(guarded_merges()))
     verification.run()

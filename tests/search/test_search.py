@@ -84,6 +84,7 @@ def test_an_unbounded_search_finds_exactly_the_graphs_that_brute_force_finds(cas
     assert run.expanded == run.found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", SMALL)
 def test_what_sound_rules_make_of_a_network_is_certified(network):
     graph = benchmark(network, **SMALL[network])

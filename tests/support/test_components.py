@@ -22,6 +22,7 @@ def test_components_are_those_of_scipy(seed):
     assert all(found[b] <= found[a] for a, b in edges.tolist())
 
 
+@pytest.mark.slow
 def test_a_long_path_needs_no_recursion():
     n = 100_000
     assert strong_components([[i + 1] for i in range(n - 1)] + [[]]) == list(range(n - 1, -1, -1))

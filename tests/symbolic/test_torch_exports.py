@@ -38,6 +38,7 @@ def test_exports_keep_their_symbols(name, dynamo):
         same(original, written, sizes)
 
 
+@pytest.mark.slow
 def test_the_gain_is_that_of_the_model_with_its_dimensions_bound():
     original = onnx.load_from_string(exported("bert", dynamo=False))
     kept = workbench.optimize(original, sizes={"sequence": 16}, seconds=20, cost="analytic")

@@ -105,6 +105,7 @@ def corrupted(cases, choose):
     return made
 
 
+@pytest.mark.slow
 def test_corrupted_proofs_are_rejected(proofs):
     choose, rejected, harmless = random.Random(5), 0, []
     for turn in range(5):
@@ -123,6 +124,7 @@ def test_corrupted_proofs_are_rejected(proofs):
     assert len(harmless) <= 3, [json.dumps(h)[:300] for h in harmless]
 
 
+@pytest.mark.slow
 def test_a_proof_of_another_rule_is_rejected(proofs):
     rejected = 0
     for name, (rule, _) in proofs.items():

@@ -34,6 +34,7 @@ def test_tensats_rules_made_sound(shared_data):
     assert len(merged.conditions) > len(published["tensat-multi-12"].conditions)
 
 
+@pytest.mark.slow
 def test_a_sound_set_brings_its_verdicts_along():
     sound = sound_rules(parse_rules(RULES)).rules
     assert [sound.verdict(r) for r in sound] == ["proved", "proved"]

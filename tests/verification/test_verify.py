@@ -135,6 +135,7 @@ def test_one_by_one_gives_the_same_verdicts():
     assert [s.kind for s in alone.trace] == [StepKind.SCREENING, StepKind.SEPARATE, StepKind.DECISION]
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same(run):
     again = Verification(parse_rules(RULES), jobs=2)
     again.run()
@@ -188,6 +189,7 @@ def test_conditions_that_contradict_each_other_are_rejected():
     assert "no type in common: a requirement is false" in verdict.reason()
 
 
+@pytest.mark.slow
 def test_broadcasting_is_distinguished():
     text = (
         "sum: conv2d[c, act=none](add(x, y), w) => add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, w))"

@@ -87,6 +87,7 @@ def test_every_object_has_a_face_that_survives(things, name):
     assert parser.open == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_object_has_a_view_with_the_same_face(things, name):
     pytest.importorskip("anywidget")
@@ -122,6 +123,7 @@ def test_the_counterexample_and_the_chain_are_shown(things):
     assert text.index("wrong") < text.index("right")
 
 
+@pytest.mark.slow
 def test_a_face_as_a_file_of_its_own(things, tmp_path):
     things["result"].save_html(tmp_path / "result.html")
     text = (tmp_path / "result.html").read_text(encoding="utf-8")

@@ -20,6 +20,7 @@ def test_a_set_of_rules_is_browsed_and_the_state_is_all_the_module_needs():
     assert len(repr(browser).splitlines()) <= 12
 
 
+@pytest.mark.slow
 def test_with_a_run_it_begins_at_the_rule_that_gave_most():
     result = workbench.optimize(sums(), certify=False)
     browser = workbench.rule_set("default").view(result)

@@ -73,6 +73,7 @@ def test_hundreds_of_rules_stay_bounded():
     assert "400 more of 900" in html
 
 
+@pytest.mark.slow
 def test_the_browsers_data_is_plain_and_holds_every_rule(table):
     data = json.loads(json.dumps(rules_data(table)))
     assert [r["name"] for r in data["rules"]] == [r.rule.name for r in table.rows]

@@ -22,7 +22,7 @@ _ROWS, _INNER, _COLUMNS = 16, 64, 16
 
 
 class AmxMissing(RuntimeError):
-    """Raised when this machine cannot run AMX; the message says what is missing."""
+    """Raised when this machine cannot run AMX; the message names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which products of a graph run on a unit, at which cost, and what is left to the vector unit."""
+"""The products of a graph that run on a unit, their cost, and those left to the vector unit."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Placement:
 
 
 def placement(graph: Graph, unit: Unit) -> Placement:
-    """Return which products of a graph run on a unit, and what is left to the vector unit."""
+    """Return which products of a graph run on a unit and which are left to the vector unit."""
     cost = AcceleratorCost(unit)
     layers: list[Layer] = []
     left: dict[tuple[str, str], list[tuple[int, float]]] = {}

@@ -17,6 +17,7 @@ from workbench.graph.evaluate import Memo
 from workbench.ops.onnx_form import without_kernel
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from onnxruntime import InferenceSession
 
 #: The largest difference of outputs in the model's dtype, relative to the largest entry.
@@ -27,6 +28,10 @@ _CONDITION: Final = 16.0
 RUN_SECONDS: Final = 120.0
 #: Operations of the largest model that runs in numpy instead.
 MOST_WORK: Final = 4e9
+#: Elements of the largest weights that are rounded otherwise, all together.
+MOST_ELEMENTS: Final = 1 << 25
+#: The codes of the element types float32, float16 and float64 in an ONNX file.
+_ROUNDED: Final = frozenset({1, 10, 11})
 _LOOPS: Final = (b"Loop",)
 
 
@@ -113,7 +118,7 @@ def run_whole(
     original: Graph,
     optimised: Graph,
     *,
-    given: Any = None,
+    given: object = None,
     seed: int = 0,
     memo: Memo | None = None,
     known: Probe | None = None,
@@ -172,7 +177,15 @@ def run_whole(
         return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
     if failure:
         return not_run(failure)
-    return _judged(second, original, inputs, expected, version, lambda: first or load())
+
+    def rounded() -> InferenceSession | None:
+        try:
+            model = _rounded_model(original, given)
+            return None if model is None else shared_session(model, optimise=False, arena=False)
+        except (RuntimeFailure, ModelError):
+            return None
+
+    return _judged(second, original, inputs, expected, version, lambda: first or load(), rounded)
 
 
 def without_kernels(*graphs: Graph) -> tuple[str, ...]:
@@ -221,8 +234,12 @@ def _judged(
     expected: Mapping[str, np.ndarray],
     version: str,
     loaded: Callable[[], InferenceSession],
+    rounded: Callable[[], InferenceSession | None] = lambda: None,
 ) -> WholeRun:
-    """Run a result on inputs that the original accepts; ``loaded`` loads the original for a second run."""
+    """Run a result on inputs that the original accepts.
+
+    ``loaded`` loads the original for a second run, ``rounded`` the original with weights rounded otherwise.
+    """
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
     try:
@@ -231,10 +248,16 @@ def _judged(
         why = f"the result fails on inputs that the original takes: {_short(refusal)}"
         return WholeRun(version, why=why, error=math.inf)
     outcome = _compared(version, inputs, expected, found, tolerance_of(original))
-    if outcome.why and _unsteady(loaded(), inputs, expected, outcome.error):
-        note = f"{version}; the original differs from itself as much when inputs are rounded otherwise"
-        return replace(_compared(note, inputs, expected, found, math.inf), steady=False)
-    return outcome
+    if not outcome.why:
+        return outcome
+    if _unsteady(loaded(), _rounded_otherwise(inputs), expected, outcome.error):
+        what = "inputs"
+    elif _unsteady(rounded(), inputs, expected, outcome.error):
+        what = "weights"
+    else:
+        return outcome
+    note = f"{version}; the original differs from itself as much when {what} are rounded otherwise"
+    return replace(_compared(note, inputs, expected, found, math.inf), steady=False)
 
 
 def _seconds(graph: Graph) -> float:
@@ -317,19 +340,16 @@ def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
 
 
 def _unsteady(
-    loaded: Any, inputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], error: float
+    loaded: InferenceSession | None,
+    moved: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    error: float,
 ) -> bool:
-    """Return whether the original's outputs change as much when its inputs change by one rounding."""
+    """Return whether outputs change as much if inputs, or the loaded weights, are rounded otherwise."""
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
-    rng = np.random.default_rng(0)
-    moved = {}
-    for name, value in inputs.items():
-        if value.dtype.kind == "f":
-            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
-            moved[name] = (value * (1 + step)).astype(value.dtype)
-        else:
-            moved[name] = value
+    if loaded is None:
+        return False
     try:
         again = run_session(loaded, moved, seconds=RUN_SECONDS)
     except RuntimeFailure:
@@ -338,12 +358,48 @@ def _unsteady(
     return error <= _CONDITION * own
 
 
+def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
+    """Return a model whose weights are changed by one rounding; None if they are many."""
+    import onnx
+
+    from workbench.frontends.onnx.exporter import to_onnx
+
+    if sum(w.type.elements for w in original.weights.values()) > MOST_ELEMENTS:
+        return None
+    model = onnx.ModelProto()
+    if given is None:
+        model = to_onnx(original, fold=False, whole=False)
+    elif isinstance(given, onnx.ModelProto):
+        model.CopyFrom(given)
+    else:
+        model = onnx.load(given)
+    constants = [n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"]
+    for tensor in [*model.graph.initializer, *constants]:
+        if tensor.data_type in _ROUNDED:
+            values = _rounded_otherwise({tensor.name: onnx.numpy_helper.to_array(tensor)})
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values[tensor.name], tensor.name))
+    return model
+
+
+def _rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays whose floating-point entries are changed by one rounding, at random up or down."""
+    rng = np.random.default_rng(0)
+    moved = {}
+    for name, value in values.items():
+        if value.dtype.kind == "f":
+            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
+            moved[name] = (value * (1 + step)).astype(value.dtype)
+        else:
+            moved[name] = value
+    return moved
+
+
 def _short(error: Exception | None) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 240 else text[:239] + "…"
 
 
-def given_of(model: Any) -> Any:
+def given_of(model: object) -> Any:
     """Return the ONNX model that a user gave, as a path or a message, or None for any other object."""
     import onnx
 

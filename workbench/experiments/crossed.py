@@ -47,7 +47,7 @@ class Cell(Generic[M_co]):
 
 
 def cells(study: Crossed[M_co], kind: str, home: Path) -> tuple[list[Cell[M_co]], tuple[str, ...]]:
-    """Return every method on every network, network by network, and what is skipped for a missing file.
+    """Return every method on every network, network by network, and the reasons why some are skipped.
 
     ``kind`` is the kind of the study; its paths are relative to ``home``.
     """

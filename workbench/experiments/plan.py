@@ -64,30 +64,6 @@ class Task:
     known: Mapping[str, Any] = field(default_factory=dict)
 
 
-def at_once(
-    runs: Sequence[Run], function: Callable[..., Any], orders: Mapping[str, Any], grace: float, memory: float
-) -> list[Task]:
-    """Return the tasks of runs that share no preparation.
-
-    Args:
-        runs: The runs.
-        function: A function of a module, called with a run's order in its own process.
-        orders: The argument of ``function`` for every run, by the run's name.
-        grace: Seconds after a run's own limit at which its process is killed.
-        memory: The memory limit of a process, in GiB.
-
-    Returns:
-        One task per run, in the same order.
-    """
-    from workbench.experiments.process import Job
-
-    size = int(memory * 2**30)
-    return [
-        Task(run, Job(run.name, function, orders[run.name], run.seconds + grace, run.seed, size))
-        for run in runs
-    ]
-
-
 class Work(Protocol):
     """The part of a sweep that depends on the kind of study."""
 
@@ -162,7 +138,7 @@ class Plan:
         return [run for run in found if not run.absent]
 
 
-def without_digests(config: Any) -> Any:
+def without_digests(config: object) -> Any:
     """Return settings without the digests of files."""
     if not isinstance(config, Mapping):
         return config

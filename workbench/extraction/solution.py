@@ -21,7 +21,7 @@ class Status(enum.Enum):
 
 
 def strength(status: Status, cost: float, bound: float, scope: str) -> str:
-    """Return in words what is known about a cost, for example its distance from the bound.
+    """Describe a cost in words, for example by its distance from the bound.
 
     >>> strength(Status.FEASIBLE, 1000.0, 996.1, "e-graph")
     'feasible, within 0.4 % of optimal (e-graph)'

@@ -1,4 +1,4 @@
-"""One optimisation on its way: what was given, what was read, and the certificate of what is found.
+"""One optimisation in progress: the model given, the graph read from it, and the result's certificate.
 
 Saturation and TASO's search differ in how they find graphs. Everything before and after is this module:
 :func:`read_job`, then :func:`choose` among what was found.

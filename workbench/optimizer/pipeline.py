@@ -82,7 +82,7 @@ class Optimized(Result):
 
     @property
     def placement(self) -> Placement | None:
-        """Return which products run on the accelerator, and what is left beside it; None without one."""
+        """Return which products run on the accelerator and which do not; None without an accelerator."""
         return None if self.accelerator is None else placement(self.graph, self.accelerator)
 
     def compare(self) -> Comparison:

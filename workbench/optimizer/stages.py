@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from workbench.optimizer.result import Result
 
 
-def graph_of(model: Any, dims: Mapping[str, int] | None, *, keep_inputs: bool = False) -> tuple[Graph, Any]:
+def graph_of(
+    model: object, dims: Mapping[str, int] | None, *, keep_inputs: bool = False
+) -> tuple[Graph, Any]:
     """Return a model as a graph, and the coverage of its import unless it was a graph."""
     if isinstance(model, Graph):
         return model, None
@@ -95,7 +97,7 @@ def certified(
     optimised: Graph,
     seed: int,
     known: Correspondence | None = None,
-    given: Any = None,
+    given: object = None,
     *,
     draws: int = 3,
     whole: bool = True,

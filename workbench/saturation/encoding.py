@@ -88,14 +88,30 @@ class Constructor:
 
         Two e-nodes of one e-class that apply an operator to the same running operands but to different
         weights compute the same value at the same cost, so rules need to rewrite only one of them.
+
+        If the weights turn out to be equal, the two e-nodes become one, and egglog excludes it, because one
+        of them was excluded. It is then deleted and made anew: rules must be able to match it.
         """
         if self.many or self.arity < 2 or spec_of(self.op).variadic:
             return []
         columns = [f"c{i}_" for i in range(len(self.columns()))]
-        rules = []
+        operands = [f"x{i}_" for i in range(self.arity)]
+        sorts = " ".join([*self.columns(), *["T"] * self.arity])
+        alike, lost = f"alike_{self.name}", f"lost_{self.name}"
+        one = f"{self.name} {' '.join(columns + operands)}"
+        gone = f"{lost} {' '.join(columns + operands)} e_"
+        rules = [
+            f"(relation {alike} ({sorts} {' '.join(['T'] * self.arity)} T)) (relation {lost} ({sorts} T))",
+            _rule(
+                f"({alike} {' '.join(columns + operands + operands)} e_)",
+                f"(delete ({alike} {' '.join(columns + operands + operands)} e_)) (delete ({one})) ({gone})",
+                "lost_",
+            ),
+            _rule(f"({gone})", f"(union e_ ({one})) (delete ({gone}))", "found_"),
+        ]
         for constant in [range(1, self.arity)] + ([range(1)] if self.arity == 2 else []):
             for first in constant:
-                older = [f"x{i}_" for i in range(self.arity)]
+                older = operands
                 newer = [f"y{i}_" if i in constant and i >= first else f"x{i}_" for i in range(self.arity)]
                 facts = [f"(= e_ ({self.name} {' '.join(columns + side)}))" for side in (older, newer)]
                 facts += [f"(constant_ {side[i]})" for i in constant for side in (older, newer)]
@@ -104,7 +120,8 @@ class Constructor:
                 rules.append(
                     _rule(
                         " ".join(dict.fromkeys(facts)),
-                        f"(subsume ({self.name} {' '.join(columns + newer)}))",
+                        f"(subsume ({self.name} {' '.join(columns + newer)})) "
+                        f"({alike} {' '.join(columns + older + newer)} e_)",
                         "duplicates_",
                     )
                 )
@@ -240,7 +257,7 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (function h_ (i64) T :merge old)
 (function ht_ (i64) TT :merge old)
 (relation clock_ (i64))
-(ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_)
+(ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_) (ruleset lost_) (ruleset found_)
 (relation runs_ (T)) (relation constant_ (T))
 (function uniform_ (T) f64 :merge old)
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""

@@ -251,9 +251,12 @@ class Engine:
         return frozenset(row.inputs[0] for k, row in enumerate(rows) if k in among)
 
     def _settle_weights(self) -> None:
-        """Derive which new terms depend on weights alone, and keep one of the e-nodes that differ in them."""
+        """Derive which new terms depend on weights alone, and keep one of the e-nodes that differ in them.
+
+        Of e-nodes that turned out to be one, that one is kept.
+        """
         if self.dependent:
-            self.run("(run-schedule (saturate depends_)) (run duplicates_ 1)")
+            self.run("(run-schedule (saturate depends_)) (run lost_ 1) (run found_ 1) (run duplicates_ 1)")
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []

@@ -28,7 +28,7 @@ _SMALL: Final = (3, 2, 5, 4, 7, 6)
 
 
 class GrammarError(ValueError):
-    """Raised for a grammar that cannot be read; the message names the part and what is expected."""
+    """Raised when a grammar cannot be read; the message names the part and the form expected there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Synthesis(Stepwise):
     Args:
         grammar: The terms.
         known: Laws that are known already: what they imply is not found again.
-        seconds: Limit on all work in seconds; what is found by then is kept.
+        seconds: Limit on all work in seconds; laws found by then are kept.
         seed: Seed of the values and of the verification.
         jobs: Number of processes of the verification.
         effort: The limits of each verification.

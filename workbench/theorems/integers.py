@@ -47,6 +47,9 @@ Mono = tuple[Atom, ...]
 #: its operands inside their extents where its guards hold, so that a quotient may use them. Empty otherwise.
 RANGES: Final[dict[str, Int]] = {}
 
+#: Atoms that the facts of a rule say are at least 0, while its values are read. Empty otherwise.
+NONNEGATIVE: Final[set[str]] = set()
+
 
 @dataclass(frozen=True, slots=True)
 class Int:
@@ -155,7 +158,8 @@ def lower(x: Int, ranges: Mapping[str, Int] = MappingProxyType({})) -> int | Non
             if a.positive:
                 continue
             inner = lower(a.args[0], ranges) if a.head == "div" else None
-            if a.text not in ranges and (inner is None or inner < 0):
+            known = a.text in ranges or a.text in NONNEGATIVE
+            if not known and (inner is None or inner < 0):
                 return None
             low = 0
         if c < 0 and m:

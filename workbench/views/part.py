@@ -25,8 +25,9 @@ class Part:
     """A choice of e-classes.
 
     ``focus`` is the e-class from which the picture starts, None for the roots. With ``hops``, the picture
-    shows what ``focus`` reads and what reads it, at most so many steps away. The e-classes in ``opened``
-    show all their e-nodes and all operands. ``most`` limits the e-nodes, not counting those that were opened.
+    shows the e-classes that ``focus`` reads and its readers, at most ``hops`` steps away. The e-classes in
+    ``opened`` show all their e-nodes and all operands. ``most`` limits the e-nodes, not counting those that
+    were opened.
     """
 
     focus: int | None = None
@@ -121,7 +122,7 @@ def _in_label(egraph: EGraph, members: list[int]) -> bool:
 
 
 def _ring(egraph: EGraph, focus: int, hops: int) -> list[int]:
-    """Return the e-classes at most so many hops from one, nearest first, along operands and readers."""
+    """Return the e-classes at most ``hops`` steps from one, nearest first, along operands and readers."""
     reader = egraph.eclass[np.repeat(np.arange(len(egraph)), np.diff(egraph.child_start))]
     seen = {focus: None}
     near = [focus]

@@ -24,7 +24,7 @@ MOST_RULES: Final = 500
 _ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved")
 
 
-def table_of(thing: Any) -> RuleTable | None:
+def table_of(thing: object) -> RuleTable | None:
     """Return the table of a rule or a set of rules, a table itself unchanged, or None for other objects."""
     if isinstance(thing, RuleTable):
         return thing

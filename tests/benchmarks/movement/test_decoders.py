@@ -42,6 +42,7 @@ def test_a_family_goes_through_onnx(family):
     assert differ(graph, again.graph) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "given"),
     [

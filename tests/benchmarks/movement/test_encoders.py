@@ -28,6 +28,7 @@ def test_the_form_by_hand_is_equal(given):
     assert differ(graph, by_hand) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{"layers": 1, "labels": 3}, {"layers": 1, "batch": 2}, {"mask": False}])
 def test_the_default_rules_find_what_people_write(given):
     graph, by_hand = (first_token(**SMALL | given, by_hand=hand) for hand in (False, True))
@@ -49,6 +50,7 @@ def test_both_forms_of_a_transformer_that_normalises_first_are_equal(given):
     assert differ(graph, by_hand) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", ["first", "last"])
 def test_one_row_of_a_transformer_is_computed_alone(read):
     graph, by_hand = (

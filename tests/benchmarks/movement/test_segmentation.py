@@ -52,6 +52,7 @@ def test_a_family_goes_through_onnx(family):
     assert differ(graph, again.graph) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("model", ["b0", "b2"])
 def test_the_rules_split_a_head_among_its_resolutions(model, batch):
@@ -76,6 +77,7 @@ def test_the_rules_convolve_branches_before_they_are_resized():
     assert sum(n.op == "resize" for n in found.nodes) == 3
 
 
+@pytest.mark.slow
 def test_a_whole_network_is_rewritten_with_few_nodes():
     result = workbench.optimize(segformer(size=256), cost="analytic", time=False)
     assert result.certificate.passed

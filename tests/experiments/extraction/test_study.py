@@ -98,6 +98,7 @@ def test_repeats_take_the_next_seed_and_have_rows_of_their_own(plan_of):
     assert frame["cost"].nunique() <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "status", "note"), [(hang, "killed", "not finished"), (die, "crashed", "SIGKILL")]
 )
@@ -138,6 +139,7 @@ def test_files_that_are_not_there_are_skipped_and_said(tmp_path, monkeypatch):
     assert "ELSEWHERE is not set" in (tmp_path / "results" / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_records_of_files_that_are_not_here_stay_in_the_table(tmp_path, monkeypatch):
     study = write_study(tmp_path)
     study.write_text(study.read_text().replace("graphs/*.json", '"${ELSEWHERE}/*.json"'))
@@ -189,6 +191,7 @@ def test_a_network_is_grown_by_our_rules(tmp_path):
     assert record["row"]["cost"] < record["e_graph"]["original_cost"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tensat", "tensat-integer", "tensat-filtered"])
 def test_tensats_programs_run_by_themselves(plan_of, method):
     plan = plan_of(methods=method)

@@ -91,6 +91,7 @@ def test_the_trace_stands_beside_the_record(done):
         assert len(trace) > 1
 
 
+@pytest.mark.slow
 def test_limits_that_had_a_part_are_named(plan_of):
     plan = plan_of(methods="  small: {by: saturation, e_nodes: 60}\n")
     (record,) = sweep(plan, plan.runs)
@@ -108,6 +109,7 @@ def test_the_same_settings_give_the_same_figures_and_others_another_run(done, pl
     assert not {r.folder for r in other.runs} & {r.folder for r in plan.runs}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "status", "hit"),
     [(hang, "killed", ["time limit"]), (die, "crashed", []), (exhaust, "failed", [])],
@@ -116,8 +118,8 @@ def test_a_run_that_hangs_dies_or_needs_too_much_is_a_row_that_says_so(
     plan_of, monkeypatch, end, status, hit
 ):
     methods = "  taso: {by: search, seconds: 1}\n"
-    plan = plan_of(methods=methods, more="grace: 0.5\nmemory: 4\n" if end is hang else "memory: 4\n")
     monkeypatch.setattr(optimisation_study, "optimise_one", end)
+    plan = plan_of(methods=methods, more="grace: 0.5\nmemory: 4\n" if end is hang else "memory: 4\n")
     (record,) = sweep(plan, plan.runs)
     assert record["failed"]
     assert (record["row"]["status"], record["stop_reason"]) == (status, status)
@@ -142,6 +144,7 @@ def test_runs_whose_files_are_not_here_are_skipped_and_said(plan_of, monkeypatch
     assert plan_of(methods=rules).skipped == ("taso: ${ELSEWHERE}/graph_subst.pb: there is no such file",)
 
 
+@pytest.mark.slow
 def test_records_of_runs_whose_files_are_not_here_stay_in_the_table(plan_of, monkeypatch, tmp_path):
     library = tmp_path / "elsewhere"
     library.mkdir()

@@ -87,6 +87,7 @@ def test_tree_costs_beyond_all_numbers():
     assert len(greedy_dag(problem)) == n - 1
 
 
+@pytest.mark.slow
 def test_a_deep_chain_stays_within_its_memory():
     egraph, costs = chain(100_000)
     problem = problem_of(egraph, costs)
@@ -95,6 +96,7 @@ def test_a_deep_chain_stays_within_its_memory():
     assert cost_of(egraph, costs, problem, found.taken) == costs.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("egraph", "costs"), [chain(20_000, 3), wide(20_000), tangle(5_000)], ids=["deep", "wide", "cyclic"]
 )

@@ -121,6 +121,7 @@ def test_nothing_to_decide_and_nothing_to_choose():
     assert improve(problem, {}, soon()) == {c: c for c in range(51)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("egraph", "costs"),
     [chain(100_000), chain(20_000, 3), wide(20_000), tangle(20_000)],
@@ -206,6 +207,7 @@ def _audit(s):
             assert all(s.label[d] < s.label[c] for d in problem.children[i])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "cost"),

@@ -122,6 +122,7 @@ print(held() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_session_of_a_large_file_takes_no_memory_for_its_weights(tmp_path, monkeypatch):
     from onnx import helper, numpy_helper

@@ -300,6 +300,7 @@ WHOLE = """\
 """
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.data())
 def test_a_model_with_any_change_is_loaded_or_refused_in_words(tmp_path_factory, data):

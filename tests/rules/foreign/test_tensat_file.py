@@ -291,6 +291,7 @@ def test_every_published_rule_loads(published):
     reads_back(rules)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_the_rules_in_tensats_source(published):
     rules = tensat_rules(published)

@@ -65,6 +65,7 @@ class Alternatives(RandomChoices):
         return super().pick(options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_every_instance_of_the_library_is_well_typed_on_both_sides(part):
     for rule in LIBRARY[part::8]:

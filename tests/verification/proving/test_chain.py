@@ -56,6 +56,7 @@ def test_what_is_wrong_has_no_chain():
     assert found is None
 
 
+@pytest.mark.slow
 def test_an_activation_that_no_axiom_defines_has_no_chain():
     assert {"none", "relu", "sigmoid", "tanh"} == DEFINED
     left = [rule for rule in LAWS if not activations(rule) <= DEFINED]

@@ -1,3 +1,5 @@
+import pytest
+
 from workbench.rules import parse_rule
 from workbench.saturation import Limits
 from workbench.verification.proving.needed import axioms_needed
@@ -20,6 +22,7 @@ def proved(instance, names):
     return (0, 0) in prover.rounds
 
 
+@pytest.mark.slow
 def test_the_axioms_prove_and_none_of_them_is_idle():
     # Only the first case is looked at: it is what the set is for.
     instance = case("turned: mul(add(x, y), z) => add(mul(z, y), mul(z, x))")

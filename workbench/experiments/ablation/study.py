@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.config import AblationStudy, SaturationMethod
 from workbench.experiments.crossed import cells
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell
-from workbench.experiments.process import Job, Outcome
+from workbench.experiments.plan import Plan, Record, Run
 
 if TYPE_CHECKING:
     from workbench.analysis.ablation import Ablation
-    from workbench.run.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,61 +34,17 @@ class Order:
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
     found, skipped = cells(study, "ablation", home)
-    runs, orders = [], {}
+    runs, calls = [], {}
     for cell in found:
         own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
         config = {**cell.config, **own}
         run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
         runs.append(run)
-        orders[run.name] = Order(
-            cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds
-        )
-    return Plan(study, AblationWork(study, orders), tuple(runs), folder, skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class AblationWork:
-    """The work of an ablation study; its runs share no preparation."""
-
-    study: AblationStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        memory = int(self.study.memory * 2**30)
-        tasks = []
-        for run in runs:
-            order = self.orders[run.name]
-            # When the time is up, the optimisation without the current rule is still finished.
-            limit = order.seconds + order.method.limit + self.study.grace
-            tasks.append(Task(run, Job(run.name, ablate_one, order, limit, run.seed, memory)))
-        yield tasks
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of an ablation, the reason for its end, its results rule by rule, and the trace."""
-        run, found = task.run, outcome.value or {}
-        row = {
-            "network": run.subject,
-            "method": run.method,
-            "repeat": run.repeat,
-            "by": "ablation",
-            **found.get("row", {}),
-            "published": False,
-            "status": found.get("status", outcome.status),
-            "notes": "; ".join(note for note in (found.get("caution", ""), outcome.note) if note),
-        }
-        reason = found.get("stop_reason", outcome.status)
-        figures = {
-            "row": row,
-            "stop_reason": reason,
-            "limits_hit": ["time limit"] if reason in ("time limit", "killed") else [],
-            "result": found.get("result", {}),
-        }
-        return figures, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
+        order = Order(cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds)
+        columns = {"network": cell.network, "by": "ablation", "published": False}
+        # When the time is up, the optimisation without the current rule is still finished.
+        calls[run.name] = Call(order, columns, cell.method.limit + study.grace)
+    return Plan(study, Apart(ablate_one, calls, study.memory), tuple(runs), folder, skipped)
 
 
 def outcome(record: Record) -> str:
@@ -127,7 +82,7 @@ def _figures(run: Ablation, seconds: float) -> Record:
     rows = [_plain(row) for row in run.frame().to_dict("records")]
     return {
         "status": best.solution.status.value,
-        "caution": run.caution,
+        "notes": [run.caution],
         "row": {
             "original": best.cost_before,
             "optimized": best.cost_after,

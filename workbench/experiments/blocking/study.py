@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.blocking.config import MOBILENET, BlockingStudy
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 
 if TYPE_CHECKING:
     from workbench.accelerators import Unit
     from workbench.graph import Graph
     from workbench.optimizer.pipeline import Optimized
     from workbench.rules import RuleSet
-    from workbench.run.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Order:
 
 def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; files of units are relative to ``home``."""
-    runs, orders = [], {}
+    runs, calls = [], {}
     for network in study.networks:
         for name in study.units:
             place = str(home / name) if name.endswith(".toml") else name
@@ -54,10 +52,10 @@ def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
                     known = Path(name).stem
                     run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
                     runs.append(run)
-                    orders[run.name] = Order(
-                        network, place, method, study.e_nodes, study.seconds, study.certify, seed
-                    )
-    return Plan(study, BlockingWork(study, orders), tuple(runs), folder, ())
+                    order = Order(network, place, method, study.e_nodes, study.seconds, study.certify, seed)
+                    columns = {"network": network, "unit": known, "by": "saturation"}
+                    calls[run.name] = Call(order, columns, study.grace)
+    return Plan(study, Apart(block_one, calls, study.memory, {"seconds": {}}), tuple(runs), folder, ())
 
 
 def _described(place: str) -> str:
@@ -65,45 +63,6 @@ def _described(place: str) -> str:
     from workbench.accelerators import unit
 
     return repr(unit(place))
-
-
-@dataclass(frozen=True, slots=True)
-class BlockingWork:
-    """The work of a study of blocking; its runs share no preparation."""
-
-    study: BlockingStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        yield at_once(runs, block_one, self.orders, self.study.grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of a run, the reason for its end, the result's details and the trace."""
-        run, found = task.run, outcome.value or {}
-        order = self.orders[run.name]
-        row = {
-            "network": order.network,
-            "unit": Path(order.unit).stem,
-            "method": run.method,
-            "repeat": run.repeat,
-            "by": "saturation",
-            **found.get("row", {}),
-            "status": found.get("status", outcome.status),
-            "notes": outcome.note,
-        }
-        figures = {
-            "row": row,
-            "stop_reason": found.get("stop_reason", outcome.status),
-            "limits_hit": ["time limit"] if outcome.status == "killed" else [],
-            "seconds": found.get("seconds", {}),
-            "result": found.get("result", {}),
-        }
-        return figures, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
 
 
 def outcome(record: Record) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.branches.config import BranchesMethod, BranchesStudy, Latency, Parameters
 from workbench.experiments.optimisation.study import outcome as outcome
 from workbench.experiments.optimisation.study import run_figures
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import resource
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from workbench.experiments.rivals import Rival
     from workbench.graph import Graph
     from workbench.optimizer.pipeline import Optimized
-    from workbench.run.trace import Trace
 
 #: The names of a network's forms; the forms of rivals have the rivals' names.
 ORIGINAL, BY_HAND, OURS = "original", "by hand", "ours"
@@ -50,7 +49,7 @@ class Order:
 def make_plan(study: BranchesStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, family by family, then those of the scaling; paths are relative to ``home``."""
     runs: list[Run] = []
-    orders: dict[str, Order] = {}
+    calls: dict[str, Call] = {}
     skipped: dict[str, None] = {}
 
     def add(subject: str, family: str, parameters: Parameters, name: str, latency: Latency | None) -> None:
@@ -73,10 +72,17 @@ def make_plan(study: BranchesStudy, home: Path, folder: Path) -> Plan:
             }
             run = Run(subject, name, config, seconds, seed, repeat, no_rules or no_costs)
             runs.append(run)
-            orders[run.name] = Order(
-                family, parameters, method, rules, costs, latency, study.latency.threads, seed
-            )
+            order = Order(family, parameters, method, rules, costs, latency, study.latency.threads, seed)
+            columns = {
+                "network": subject,
+                "by": "saturation",
+                "family": family,
+                "blocks": parameters.get("blocks"),
+                "published": False,
+            }
+            calls[run.name] = Call(order, columns, study.grace)
 
+    blank: Record = {"device": None, "seconds": {}, "latency": {}}
     timed = study.latency if study.latency.targets else None
     for family, given in study.families.items():
         for name in study.methods:
@@ -86,54 +92,11 @@ def make_plan(study: BranchesStudy, home: Path, folder: Path) -> Plan:
             for name in study.scaling.methods:
                 larger = {**study.families[family], **more, "blocks": blocks}
                 add(f"{family}-x{blocks}", family, larger, name, None)
-    return Plan(study, BranchesWork(study, orders), tuple(runs), folder, tuple(skipped))
+    return Plan(study, Apart(merge_one, calls, study.memory, blank), tuple(runs), folder, tuple(skipped))
 
 
 def _plain(latency: Latency) -> dict[str, Any]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(latency).items()}
-
-
-@dataclass(frozen=True, slots=True)
-class BranchesWork:
-    """The work of a study of branches; its runs share no preparation."""
-
-    study: BranchesStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        yield at_once(runs, merge_one, self.orders, self.study.grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of a run, the reason for its end, the result's details, latencies and trace."""
-        run, found = task.run, outcome.value or {}
-        order = self.orders[run.name]
-        row = {
-            "network": run.subject,
-            "method": run.method,
-            "repeat": run.repeat,
-            "by": "saturation",
-            "family": order.family,
-            "blocks": order.parameters.get("blocks"),
-            **found.get("row", {}),
-            "published": False,
-            "status": found.get("status", outcome.status),
-            "notes": "; ".join(n for n in (outcome.note, *found.get("notes", ())) if n),
-        }
-        figures = {
-            "row": row,
-            "stop_reason": found.get("stop_reason", outcome.status),
-            "limits_hit": found.get("limits_hit", ["time limit"] if outcome.status == "killed" else []),
-            "device": found.get("device"),
-            "seconds": found.get("seconds", {}),
-            "result": found.get("result", {}),
-            "latency": found.get("latency", {}),
-        }
-        return figures, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
 
 
 # -- in the process of a run ---------------------------------------------------------------------------

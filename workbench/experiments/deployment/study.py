@@ -6,12 +6,13 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.deployment.config import (
     LIGHT,
     QUANTISED,
@@ -20,13 +21,11 @@ from workbench.experiments.deployment.config import (
     DeploymentTiming,
 )
 from workbench.experiments.optimisation.study import outcome as outcome
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from workbench.run.trace import Trace
 
 #: The names of the files; the files of rivals have the rivals' names. AGAIN is a second copy of the
 #: original, which shows the noise.
@@ -54,7 +53,7 @@ class Order:
 def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, model by model; a study of deployment names no files, so ``home`` is unused."""
     runs: list[Run] = []
-    orders: dict[str, Order] = {}
+    calls: dict[str, Call] = {}
     for model in study.models:
         for name, method in study.methods.items():
             for repeat in range(study.repeats):
@@ -68,49 +67,10 @@ def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
                 }
                 run = Run(model, name, config, study.limit(name), seed, repeat)
                 runs.append(run)
-                orders[run.name] = Order(model, method, study.timing, seed)
-    return Plan(study, DeploymentWork(study, orders), tuple(runs), folder, ())
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentWork:
-    """The work of a study of deployment; its runs share no preparation."""
-
-    study: DeploymentStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        yield at_once(runs, deploy_one, self.orders, self.study.grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of a run, the reason for its end, the latencies and the call; there is no trace."""
-        run, found = task.run, outcome.value or {}
-        row = {
-            "network": run.subject,
-            "method": run.method,
-            "repeat": run.repeat,
-            "by": "saturation",
-            **found.get("row", {}),
-            "published": False,
-            "status": found.get("row", {}).get("status", outcome.status),
-            "notes": "; ".join(n for n in (outcome.note, *found.get("notes", ())) if n),
-        }
-        figures = {
-            "row": row,
-            "stop_reason": found.get("stop_reason", outcome.status),
-            "limits_hit": ["time limit"] if outcome.status == "killed" else [],
-            "device": row.get("cost_source"),
-            "seconds": found.get("seconds", {}),
-            "result": found.get("result", {}),
-            "call": found.get("call", {}),
-            "latency": found.get("latency", {}),
-        }
-        return figures, None
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
+                columns = {"network": model, "by": "saturation", "published": False}
+                calls[run.name] = Call(Order(model, method, study.timing, seed), columns, study.grace)
+    blank: Record = {"device": None, "seconds": {}, "call": {}, "latency": {}}
+    return Plan(study, Apart(deploy_one, calls, study.memory, blank), tuple(runs), folder, ())
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
@@ -385,7 +345,6 @@ def _record(
         "seconds": call["seconds"],
         "cost_source": figures.get("cost_source", ""),
         "bound": figures.get("bound"),
-        "status": figures.get("status", "no figures"),
         "certified": certificate.get("passed"),
         "kept": None if before is None else bool(before == after),
         "peak_mib": call["peak_mib"],
@@ -399,6 +358,8 @@ def _record(
     }
     return {
         "row": row,
+        "status": figures.get("status", "no figures"),
+        "device": row["cost_source"],
         "stop_reason": figures.get("stop_reason", "no figures"),
         "seconds": figures.get("seconds", {}),
         "call": call,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
 from workbench.experiments.crossed import cells
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 from workbench.run.trace import StopReason
 from workbench.support.numbers import gain
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Result
-    from workbench.run.trace import Trace
 
 #: The stop reasons that are limits.
 LIMITS: Final = (
@@ -52,57 +50,23 @@ class Order:
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
     found, skipped = cells(study, "optimisation", home)
-    runs, orders = [], {}
+    runs, calls = [], {}
     for cell in found:
         for repeat in range(study.repeats):
             seed = study.seed + repeat
             config = {**cell.config, "certify": study.certify, "seed": seed}
             run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)
             runs.append(run)
-            orders[run.name] = Order(cell.network, cell.method, cell.rules, cell.cost, study.certify, seed)
-    return Plan(study, OptimisationWork(study, orders), tuple(runs), folder, skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class OptimisationWork:
-    """The work of an optimisation study; its runs share no preparation."""
-
-    study: OptimisationStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        yield at_once(runs, optimise_one, self.orders, self.study.grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of an optimisation, the reason for its end, the result's details, and the trace."""
-        run, found = task.run, outcome.value or {}
-        method = self.study.methods[run.method]
-        row = {
-            "network": run.subject,
-            "method": run.method,
-            "repeat": run.repeat,
-            "by": method.BY,
-            "k_multi": getattr(method, "k_multi", None),
-            **found.get("row", {}),
-            "published": False,
-            "status": found.get("status", outcome.status),
-            "notes": outcome.note,
-        }
-        reasons = found.get("stop_reason") or {"done": "finished"}.get(outcome.status, outcome.status)
-        figures = {
-            "row": row,
-            "stop_reason": reasons,
-            "limits_hit": found.get("limits_hit", ["time limit"] if outcome.status == "killed" else []),
-            "device": found.get("device"),
-            "seconds": found.get("seconds", {}),
-            "result": found.get("result", {}),
-        }
-        return figures, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
+            order = Order(cell.network, cell.method, cell.rules, cell.cost, study.certify, seed)
+            columns = {
+                "network": cell.network,
+                "by": cell.method.BY,
+                "k_multi": getattr(cell.method, "k_multi", None),
+                "published": False,
+            }
+            calls[run.name] = Call(order, columns, study.grace)
+    blank: Record = {"device": None, "seconds": {}}
+    return Plan(study, Apart(optimise_one, calls, study.memory, blank), tuple(runs), folder, skipped)
 
 
 def outcome(record: Record) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.config import SynthesisStudy
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
 
 if TYPE_CHECKING:
-    from workbench.run.trace import Trace
     from workbench.synthesis import Synthesis
 
 
@@ -32,7 +30,7 @@ class Order:
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
-    runs, orders = [], {}
+    runs, calls = [], {}
     skipped: dict[str, None] = {}
     files: list[tuple[str, str]] = []
     named: dict[str, Any] = {}
@@ -64,45 +62,11 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                 name = Path(text).stem
                 run = Run(name, f"{size}-operators", config, study.seconds, seed, repeat, absent or missing)
                 runs.append(run)
-                orders[run.name] = Order(where, size, path, tuple(files), study.seconds, seed)
-    return Plan(study, SynthesisWork(study, orders), tuple(runs), folder, tuple(skipped))
-
-
-@dataclass(frozen=True, slots=True)
-class SynthesisWork:
-    """The work of a synthesis study; its runs share no preparation."""
-
-    study: SynthesisStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        # Coverage comes after the synthesis, and has its own limit.
-        grace = self.study.grace + 600.0 * len(self.study.against)
-        yield at_once(runs, synthesise_one, self.orders, grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of a synthesis, the reason for its end, its laws and the coverage, and the trace."""
-        run, found = task.run, outcome.value or {}
-        row = {
-            "grammar": run.subject,
-            "method": run.method,
-            "repeat": run.repeat,
-            **found.get("row", {}),
-            "status": found.get("stop_reason", outcome.status),
-            "notes": outcome.note,
-        }
-        figures = {
-            "row": row,
-            "stop_reason": row["status"],
-            "limits_hit": ["time limit"] if row["status"] in ("time limit", "killed") else [],
-            "result": found.get("result", {}),
-        }
-        return figures, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
+                order = Order(where, size, path, tuple(files), study.seconds, seed)
+                # Coverage comes after the synthesis, and has its own limit.
+                grace = study.grace + 600.0 * len(study.against)
+                calls[run.name] = Call(order, {"grammar": name}, grace)
+    return Plan(study, Apart(synthesise_one, calls, study.memory), tuple(runs), folder, tuple(skipped))
 
 
 def outcome(record: Record) -> str:
@@ -147,6 +111,7 @@ def synthesise_one(order: Order) -> Record:
     }
     return {
         "row": _row(run) | {"memory": round(memory)},
+        "status": reason.value,
         "stop_reason": reason.value,
         "result": result,
         "trace": run.trace,

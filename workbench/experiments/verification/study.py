@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.experiments.apart import Apart, Call
 from workbench.experiments.config import VerificationStudy
-from workbench.experiments.plan import Plan, Record, Run, Task, Tell, at_once
-from workbench.experiments.process import Outcome
+from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
 
 if TYPE_CHECKING:
     from workbench.rules.pattern import Rule
-    from workbench.run.trace import Trace
     from workbench.verification import Verification
 
 
@@ -33,7 +32,7 @@ class Order:
 
 def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one set of rules after another; paths in the study are relative to ``home``."""
-    runs, orders = [], {}
+    runs, calls = [], {}
     skipped: dict[str, None] = {}
     for text in study.rules:
         where, rules_config, absent = resource(text, home)
@@ -53,10 +52,10 @@ def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
                 }
                 run = Run(subject(text), mode, config, study.seconds, seed, repeat, absent)
                 runs.append(run)
-                orders[run.name] = Order(
-                    where, mode == "one-by-one", study.seconds, study.e_nodes, study.rounds, seed
-                )
-    return Plan(study, VerificationWork(study, orders), tuple(runs), folder, tuple(skipped))
+                one_by_one = mode == "one-by-one"
+                order = Order(where, one_by_one, study.seconds, study.e_nodes, study.rounds, seed)
+                calls[run.name] = Call(order, {"rules": run.subject}, study.grace)
+    return Plan(study, Apart(verify_one, calls, study.memory), tuple(runs), folder, tuple(skipped))
 
 
 def subject(rules: str) -> str:
@@ -69,41 +68,6 @@ def subject(rules: str) -> str:
         return rules
     file = Path(rules)
     return "/".join([*(p for p in (file.parent.name,) if p and "$" not in p and p != ".."), file.stem])
-
-
-@dataclass(frozen=True, slots=True)
-class VerificationWork:
-    """The work of a verification study; its runs share no preparation."""
-
-    study: VerificationStudy
-    orders: Mapping[str, Order]
-
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield the tasks of all runs in one batch."""
-        yield at_once(runs, verify_one, self.orders, self.study.grace, self.study.memory)
-
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of a verification, the reason for its end, every verdict, and the trace."""
-        run, found = task.run, outcome.value or {}
-        row = {
-            "rules": run.subject,
-            "method": run.method,
-            "repeat": run.repeat,
-            **found.get("row", {}),
-            "status": found.get("stop_reason", outcome.status),
-            "notes": outcome.note,
-        }
-        figures = {
-            "row": row,
-            "stop_reason": row["status"],
-            "limits_hit": ["time limit"] if row["status"] in ("time limit", "killed") else [],
-            "result": found.get("result", {}),
-        }
-        return figures, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
-        """Return an empty list: the names of these runs do not depend on their files."""
-        return []
 
 
 def outcome(record: Record) -> str:
@@ -133,7 +97,13 @@ def verify_one(order: Order) -> Record:
         run = Verification(rules, name=order.rules, **options)
     with contextlib.closing(run):
         reason = run.run()
-    return {"row": _row(run), "stop_reason": reason.value, "result": _result(run), "trace": run.trace}
+    return {
+        "row": _row(run),
+        "status": reason.value,
+        "stop_reason": reason.value,
+        "result": _result(run),
+        "trace": run.trace,
+    }
 
 
 def _row(run: Verification) -> Record:

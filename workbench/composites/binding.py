@@ -1,0 +1,300 @@
+"""Composites at given types: the extents that follow, the types of all tensors, and the checks of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.composites.composite import Composite, Condition, Equation, Tensor
+from workbench.composites.index import (
+    ARITHMETIC,
+    ExtentName,
+    IndexArith,
+    IndexExpr,
+    IndexName,
+    Whole,
+    computed,
+    extent_names,
+    index_names,
+    interval,
+)
+from workbench.composites.scalar import Apply, Read, Reduce, Scalar, children, walk
+from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
+
+#: The most places of an index expression that are tried one by one when bounds do not decide.
+_TRIED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A composite at given types.
+
+    ``extents`` are the values of symbolic extents and of whole-number attributes, ``values`` those of the
+    other attributes, ``leading`` the extents for which ``~`` stands in the result, and ``types`` the types of
+    all tensors, intermediate ones included.
+    """
+
+    composite: Composite
+    extents: Mapping[str, int]
+    values: Mapping[str, float]
+    leading: tuple[int, ...]
+    types: Mapping[str, TensorType]
+
+    def whole(self, e: IndexExpr) -> int:
+        """Return the value of an expression without indices."""
+        return computed(e, self.extents)
+
+    def sizes(self, e: Equation | Reduce) -> dict[str, int]:
+        """Return the extents of the indices of an equation or a reduction, in order."""
+        bounds = e.indices if isinstance(e, Equation) else e.over
+        return {b.name: self.whole(b.extent) for b in bounds}
+
+    def outputs(self) -> tuple[TensorType, ...]:
+        """Return the types of the results."""
+        return tuple(self.types[t.name] for t in self.composite.outputs)
+
+
+def bind(
+    composite: Composite, inputs: Sequence[TensorType], attributes: Mapping[str, int | float] | None = None
+) -> Binding:
+    """Return a composite at the types of its operands.
+
+    Args:
+        composite: The composite.
+        inputs: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+
+    Raises:
+        TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
+    """
+    if len(inputs) != len(composite.inputs):
+        raise TypeMismatch(f"{_call(composite, inputs)}: there must be {len(composite.inputs)} operands")
+    given = composite.defaults | dict(attributes or {})
+    unknown = set(given) - set(composite.defaults)
+    if unknown:
+        raise TypeMismatch(f"{composite.name} has no attribute {', '.join(sorted(unknown))}")
+    extents = {a.name: int(given[a.name]) for a in composite.attributes if a.whole}
+    values = {a.name: float(given[a.name]) for a in composite.attributes if not a.whole}
+    try:
+        dtypes = _dtypes(composite, inputs)
+        leading = _leading(composite, inputs)
+        _solve(composite, inputs, extents)
+        types = dict(_types(composite, inputs, extents, leading, dtypes))
+        found = Binding(composite, extents, values, leading, types)
+        for e in composite.equations:
+            _check_reads(found, e, found.sizes(e), e.value)
+    except TypeMismatch as error:
+        raise TypeMismatch(f"{_call(composite, inputs)}: {error}") from None
+    return found
+
+
+def _call(composite: Composite, inputs: Sequence[TensorType]) -> str:
+    return f"{composite.name}({', '.join(map(str, inputs))})"
+
+
+def _dtypes(composite: Composite, inputs: Sequence[TensorType]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        if t.dtype[0].isupper():
+            if kind.dtype not in FLOAT_DTYPES:
+                raise TypeMismatch(f"{t} must hold floating-point numbers, got {kind}")
+            if found.setdefault(t.dtype, kind.dtype) != kind.dtype:
+                raise TypeMismatch(
+                    f"{first[t.dtype]} and {t.name} must have one element type {t.dtype}, "
+                    f"got {found[t.dtype]} and {kind.dtype}"
+                )
+            first.setdefault(t.dtype, t.name)
+        elif t.dtype != kind.dtype:
+            raise TypeMismatch(f"{t} must hold {t.dtype}, got {kind}")
+    return found
+
+
+def _leading(composite: Composite, inputs: Sequence[TensorType]) -> tuple[int, ...]:
+    shapes = []
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        own = len(t.dims)
+        if kind.rank < own or (not t.leading and kind.rank > own):
+            least = "at least " if t.leading else ""
+            raise TypeMismatch(f"{t} must have {least}{own} axes, got {kind}")
+        if t.leading:
+            shapes.append((t.name, kind.shape[: kind.rank - own]))
+    try:
+        return tuple(map(int, np.broadcast_shapes(*(s for _, s in shapes))))
+    except ValueError:
+        texts = " and ".join(f"{list(s)} of {n}" for n, s in shapes)
+        raise TypeMismatch(f"the leading axes '~' do not fit each other: {texts}") from None
+
+
+def _solve(composite: Composite, inputs: Sequence[TensorType], extents: dict[str, int]) -> None:
+    """Find the values of symbolic extents; raise TypeMismatch if there are none."""
+    open_: list[tuple[IndexExpr, IndexExpr, str]] = []
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        own = kind.shape[kind.rank - len(t.dims) :]
+        for k, (d, n) in enumerate(zip(t.dims, own, strict=True)):
+            axis = f"axis {k - len(t.dims)} of {t} is {n}"
+            open_.append((d, Whole(n), axis))
+    open_ += [(w.left, w.right, w.reason) for w in composite.conditions]
+    origin: dict[str, str] = {}
+    for _ in range(len(open_) + 1):
+        left = []
+        for one, two, why in open_:
+            missing = (extent_names(one) | extent_names(two)) - set(extents)
+            if not missing:
+                _check(one, two, why, extents, origin)
+            elif len(missing) > 1 or not _solved(one, two, extents, why, origin):
+                left.append((one, two, why))
+        if len(left) == len(open_):
+            break
+        open_ = left
+    needed = [d for t in composite.outputs for d in t.dims]
+    needed += [b.extent for e in composite.equations for b in e.indices]
+    unknown = sorted({n for d in needed for n in extent_names(d)} - set(extents))
+    if unknown or open_:
+        names = unknown or sorted(extent_names(open_[0][0]) - set(extents))
+        raise TypeMismatch(
+            f"the extent {names[0]} does not follow from the operands (try where {names[0]} = …)"
+        )
+
+
+def _check(
+    one: IndexExpr, two: IndexExpr, why: str, extents: Mapping[str, int], origin: Mapping[str, str]
+) -> None:
+    try:
+        a, b = computed(one, extents), computed(two, extents)
+    except ZeroDivisionError:
+        raise TypeMismatch(f"{one} = {two} divides by zero") from None
+    if a == b:
+        return
+    seen = [f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one) | extent_names(two))]
+    if isinstance(two, Whole):
+        raise TypeMismatch(
+            f"{why}, but {', '.join(seen)}" + ("" if isinstance(one, ExtentName) else f" so {one} = {a}")
+        )
+    raise TypeMismatch(f"{why + ', so ' if why else ''}{one} = {two} must hold, got {a} and {b}")
+
+
+def _solved(
+    one: IndexExpr, two: IndexExpr, extents: dict[str, int], why: str, origin: dict[str, str]
+) -> bool:
+    """Solve an equation for its one unknown extent; return whether that is possible."""
+    if extent_names(two) - set(extents):
+        one, two = two, one
+    if extent_names(two) - set(extents):
+        return False
+    value = computed(two, extents)
+    while not isinstance(one, ExtentName):
+        if not isinstance(one, IndexArith) or one.op not in "+-*":
+            return False
+        unknown_left = bool(extent_names(one.left) - set(extents))
+        if unknown_left and extent_names(one.right) - set(extents):
+            return False
+        known = computed(one.right if unknown_left else one.left, extents)
+        if one.op == "*":
+            if known == 0 or value % known:
+                raise TypeMismatch(f"{why}, which must be a multiple of {known}")
+            value //= known
+        elif one.op == "+":
+            value -= known
+        else:
+            value = value + known if unknown_left else known - value
+        one = one.left if unknown_left else one.right
+    extents[one.name] = value
+    origin[one.name] = f" ({why})" if why else ""
+    return True
+
+
+def _types(
+    composite: Composite,
+    inputs: Sequence[TensorType],
+    extents: Mapping[str, int],
+    leading: tuple[int, ...],
+    dtypes: Mapping[str, str],
+) -> Iterator[tuple[str, TensorType]]:
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        yield t.name, kind
+    made: list[Tensor] = [composite.tensor(e.target) for e in composite.equations]
+    for t in made:
+        try:
+            dims = tuple(computed(d, extents) for d in t.dims)
+        except ZeroDivisionError:
+            raise TypeMismatch(f"an extent of {t} divides by zero") from None
+        for d, n in zip(t.dims, dims, strict=True):
+            if n <= 0:
+                raise TypeMismatch(f"the extent {d} of {t.name} must be positive, got {n}")
+        yield t.name, TensorType(dtypes.get(t.dtype, t.dtype), (leading if t.leading else ()) + dims)
+
+
+# -- reads --------------------------------------------------------------------------------------------
+def _check_reads(b: Binding, e: Equation, sizes: Mapping[str, int], value: Scalar) -> None:
+    """Raise TypeMismatch if a read that no ``where`` guards leaves its tensor."""
+    match value:
+        case Read():
+            tensor = b.composite.tensor(value.tensor)
+            shape = b.types[value.tensor].shape
+            own = shape[len(shape) - len(tensor.dims) :]
+            for place, n in zip(value.indices, own, strict=True):
+                _check_place(b, e, value, place, n, sizes)
+        case Reduce(_, over, body):
+            for bound in over:
+                if b.whole(bound.extent) <= 0:
+                    raise TypeMismatch(f"{bound.name} must run over at least one place in {e}")
+            _check_reads(b, e, {**sizes, **b.sizes(value)}, body)
+        case Apply("where", operands):
+            _check_reads(b, e, sizes, operands[0])
+        case _:
+            for child in children(value):
+                _check_reads(b, e, sizes, child)
+
+
+def _check_place(
+    b: Binding, e: Equation, read: Read, place: IndexExpr, extent: int, sizes: Mapping[str, int]
+) -> None:
+    try:
+        ends = interval(place, b.extents, sizes)
+        if ends is not None and not (ends[0] >= 0 and ends[1] < extent):
+            names = sorted(index_names(place))
+            if len(names) > 1 or not isinstance(place, IndexName):
+                ends = _tried(place, b.extents, {n: sizes[n] for n in names}) or ends
+    except ZeroDivisionError:
+        raise TypeMismatch(f"{place} divides by zero in {e}") from None
+    if ends is None:
+        return  # a place read from a tensor, which is checked when its values are known
+    if ends[0] < 0 or ends[1] >= extent:
+        worst = ends[0] if ends[0] < 0 else ends[1]
+        raise TypeMismatch(
+            f"{read} is read at {place} = {worst}, but the axis has the places 0 … {extent - 1} "
+            "(try where(condition, value, other))"
+        )
+
+
+def _tried(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[int, int] | None:
+    if np.prod([1.0, *sizes.values()]) > _TRIED:
+        return None
+    grids = np.meshgrid(*(np.arange(n) for n in sizes.values()), indexing="ij", sparse=True)
+    values = _values(e, extents, dict(zip(sizes, grids, strict=True)))
+    return int(np.min(values)), int(np.max(values))
+
+
+def _values(e: IndexExpr, extents: Mapping[str, int], places: Mapping[str, np.ndarray]) -> np.ndarray:
+    if isinstance(e, IndexName):
+        return places[e.name]
+    if isinstance(e, IndexArith):
+        return np.asarray(
+            ARITHMETIC[e.op](_values(e.left, extents, places), _values(e.right, extents, places))
+        )
+    return np.asarray(computed(e, extents))
+
+
+def guarded(value: Scalar) -> frozenset[Read]:
+    """Return the reads in branches of a ``where``, which may lie outside their tensors."""
+    found: set[Read] = set()
+    for part in walk(value):
+        if isinstance(part, Apply) and part.function == "where":
+            found |= {r for branch in part.operands[1:] for r in walk(branch) if isinstance(r, Read)}
+    return frozenset(found)
+
+
+__all__ = ["Binding", "Condition", "bind", "guarded"]

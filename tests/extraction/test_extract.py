@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
+from tests.extraction.problems import cost_of, problem_of
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solving import Effort
+from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.problem import is_acyclic
 from workbench.run.trace import StepKind, StopReason
 
@@ -110,10 +112,11 @@ def shuffled(size=1500):
 
 def test_a_time_limit_of_a_second_gives_the_greedy_answer_or_better_and_says_so():
     egraph, costs = shuffled()
-    greedy = extract(egraph, costs, "dag")
+    problem = problem_of(egraph, costs)
+    greedy = cost_of(egraph, costs, problem, greedy_dag(problem))
     run = Extraction(egraph, costs, seconds=1.0)
     solution = run.run()
-    assert solution.cost <= greedy.cost
+    assert solution.cost <= greedy
     assert solution.status is not Status.OPTIMAL
     assert solution.notes == ("time limit",)
     assert solution.limits == {Limit.TIME}

@@ -145,7 +145,8 @@ def least(
     """
     n = len(table.cost)
     readers, offsets = _readers(table)
-    price = np.minimum(table.cost, CEILING, where=table.cost < math.inf, out=table.cost.copy())
+    price = np.array(table.cost, dtype=float)
+    price[price < math.inf] = np.minimum(price[price < math.inf], CEILING)
     best = np.full(table.n_classes, math.inf)
     choice = np.full(table.n_classes, -1, dtype=np.int64)
     when = np.zeros(table.n_classes, dtype=np.int64)

@@ -12,7 +12,7 @@ from workbench.rules.library import rule_set
 from workbench.rules.status import law_of
 from workbench.theorems.decide import solver
 from workbench.theorems.prove import attempt
-from workbench.theorems.store import is_theorem
+from workbench.theorems.records import is_theorem
 from workbench.verification.evidence import Effort
 from workbench.verification.verify import Verification
 
@@ -88,4 +88,4 @@ def test_no_wrong_rule_is_a_theorem(file):
     assert rules
     found = [attempt(r, seconds=1.5) for r in rules]
     assert [a.rule for a in found if a.proof is not None] == []
-    assert all(a.reason for a in found)
+    assert all(a.why for a in found)

@@ -5,6 +5,7 @@ import pytest
 import workbench
 from workbench.theorems.decide import solver
 from workbench.theorems.prove import attempt
+from workbench.theorems.records import REASONS
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 
@@ -85,7 +86,7 @@ slow-swish: swish[alpha=e](matmul[act=none](x, w)) => matmul[act=silu](x, w)
 @pytest.mark.parametrize("rule", workbench.parse_rules(TRUE), ids=lambda r: r.name)
 def test_true_rules_are_theorems(rule):
     found = attempt(rule, seconds=60)
-    assert found.proof is not None, found.reason
+    assert found.proof is not None, found.detail
 
 
 @pytest.mark.slow
@@ -93,4 +94,4 @@ def test_true_rules_are_theorems(rule):
 def test_false_rules_are_no_theorems(rule):
     found = attempt(rule, seconds=2)
     assert found.proof is None
-    assert found.reason
+    assert found.why in REASONS

@@ -136,8 +136,9 @@ class Certificate(Face):
         counts: dict[str, int] = {}
         for verdict in self.rules.values():
             counts[verdict] = counts.get(verdict, 0) + 1
-        known = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
-        weak = [name for name, verdict in self.rules.items() if verdict != "proved"]
+        names = {"theorem": "theorems"}
+        known = ", ".join(f"{n} {names.get(v, v) if n > 1 else v}" for v, n in sorted(counts.items()))
+        weak = [name for name, verdict in self.rules.items() if verdict not in ("theorem", "proved")]
         named = f" ({', '.join(weak[:6])}{', …' if len(weak) > 6 else ''} not proved)" if weak else ""
         return f"{len(self.rules)} rules fired: {known}{named}"
 

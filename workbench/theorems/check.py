@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from workbench.rules.pattern import Rule
@@ -154,38 +153,36 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
     _, empty, points, classes = node
     terms = dict(enumerate((*left, *right)))
     signs = {k: 1 if k < len(left) else -1 for k in terms}
-    _require(len(set(empty)) == len(empty), "empty", "a term is named twice")
+    _require(list(empty) == sorted(empty), "empty", "the terms are out of order")
     for k in empty:
-        _require(k in terms, "empty", f"there is no term {k}")
-        _require(
-            _inside(facts, terms[k].variables, terms[k].guards).absurd(),
-            "empty",
-            f"the guards of term {k} may hold",
-        )
-        del terms[k]
+        t = _taken(terms, k)
+        inside = _inside(facts, t.variables, t.guards)
+        _require(inside.absurd(), "empty", f"the guards of term {k} may hold")
     for k, name, *place in points:
-        _require(k in terms, "one-point", f"there is no term {k}")
+        _require(isinstance(k, int) and k in terms, "one-point", f"there is no term {k}")
         if len(place) == 2 and place[0] == "count":
             terms[k] = counted(terms[k], name, read_int(place[1]), facts)
         else:
             _require(len(place) == 1, "one-point", "the step is incomplete")
             terms[k] = one_point(terms[k], name, read_int(place[0]), facts)
     for members in classes:
-        _require(len(members) > 0, "ring", "a class is empty")
-        first, total = members[0][0], Fraction(0)
-        _require(first in terms, "ring", f"there is no term {first}")
-        head = terms[first]
-        for k, *change in members:
-            _require(k in terms, "ring", f"there is no term {k}")
-            if k != first:
-                _require(len(change) == 3, "change of index", "the step is incomplete")
-                check_change(terms[k], head, change, facts, depth)
-            total += signs[k] * terms[k].coef
-            if k != first:
-                del terms[k]
-        del terms[first]
+        _require(len(members) > 0 and len(members[0]) == 1, "ring", "a class begins with no term")
+        first = members[0][0]
+        head = _taken(terms, first)
+        total = signs[first] * head.coef
+        for k, *change in members[1:]:
+            _require(len(change) == 3, "change of index", "the step is incomplete")
+            t = _taken(terms, k)
+            check_change(t, head, change, facts, depth)
+            total += signs[k] * t.coef
         _require(total == 0, "ring", f"the coefficients of a class differ by {total}")
     _require(not terms, "ring", f"terms are left: {sorted(terms)}")
+
+
+def _taken(terms: dict[int, Term], k: Any) -> Term:
+    """Return a term that has not been taken yet, and take it: every term is in one class, once."""
+    _require(isinstance(k, int) and not isinstance(k, bool) and k in terms, "ring", f"there is no term {k}")
+    return terms.pop(k)
 
 
 def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
@@ -297,6 +294,8 @@ def check_factor(
     )  # fmt: skip
     g = changed[0].factors[0]
     _require(f.head == g.head, "congruence", f"{f} is no {g}")
+    if f == g or f.head not in ("fn", "top"):
+        _require(how is None, "congruence", f"a step is given for {f}, which needs none")
     if f == g:
         return
     if f.head == "read":

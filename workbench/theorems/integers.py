@@ -279,11 +279,12 @@ def broadcast(extent: Int, index: Int) -> Int:
         return index
     atom = single(index)
     if atom is not None and atom.head == "bc":
-        # If the larger extent is 1, so is every positive one below it.
+        # If a product of positive numbers is 1, so is each, and so is every positive one below their largest.
         outer = atom.args[0]
-        parts = {a.text for m, _ in outer.terms for a in m}
-        among = {y.text for m, _ in outer.terms for a in m if a.head == "max" for y in a.args}
-        if outer == extent or (len(parts) == 1 and extent.text in among and is_positive(extent)):
+        product = outer.terms[0][0] if len(outer.terms) == 1 and outer.terms[0][1] > 0 else ()
+        below_it = {y.text for a in product if a.head == "max" for y in a.args}
+        positive = is_positive(extent) and all(a.positive for a in product)
+        if outer == extent or (extent.text in below_it and positive):
             return broadcast(extent, atom.args[1])
     return _atom("bc", extent, index)
 

@@ -51,9 +51,19 @@ PAIRINGS: Final = 200
 class NotFound(Exception):
     """Raised when the search ends without a proof; the message says what it ended with."""
 
+    why = "open"
+
 
 class OutOfTime(NotFound):
     """Raised when the time for a rule is spent."""
+
+    why = "time"
+
+
+class NeverApplies(NotFound):
+    """Raised when the facts of every case of a rule contradict each other."""
+
+    why = "never"
 
 
 # -- search ------------------------------------------------------------------------------------------------
@@ -68,7 +78,7 @@ class Search:
     def tick(self) -> None:
         """Raise OutOfTime if the time is spent."""
         if time.perf_counter() - self.started > self.seconds:
-            raise OutOfTime(f"time limit of {self.seconds:g} s; {self.stuck}".rstrip("; "))
+            raise OutOfTime(self.stuck)
 
     def equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
@@ -86,7 +96,7 @@ class Search:
         if facts.absurd():
             return ["absurd"]
         if splits == 0:
-            raise NotFound(f"left: {self.stuck}")
+            raise NotFound(self.stuck)
         for condition in self.conditions(rest, facts):
             try:
                 here, there = facts.plus(condition), facts.plus(negated(condition))
@@ -97,7 +107,7 @@ class Search:
             except NotFound:
                 raise
             return ["split", write_condition(condition), yes, no]
-        raise NotFound(f"left: {self.stuck}")
+        raise NotFound(self.stuck)
 
     def conditions(self, rest: Sequence[Term], facts: Facts) -> Iterator[Cond]:
         """Yield conditions on free symbols on which terms depend, that the facts do not decide."""
@@ -384,11 +394,15 @@ def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
 # -- rules -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result of a search: the proof, or the reason why there is none; and its seconds."""
+    """The result of a search: the proof, or the name and detail of the reason why there is none; its seconds.
+
+    ``workbench.theorems.records.REASONS`` has the names of reasons.
+    """
 
     rule: str
     proof: dict[str, Any] | None
-    reason: str
+    why: str
+    detail: str
     seconds: float
 
 
@@ -398,11 +412,11 @@ def attempt(rule: Rule, seconds: float = 20.0, effort: int = EFFORT) -> Attempt:
     try:
         found = [prove_case(s, search, effort) for s in statements(rule)]
         if all(node == ["absurd"] for nodes in found for node in nodes):
-            raise NotFound("the rule never applies")
-        proof, reason = {"cases": found}, ""
+            raise NeverApplies
+        proof, why, detail = {"cases": found}, "", ""
     except (NotCovered, NotFound, Unavailable) as error:
-        proof, reason = None, str(error)
-    return Attempt(rule.name, proof, reason, time.perf_counter() - search.started)
+        proof, why, detail = None, error.why, str(error)
+    return Attempt(rule.name, proof, why, detail, time.perf_counter() - search.started)
 
 
 def prove_case(statement: Statement, search: Search, effort: int = EFFORT) -> list[Node]:

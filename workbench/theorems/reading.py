@@ -49,6 +49,20 @@ def is_rest(symbol: str) -> bool:
 class NotCovered(ValueError):
     """Raised when a rule uses something of which proofs for all types know nothing; the message says what."""
 
+    why = "uncovered"
+
+
+class OpenDivisor(NotCovered):
+    """Raised when something divides that is not known to be positive."""
+
+    why = "divisor"
+
+
+class NoCase(NotCovered):
+    """Raised when a rule has no case in which it applies."""
+
+    why = "never"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class N:
@@ -129,7 +143,8 @@ def whole(value: Any) -> Int:
         return value.place
     if isinstance(value, int):
         return num(value)
-    raise NotCovered(f"arithmetic with {value!r}")
+    what = "permutations" if isinstance(value, Perm) else "what is no integer"
+    raise NotCovered(f"arithmetic with {what}")
 
 
 @dataclass(frozen=True, slots=True)

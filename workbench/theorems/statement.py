@@ -57,7 +57,9 @@ from workbench.theorems.reading import (
     Key,
     Kind,
     N,
+    NoCase,
     NotCovered,
+    OpenDivisor,
     Perm,
     RankOpen,
     Reading,
@@ -350,7 +352,7 @@ def statements(rule: Rule) -> list[Statement]:
         raise NotCovered("any number of members")
     found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
     if not found:
-        raise NotCovered("no type for which the rule applies")
+        raise NoCase
     return found
 
 
@@ -364,7 +366,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
         terms.restart()
         types = Reading(keys, literal)
         reader = Reader(types, places, solved, fixed_images(rule))
-        reason = ""
+        reason, divided = "", False
         try:
             _note_places(types, keys, literal)
             for c in assumed:
@@ -373,7 +375,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
         except TypeMismatch:
             return []
         except Unordered as error:
-            reason = str(error)
+            reason, divided = str(error), True
         except RankOpen as error:
             reason = str(error)
             _hold_ranks(rule, reader)
@@ -384,11 +386,11 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
                 stated = _stated(rule, case, assumed, solved, facts)
                 return [stated] if stated is not None else []
         except NotPositive as error:
-            found, reason = None, str(error)
+            found, reason, divided = None, str(error), True
         if found is None:
             choices = _choices(facts, reason)
             if not choices or len(assumed) >= MOST_ASSUMED:
-                raise NotCovered(reason)
+                raise (OpenDivisor if divided else NotCovered)(reason)
             return [
                 s
                 for c in choices

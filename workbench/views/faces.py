@@ -151,7 +151,7 @@ def _extraction(extraction: Extraction) -> str:
 def _verification(verification: Verification) -> str:
     counts = ", ".join(f"{n} {verdict}" for verdict, n in verification.counts.items())
     rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
-    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5}
+    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5, "theorem": 6}
     rows.sort(key=lambda row: (order[row[2]], row[0]))
     note = f"{counts}; {_state(verification)}, {verification.seconds:.1f} s"
     return heading(f"Verification of {verification.name}", note) + table(

@@ -21,7 +21,7 @@ MOST_CHARACTERS: Final = 390_000
 MOST_RULES: Final = 500
 
 #: The order of verdicts in a table without a run, the most important first.
-_ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved")
+_ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", "theorem")
 
 
 def table_of(thing: object) -> RuleTable | None:

@@ -18,8 +18,8 @@ class PublishedRun:
 
 
 SOURCE: Final = (
-    "logs that come with SmoothE's artifact (ASPLOS 2025): 900 s and 36 000 s are time limits; HeuriGym's best "
-    "known costs (baseline.json of its e-graph extraction)"
+    "logs that come with SmoothE's artifact (ASPLOS 2025): 900 s and 36 000 s are time limits; HeuriGym's "
+    "best known costs (baseline.json of its e-graph extraction)"
 )
 
 #: Where HeuriGym records the costs.

@@ -125,22 +125,18 @@ def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tu
 
 def _tree_costs_by_heap(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int]]:
     """Return the same by Knuth's generalisation of Dijkstra's algorithm, in order of cost."""
-    start, children = egraph.child_start.tolist(), egraph.children.tolist()
-    eclass, weight = egraph.eclass.tolist(), costs.tolist()
-    readers: list[list[int]] = [[] for _ in range(egraph.n_classes)]
-    total = [min(x, CEILING) if x < math.inf else x for x in weight]
-    waiting = [0] * len(eclass)
-    operands: list[list[int]] = []
-    for i in range(len(eclass)):
-        row = children[start[i] : start[i + 1]]
-        operands.append(row)
-        distinct = set(row)
-        waiting[i] = len(distinct)
-        for c in distinct:
-            readers[c].append(i)
+    table = Table(
+        np.arange(len(egraph)), egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes
+    )
+    by_class, offsets = table.readers()
+    readers, first = by_class.tolist(), offsets.tolist()
+    eclass = egraph.eclass.tolist()
+    total = np.minimum(costs, CEILING, where=np.isfinite(costs), out=np.array(costs, dtype=float)).tolist()
+    waiting = np.diff(egraph.child_start).tolist()
     best = [math.inf] * egraph.n_classes
     choice = [-1] * egraph.n_classes
-    heap = [(total[i], i) for i in range(len(eclass)) if not waiting[i] and total[i] < math.inf]
+    leaves = np.flatnonzero((np.diff(egraph.child_start) == 0) & np.isfinite(costs)).tolist()
+    heap = [(total[i], i) for i in leaves]
     heapq.heapify(heap)
     while heap:
         cost, i = heapq.heappop(heap)
@@ -148,10 +144,10 @@ def _tree_costs_by_heap(egraph: EGraph, costs: np.ndarray) -> tuple[list[float],
         if choice[c] >= 0:
             continue
         choice[c], best[c] = i, cost
-        for reader in readers[c]:
-            if total[reader] < math.inf:
-                # In a deep term the sums double with every level; above the ceiling all count as equal.
-                total[reader] = min(total[reader] + cost * operands[reader].count(c), CEILING)
+        # A reader occurs once for every time that it reads the e-class.
+        for reader in readers[first[c] : first[c + 1]]:
+            # In a deep term the sums double with every level; above the ceiling all count as equal.
+            total[reader] = min(total[reader] + cost, CEILING) if total[reader] < math.inf else math.inf
             waiting[reader] -= 1
             if not waiting[reader] and choice[eclass[reader]] < 0 and total[reader] < math.inf:
                 heapq.heappush(heap, (total[reader], reader))

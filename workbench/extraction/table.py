@@ -13,9 +13,9 @@ import numpy as np
 CEILING: Final = 1e250
 #: Terms with more layers than this are walked one e-class at a time.
 DEEP: Final = 200
-#: The array method is given up when it has evaluated this many times the candidates, or when ROUNDS of its
-#: rounds per candidate are exceeded: each round of a deep and narrow e-graph has little to do.
-REPEATS, ROUNDS = 40, 0.04
+#: The array method is given up when it has evaluated this many times the candidates, or when more than ROUNDS
+#: of its rounds have evaluated fewer than NARROW on average, as in a deep and narrow e-graph.
+REPEATS, ROUNDS, NARROW = 40, 500, 24
 #: Of more e-classes than this, the cheaper half is passed on first.
 MANY: Final = 2_000
 
@@ -67,6 +67,13 @@ class Table:
     def offsets(self) -> np.ndarray:
         """Return the place of each e-class's first candidate, followed by the end."""
         return np.concatenate(([0], np.cumsum(np.bincount(self.eclass, minlength=self.n_classes))))
+
+    def readers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the candidates that read each e-class one after another, and each e-class's first place."""
+        owner = np.repeat(np.arange(len(self.cost)), np.diff(self.start))
+        readers = owner[np.argsort(self.children, kind="stable")]
+        counts = np.bincount(self.children, minlength=self.n_classes)
+        return readers, np.concatenate(([0], np.cumsum(counts)))
 
     def reachable(self, roots: tuple[int, ...]) -> np.ndarray:
         """Return for every e-class whether candidates lead to it from the roots."""
@@ -144,7 +151,7 @@ def least(
         thorough: Whether to finish even if a heap would be faster.
     """
     n = len(table.cost)
-    readers, offsets = _readers(table)
+    readers, offsets = table.readers()
     price = np.array(table.cost, dtype=float)
     price[price < math.inf] = np.minimum(price[price < math.inf], CEILING)
     best = np.full(table.n_classes, math.inf)
@@ -158,7 +165,7 @@ def least(
     while active.size:
         rounds += 1
         work += active.size
-        if not thorough and (work > REPEATS * n or rounds > 1000 + ROUNDS * n):
+        if not thorough and (work > REPEATS * n or (rounds > ROUNDS and work < NARROW * rounds)):
             return None
         if time.perf_counter() > until and np.isfinite(best[place]).all():
             complete = False
@@ -180,14 +187,6 @@ def least(
     rank[order] = np.arange(table.n_classes)
     rank[choice < 0] = -1
     return Least(best, choice, rank, complete)
-
-
-def _readers(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return the candidates that read each e-class one after another, and each e-class's first place."""
-    owner = np.repeat(np.arange(len(table.cost)), np.diff(table.start))
-    readers = owner[np.argsort(table.children, kind="stable")]
-    counts = np.bincount(table.children, minlength=table.n_classes)
-    return readers, np.concatenate(([0], np.cumsum(counts)))
 
 
 def _next(

@@ -19,7 +19,7 @@ from workbench.extraction.exact.tensat import ORDERS
 from workbench.extraction.greedy.beam import beam
 from workbench.extraction.greedy.dag import ENTRIES, greedy
 from workbench.extraction.greedy.local_search import PATIENCE, improve
-from workbench.extraction.limits import Ending, Limit
+from workbench.extraction.limits import DIED, Ending, Limit
 from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
     BULK,
@@ -50,10 +50,8 @@ if TYPE_CHECKING:
 
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
-#: Largest shares of the remaining time for greedy search, local search and presolve.
-GREEDY, LOCAL, PRESOLVE = 0.3, 0.25, 0.3
-#: Share of the time for the reductions that come before local search.
-FIRST = 0.1
+#: Largest shares of the remaining time for greedy search, local search, presolve, and presolve before it.
+GREEDY, LOCAL, PRESOLVE, FIRST = 0.3, 0.25, 0.3, 0.1
 #: With LARGE candidates or more after reductions, local search runs before a solver is started. It then ends
 #: after REST seconds per candidate without an improvement.
 LARGE, REST = 2000, 2e-4
@@ -354,6 +352,8 @@ class Extraction(Stepwise):
                 selection = complete(self.egraph, reduced, found.taken)
                 self._offer(selection, StepKind.INCUMBENT, "exact", added)
             yield StepKind.INCUMBENT
+        if not {ending.limit for ending in found.endings} & DIED:
+            self._best = replace(self._best, status=Status.FEASIBLE)
         yield self._prove(bound, proved=found.proved, endings=found.endings)
 
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:

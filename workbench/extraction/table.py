@@ -15,7 +15,7 @@ CEILING: Final = 1e250
 DEEP: Final = 200
 #: The array method is given up when it has evaluated this many times the candidates, or when more than ROUNDS
 #: of its rounds have evaluated fewer than NARROW on average, as in a deep and narrow e-graph.
-REPEATS, ROUNDS, NARROW = 40, 500, 24
+REPEATS, ROUNDS, NARROW = 40, 500, 100
 #: Of more e-classes than this, the cheaper half is passed on first.
 MANY: Final = 2_000
 
@@ -225,7 +225,8 @@ def _values(
 def _distinct(positions: np.ndarray, n: int) -> np.ndarray:
     """Return positions below ``n`` in order, each once."""
     if len(positions) * 8 < n:
-        return np.unique(positions)
+        ordered = np.sort(positions)
+        return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
     flags = np.zeros(n, dtype=bool)
     flags[positions] = True
     return np.flatnonzero(flags)

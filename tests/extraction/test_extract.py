@@ -1,6 +1,5 @@
 import os
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -82,11 +81,11 @@ def test_most_cyclic_instances_are_solved_by_breaking_the_cycles_first_too():
 
 #: The published figures of these e-graphs, and what greedy extraction gives.
 OPTIMA = {
-    "bert": (0.704720, 0.824704),
-    "resnet50": (4.385795, 4.396867),
+    "bert": (0.704720, 0.805863),
+    "resnet50": (4.385795, 4.385795),
     "vgg": (4.850757, 4.850757),
-    "bert_acyclic": (0.708439, 0.827000),
-    "resnet50_acyclic": (4.415993, 4.425745),
+    "bert_acyclic": (0.708439, 0.797473),
+    "resnet50_acyclic": (4.415993, 4.415993),
     "vgg_acyclic": (4.866775, 4.866775),
 }
 
@@ -193,7 +192,7 @@ def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
 
 @pytest.mark.slow
 def test_auto_stops_when_nothing_moves(monkeypatch):
-    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "IDLE", 0.5)
+    monkeypatch.setattr("workbench.extraction.stages.IDLE", 0.5)
     egraph, costs = shuffled()
     solution = extract(egraph, costs, "auto", seconds=60.0)
     assert solution.notes == ("no progress worth waiting for",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from typing import Any, Final
 
 from workbench.theorems.integers import (
@@ -78,10 +79,11 @@ class Facts:
             return all(self.entail(g) for g in goal.args)
         if goal.head == "or" and any(g in self.known for g in goal.args):
             return True
-        for facts in nearer(self.known, goal):
-            key = (*sorted(f.text for f in facts), goal.text)
+        # Linear questions of few facts and of many are cheaper than one about products.
+        for linear, facts in product((True, False), nearer(self.known, goal)):
+            key = (str(linear), *sorted(f.text for f in facts), goal.text)
             if key not in self.asked:
-                self.asked[key] = follows(facts, goal, self.effort)
+                self.asked[key] = follows(facts, goal, self.effort, linear=linear)
                 if self.asked[key]:
                     self.open.append((facts, goal))
             if self.asked[key]:
@@ -126,12 +128,12 @@ def nearer(known: Sequence[Cond], goal: Cond) -> list[tuple[Cond, ...]]:
     return [found[0], found[-1]] if len(found) > 1 else found or [()]
 
 
-def follows(facts: Sequence[Cond], goal: Cond, effort: int) -> bool:
-    """Return whether the solver shows that facts entail a goal."""
+def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> bool:
+    """Return whether the solver shows that facts entail a goal, with every product as an unknown or not."""
     z3 = solver()
     if z3 is None:
         raise Unavailable("this proof needs an SMT solver (try installing workbench[proofs])")
-    return any(Question(z3, linear).refuted((*facts, negated(goal)), effort) for linear in (True, False))
+    return Question(z3, linear).refuted((*facts, negated(goal)), effort)
 
 
 class Question:

@@ -83,14 +83,12 @@ class Int:
         return self.text
 
 
-def _key(mono: Mono) -> tuple[str, ...]:
-    return tuple(a.text for a in mono)
-
-
 def _poly(found: Mapping[Mono, int]) -> Int:
-    terms = tuple(sorted(((m, c) for m, c in found.items() if c), key=lambda t: _key(t[0])))
-    text = "+".join("*".join([str(c), *_key(m)]) for m, c in terms) or "0"
-    return Int(terms, text)
+    terms = [([a.text for a in m], m, c) for m, c in found.items() if c]
+    if len(terms) > 1:
+        terms.sort(key=lambda t: t[0])
+    text = "+".join(["*".join([str(c), *key]) for key, _, c in terms]) or "0"
+    return Int(tuple([(m, c) for _, m, c in terms]), text)
 
 
 @lru_cache(maxsize=4096)
@@ -120,6 +118,7 @@ def sym(name: str) -> Int:
     return _atom("sym", name)
 
 
+@lru_cache(maxsize=65536)
 def add(*xs: Int) -> Int:
     """Return a sum."""
     found: dict[Mono, int] = {}
@@ -129,6 +128,7 @@ def add(*xs: Int) -> Int:
     return _poly(found)
 
 
+@lru_cache(maxsize=65536)
 def mul(x: Int, y: Int) -> Int:
     """Return a product."""
     found: dict[Mono, int] = {}

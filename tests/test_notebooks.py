@@ -21,6 +21,7 @@ SMALL = {
     "08-movement": {"families": "upsampling"},
     "09-write-a-rule": {"size": 16},
     "10-synthesis": {"size": 2},
+    "11-why-not": {"layers": 2, "e_nodes": 3000},
     "12-systolic-array": {"image": 32, "e_nodes": 1500},
 }
 #: How many figures a notebook draws.
@@ -35,6 +36,7 @@ FIGURES = {
     "08-movement": 0,
     "09-write-a-rule": 0,
     "10-synthesis": 1,
+    "11-why-not": 0,
     "12-systolic-array": 2,
 }
 #: The file that a notebook writes, in the folder that git ignores.

@@ -69,7 +69,7 @@ ELSEWHERE = {"--saved-model", "--output", "--all", "--sweeps", "--new", "--depth
 
 def test_every_command_is_described_and_every_option_named_exists():
     commands = get_command(cli.app).commands
-    table = re.findall(r"^\| `workbench (\w+)", COMMAND_LINE, re.MULTILINE)
+    table = re.findall(r"^\| `workbench ([\w-]+)", COMMAND_LINE, re.MULTILINE)
     assert set(table) == set(commands)
     every = [*commands.values(), *(s for c in commands.values() for s in getattr(c, "commands", {}).values())]
     known = {o for c in every for p in c.params for o in p.opts}

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from workbench.analysis.rule_activity import contributions, rule_table
     from workbench.benchmarks import benchmark
     from workbench.certifying import certify
+    from workbench.composites.define import composite
     from workbench.costs.choose import cost_model
     from workbench.devices.targets import target
+    from workbench.extraction.anything import Extracted, extract
     from workbench.extraction.choose import extractor
-    from workbench.extraction.extract import Extraction, extract
+    from workbench.extraction.extract import Extraction
     from workbench.frontends import (
         import_onnx,
         load_model,
@@ -44,9 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
-    "operator", "rule_set", "RuleSet", "parse_rule", "parse_rules",
+    "operator", "composite", "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules", "Grammar", "Synthesis",
-    "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction",
+    "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction", "Extracted",
     "cost_model", "extractor", "target",
     "certify", "Trace", "StopReason",
     "rule_table", "contributions", "ablation", "Ablation",
@@ -72,11 +74,13 @@ _HOMES = {
     "ablation": "workbench.analysis.ablation",
     "benchmark": "workbench.benchmarks",
     "certify": "workbench.certifying",
+    "composite": "workbench.composites.define",
     "contributions": "workbench.analysis.rule_activity",
     "cost_model": "workbench.costs.choose",
     "evaluate": "workbench.graph",
     "extractor": "workbench.extraction.choose",
-    "extract": "workbench.extraction.extract",
+    "extract": "workbench.extraction.anything",
+    "Extracted": "workbench.extraction.anything",
     "import_onnx": "workbench.frontends",
     "load_model": "workbench.frontends",
     "load_onnx": "workbench.frontends",

@@ -6,6 +6,7 @@ import workbench
 from workbench.analysis.rule_activity import contributions, evidence, rule_table
 from workbench.rules import parse_rules
 from workbench.run.trace import RuleStep, Step, StepKind, Trace
+from workbench.theorems.records import is_theorem
 from workbench.verification import Verification
 
 
@@ -64,7 +65,11 @@ def test_the_rules_of_the_best_graph_come_first(table, result):
 def test_the_frame_has_every_rule_with_law_verdict_and_evidence(table):
     frame = table.frame()
     assert len(frame) == len(workbench.rule_set("default"))
-    assert set(frame["verdict"]) <= {"proved", "tested"}
+    assert set(frame["verdict"]) <= {"theorem", "proved", "tested"}
+    for row in table.rows:
+        said = ("proved for all extents and ranks;", "") if is_theorem(row.rule) else ("", "; no theorem: ")
+        assert row.evidence.startswith(said[0])
+        assert said[1] in row.evidence
     assert frame["evidence"].str.len().min() > 0
     assert frame["matches"].sum() == sum(r.matches for r in table.fired)
     assert f"{len(table.fired)} fired in sums" in table.summary()

@@ -11,7 +11,10 @@ def test_rules_are_listed_with_law_and_status(run):
     assert any(line.startswith("relu-twice") and "relu(relu(x)) => relu(x)" in line for line in lines)
     records = json.loads(run("rules", "--json")[1])
     assert len(records) == len(lines) - 2
-    assert {r["status"] for r in records} <= {"tested", "proved"}
+    assert {r["status"] for r in records} <= {"tested", "proved", "theorem"}
+    theorems = sum(r["status"] == "theorem" for r in records)
+    assert lines[-1].endswith(f", {theorems} theorems")
+    assert theorems >= 405
 
 
 def test_one_rule_or_a_pattern_can_be_asked_for(run):

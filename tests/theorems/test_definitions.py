@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from workbench.ops import spec_of
+from workbench.ops.spec import ACTIVATIONS
 from workbench.theorems.definitions import DEFINITIONS
 from workbench.theorems.evaluate import elements
 
@@ -34,7 +35,7 @@ INSTANCES = {
     "expand": [([(3, 1)], {"shape": (2, 3, 4)})],
     "repeat": [([(2, 3)], {"axis": -1, "times": 2})],
     "pad": [([(2, 3, 4)], {"pads": (1, 0, 2, 1), "value": 2.5}), ([(3, 4)], {"pads": (0, 2, 0, 0)})],
-    "matmul": [([(2, 3), (3, 4)], {}), ([(2, 1, 3, 2), (3, 2, 4)], {"act": "relu"})],
+    "matmul": [([(2, 3), (3, 4)], {}), *(([(2, 1, 3, 2), (3, 2, 4)], {"act": act}) for act in ACTIVATIONS)],
     "conv2d": [([X4, W4], CONV), ([X4, W4, (1, 6, 1, 1)], CONV | {"act": "tanh"}), ([X4, (2, 4, 1, 1)], {})],
     "conv_transpose": [
         ([X4, (4, 3, 2, 3)], {"strides": (2, 1), "pads": (1, 0, 0, 1), "groups": 2, "extra": (1, 0)}),
@@ -44,7 +45,7 @@ INSTANCES = {
     "merge_gconv": [([(8, 2, 1, 2)], {"count": 2, "groups": 4}), ([(6, 1, 2, 1)], {"count": 3, "groups": 3})],
     "maxpool": [([X4], POOL | {"dilations": (1, 2)}), ([X4], {"kernel": (2, 2)})],
     "avgpool": [([X4], POOL | {"include_pad": n}) for n in (0, 1)],
-    **{f"reduce_{n}": [([(2, 3, 4)], {"axes": (-1, -3)}), ([(2, 3)], {"axes": (-2,)})] for n in ("sum", "mean", "max")},  # noqa: E501
+    **{f"reduce_{n}": [([(2, 3, 4)], {"axes": (-1, -3)}), ([(2, 3, 2)], {"axes": (-2,), "keepdims": 0})] for n in ("sum", "mean", "max")},  # noqa: E501
     "batchnorm": [(BN, {"eps": 0.01})],
     "bn_scale": [([(4,), (4,)], {"eps": 0.01})],
     "bn_shift": [([(4,)] * 4, {"eps": 0.01})],

@@ -1,21 +1,31 @@
-"""Mutants of library rules: what becomes a theorem, the verifier does not refute."""
+"""Wrong rules are no theorems, and a mutant of a library rule that becomes one is not refuted."""
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 
 import workbench
+from workbench.rules.foreign.reading import read_rules
 from workbench.rules.library import rule_set
 from workbench.rules.status import law_of
 from workbench.theorems.decide import solver
 from workbench.theorems.prove import attempt
-from workbench.theorems.store import is_theorem
+from workbench.theorems.records import is_theorem
 from workbench.verification.evidence import Effort
 from workbench.verification.verify import Verification
 
 no_solver = pytest.mark.skipif(solver() is None, reason="no z3")
 pytestmark = [pytest.mark.slow, pytest.mark.sweep, no_solver]
+
+#: Rules that other tests hold to be wrong.
+TESTS = Path(__file__).parents[1]
+WRONG = (
+    *sorted((TESTS / "rules").glob("wrong*.rules")),
+    TESTS / "verification/wrong.rules",
+    TESTS / "verification/outside_menus.rules",
+)
 
 SWAPS = (
     ("add", "mul"),
@@ -70,3 +80,12 @@ def test_no_mutant_that_is_a_theorem_is_refuted():
     verification = Verification(theorems, effort=Effort(seconds=120))
     verification.run()
     assert [v for v in verification.verdicts if v.verdict == "refuted"] == []
+
+
+@pytest.mark.parametrize("file", WRONG, ids=lambda f: f.stem)
+def test_no_wrong_rule_is_a_theorem(file):
+    rules = read_rules(file).rules
+    assert rules
+    found = [attempt(r, seconds=1.5) for r in rules]
+    assert [a.rule for a in found if a.proof is not None] == []
+    assert all(a.why for a in found)

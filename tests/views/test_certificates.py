@@ -32,6 +32,12 @@ def test_rules_that_are_not_proved_are_not_called_proved(certificate):
     assert "proved for all inputs" not in dict(certificate_words(tested))["what it means"]
     proved = replace(certificate, rules={"a": "proved"})
     assert "Every rule that fired is proved" in dict(certificate_words(proved))["what it means"]
+    both = replace(certificate, rules={"a": "theorem", "b": "proved"})
+    assert "Every rule that fired is proved" in dict(certificate_words(both))["what it means"]
+    assert both.rules_line() == "2 rules fired: 1 proved, 1 theorem"
+    theorems = replace(certificate, rules={"a": "theorem", "b": "theorem"})
+    assert "Every rule behind this result is a theorem" in dict(certificate_words(theorems))["what it means"]
+    assert theorems.rules_line() == "2 rules fired: 2 theorems"
 
 
 def test_models_that_did_not_run_are_not_said_to_have_run(certificate):

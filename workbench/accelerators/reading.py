@@ -78,7 +78,7 @@ class _Key:
 
 
 def _whole(least: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
+    def read(value: object) -> int:
         if type(value) is not int or value < least:
             raise ValueError(f"must be a whole number of at least {least}, got {value!r}")
         return value

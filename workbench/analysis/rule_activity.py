@@ -14,6 +14,7 @@ from workbench.run.face import Face
 from workbench.run.trace import Trace
 from workbench.support.names import nearest
 from workbench.support.numbers import microseconds, thousands
+from workbench.theorems.records import THEOREM, is_theorem, why_no_theorem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -294,7 +295,9 @@ def _recorded(rules: RuleSet, rule: Rule) -> tuple[str, str, str]:
         return verdict, "judged when the rule was read", ""
     if verdict == "unknown" and known.get("law") != law_of(rule):
         return verdict, "not in the library's record; workbench.Verification judges it", ""
-    return verdict, evidence(known), str(known.get("summary", ""))
+    if is_theorem(rule):
+        return THEOREM, f"proved for all extents and ranks; {evidence(known)}", str(known.get("summary", ""))
+    return verdict, f"{evidence(known)}; no theorem: {why_no_theorem(rule)}", str(known.get("summary", ""))
 
 
 def evidence(known: Mapping[str, Any]) -> str:

@@ -136,8 +136,9 @@ class Certificate(Face):
         counts: dict[str, int] = {}
         for verdict in self.rules.values():
             counts[verdict] = counts.get(verdict, 0) + 1
-        known = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
-        weak = [name for name, verdict in self.rules.items() if verdict != "proved"]
+        names = {"theorem": "theorems"}
+        known = ", ".join(f"{n} {names.get(v, v) if n > 1 else v}" for v, n in sorted(counts.items()))
+        weak = [name for name, verdict in self.rules.items() if verdict not in ("theorem", "proved")]
         named = f" ({', '.join(weak[:6])}{', …' if len(weak) > 6 else ''} not proved)" if weak else ""
         return f"{len(self.rules)} rules fired: {known}{named}"
 
@@ -179,7 +180,7 @@ def certify(
     seed: int = 0,
     opaque: OpaqueRunner | None = None,
     known: Correspondence | None = None,
-    given: Any = None,
+    given: object = None,
     whole: bool = True,
 ) -> Certificate:
     """Compare two graphs on random inputs and return a certificate of the outcome.
@@ -233,7 +234,7 @@ class _Certifier:
         self.run_whole = not_run("the graphs were not compared as a whole")
         self.rounding: tuple[float | None, float | None] = (None, None)
 
-    def run(self, known: Correspondence | None, given: Any, whole: bool) -> Certificate:
+    def run(self, known: Correspondence | None, given: object, whole: bool) -> Certificate:
         """Compare interfaces, regions and whole models, in this order, up to the first disagreement."""
         why = _interface(self.original, self.optimised)
         if why:

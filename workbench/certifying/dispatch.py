@@ -7,7 +7,7 @@ from typing import Any
 from workbench.certifying.files.compare import certify_files
 
 
-def certify(original: Any, optimised: Any, **options: Any) -> Any:
+def certify(original: object, optimised: object, **options: Any) -> Any:
     """Compare a model with its original on random inputs and return the outcome.
 
     Two :class:`~workbench.Graph` objects are compared by :func:`~workbench.certifying.certificate.certify`,

@@ -118,7 +118,7 @@ def run_whole(
     original: Graph,
     optimised: Graph,
     *,
-    given: Any = None,
+    given: object = None,
     seed: int = 0,
     memo: Memo | None = None,
     known: Probe | None = None,
@@ -399,7 +399,7 @@ def _short(error: Exception | None) -> str:
     return text if len(text) <= 240 else text[:239] + "…"
 
 
-def given_of(model: Any) -> Any:
+def given_of(model: object) -> Any:
     """Return the ONNX model that a user gave, as a path or a message, or None for any other object."""
     import onnx
 

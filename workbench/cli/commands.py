@@ -20,6 +20,7 @@ from workbench.cli import (
     search,
     synthesise,
     verify,
+    why_not,
 )
 from workbench.cli.console import OK
 
@@ -61,6 +62,7 @@ for _command in (
     certify.certify,
     synthesise.synthesise,
     extract.extract,
+    why_not.why_not,
     cost.cost,
     benchmarks.bench,
     run.run,

@@ -45,7 +45,7 @@ SizeOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
-def with_settings(cls: Any, *names: str) -> Callable[[F], F]:
+def with_settings(cls: object, *names: str) -> Callable[[F], F]:
     """Return a decorator that gives a command an option for each of the named settings of a class.
 
     Bounds, help and defaults are those of the settings; the command takes the values as ``**settings``.
@@ -102,12 +102,12 @@ def dimensions(texts: list[str], option: str = "--dim") -> dict[str, int] | None
     return found or None
 
 
-def to_json(data: Any) -> str:
+def to_json(data: object) -> str:
     """Return data as JSON text; numbers that are not finite become null."""
     import json
     import math
 
-    def finite(value: Any) -> Any:
+    def finite(value: object) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             return None
         if isinstance(value, dict):

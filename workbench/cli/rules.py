@@ -23,6 +23,7 @@ def rules(
 ) -> None:
     """List rules with law, provenance and status."""
     from workbench.rules import rule_set, rule_sets
+    from workbench.theorems.records import THEOREM, is_theorem
 
     if sets:
         counts = [(s, rule_set(s)) for s in rule_sets()]
@@ -36,13 +37,17 @@ def rules(
     if name is not None:
         chosen = chosen.select(name) if any(c in name for c in "*?[") else _one_rule(chosen, name)
     records = chosen.frame().to_dict("records")
+    for record in records:
+        if is_theorem(chosen[record["name"]]):
+            record["status"] = THEOREM
     if json:
         typer.echo(to_json(records), nl=False)
         return
     headings = ("rule", "status", "provenance", "law")
     show_table(headings, [tuple(r[h if h != "rule" else "name"] for h in headings) for r in records])
     multi = sum(r["kind"] == "multi" for r in records)
-    typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern")
+    proved = sum(r["status"] == THEOREM for r in records)
+    typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern, {proved} theorems")
 
 
 def _one_rule(rules: Any, name: str) -> Any:

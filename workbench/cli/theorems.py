@@ -20,7 +20,8 @@ def check_theorems(smt: Path | None, *, quiet: bool) -> None:
     """
     from workbench.rules.library import rule_set
     from workbench.theorems.decide import solver
-    from workbench.theorems.store import check_library, obligations, why_no_theorem
+    from workbench.theorems.records import why_no_theorem
+    from workbench.theorems.store import check_library, obligations
 
     if solver() is None:
         stop(BAD_INPUT, "proofs are checked with z3, which is not installed (try workbench[proofs])")

@@ -54,6 +54,7 @@ def verify(
     if json is not None:
         check_writable(json)
     from workbench.rules.foreign.reading import read_rules
+    from workbench.theorems.records import THEOREM, is_theorem
     from workbench.verification.evidence import Effort
     from workbench.verification.verify import Verification
 
@@ -74,18 +75,23 @@ def verify(
             alone = Verification.of(contents, effort=effort, seed=seed, one_by_one=True)
             alone.run(lambda step: progress("verification", f"one by one: {step.note}"))
     verdicts = verification.verdicts
+    theorems = {r.name for r in contents.rules if is_theorem(r)}
     if json is not None:
-        text = to_json([v.record() for v in verdicts])
+        text = to_json([v.record() | {"theorem": v.name in theorems} for v in verdicts])
         writing(lambda: write_atomic(json, text))
     if show is not None:
         verdict = verification[show]
         typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
     else:
-        rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verdicts]
+        rows = [
+            (v.index, v.name, THEOREM if v.name in theorems else v.verdict, f"{v.seconds:.2f}", v.reason())
+            for v in verdicts
+        ]
         show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
     counts = ", ".join(f"{n} {v}" for v, n in verification.counts.items())
+    stored = f", {len(theorems)} of them theorems of the library" if theorems else ""
     typer.echo(
-        f"\n{len(verdicts)} rules: {counts}; {verification.seconds:.1f} s, "
+        f"\n{len(verdicts)} rules: {counts}{stored}; {verification.seconds:.1f} s, "
         f"of which {verification.prove_seconds:.2f} s proving in batch"
     )
     if alone is not None:

@@ -44,7 +44,7 @@ class Function:
 def _erf(x: Any) -> Any:
     from scipy.special import erf
 
-    return erf(x)
+    return np.asarray(erf(x), np.asarray(x).dtype)
 
 
 _POLYNOMIAL, _ORDERED = Arithmetic.POLYNOMIAL, Arithmetic.ORDERED
@@ -67,8 +67,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
         Function("sqrt", 1, np.sqrt, "Sqrt", "sqrt", _DIGITS, "the square root"),
         Function("exp", 1, np.exp, "Exp", "exp", _DIGITS, "the exponential"),
         Function("log", 1, np.log, "Log", "log", _DIGITS, "the natural logarithm"),
-        Function("sin", 1, np.sin, "Sin", "sin", _DIGITS, "the sine"),
-        Function("cos", 1, np.cos, "Cos", "cos", _DIGITS, "the cosine"),
+        Function("sin", 1, np.sin, "Sin", "sin", Arithmetic.FLOATS, "the sine"),
+        Function("cos", 1, np.cos, "Cos", "cos", Arithmetic.FLOATS, "the cosine"),
         Function("tanh", 1, np.tanh, "Tanh", "tanh", _DIGITS, "the hyperbolic tangent"),
         Function("erf", 1, _erf, "Erf", "erf", _DIGITS, "the error function"),
         Function("less", 2, np.less, "Less", "lt", _ORDERED, "whether a < b", "<", truth=True),

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from workbench.composites.composite import NotationError
 
 _TOKEN: Final = re.compile(
-    r"(?P<space>[ \t]+|#[^\n]*)"
+    r"(?P<space>[ \t]+|\\\n|#[^\n]*)"
     r"|(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<end>[;\n])"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -320,7 +320,9 @@ def rank(
         found: list[Ranking] = []
         for group in groups:
             if one_by_one and first.huge:
-                taken = blocks(first, entrants[group[0] - 1], seconds=share)
+                taken = blocks(
+                    first, entrants[group[0] - 1], seconds=share, enough=partial(enough, group=group)
+                )
             else:
                 taken = rounds(
                     [first, *(entrants[i - 1] for i in group), again],
@@ -334,8 +336,10 @@ def rank(
     return replace(_merged(found, groups, stands_for), given=as_given)
 
 
-def blocks(first: Any, other: Any, *, seconds: float) -> list[list[float]]:
-    """Time two models in blocks of runs, and unload each after its block, so that one is loaded at a time.
+def blocks(
+    first: Any, other: Any, *, seconds: float, enough: Callable[[list[list[float]]], bool]
+) -> list[list[float]]:
+    """Time two models in blocks of runs; one is unloaded before the other is loaded.
 
     The models change places from block to block. One run after each loading is a warm-up and not counted.
 
@@ -343,6 +347,7 @@ def blocks(first: Any, other: Any, *, seconds: float) -> list[list[float]]:
         first: The timer of the original.
         other: The timer of the candidate.
         seconds: The time limit on the runs that count; there are at least two blocks of each model.
+        enough: Whether these figures decide, so that no further block is needed.
 
     Returns:
         The figures of the original, of the candidate and of the original again, in microseconds.
@@ -350,19 +355,25 @@ def blocks(first: Any, other: Any, *, seconds: float) -> list[list[float]]:
     reference: list[float] = []
     copy: list[float] = []
     others: list[float] = []
+    taken = [reference, others, copy]
+    loaded: Any = None
     for block in range(_BLOCKS):
         for timer in (first, other) if block % 2 == 0 else (other, first):
-            timer()
+            if timer is not loaded:
+                if loaded is not None:
+                    loaded.unload()
+                timer()
+                loaded = timer
             for _ in range(_RUNS):
                 if timer is first:
                     reference.append(timer())
                     copy.append(timer())
                 else:
                     others.append(timer())
-            timer.unload()
-        if block and sum(map(sum, (reference, copy, others))) > 1e6 * seconds:
+        if block and (sum(map(sum, taken)) > 1e6 * seconds or enough(taken)):
             break
-    return [reference, others, copy]
+    loaded.unload()
+    return taken
 
 
 def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_for: Sequence[int]) -> Ranking:

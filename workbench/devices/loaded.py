@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LARGE: Final = 1 << 25
 
 #: Of models with weights of more bytes, only one is loaded at a time.
-HUGE: Final = 1 << 30
+HUGE: Final = 1 << 28
 
 #: How often each kernel runs, by its name and the types and shapes of its operands and results.
 Kernels = Counter[str]

@@ -181,7 +181,7 @@ def _of(kind: type, data: Any, key: str) -> Any:
     return data
 
 
-def said(data: Any) -> str:
+def said(data: object) -> str:
     """Return a description of a value for messages: its kind and, for simple values, the value itself."""
     noun = _NOUNS.get(type(data), f"a {type(data).__name__}")
     return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"

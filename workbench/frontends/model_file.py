@@ -13,12 +13,12 @@ from workbench.frontends.onnx.prepare import Dims
 from workbench.graph import Graph
 
 
-def is_taso_model(source: Any) -> bool:
+def is_taso_model(source: object) -> bool:
     """Return whether a source is the path of a file in TASO's text format, judged by its extension."""
     return isinstance(source, str | os.PathLike) and Path(source).suffix == ".model"
 
 
-def load_model(source: Any, *, dims: Dims | None = None) -> Graph:
+def load_model(source: object, *, dims: Dims | None = None) -> Graph:
     """Return a model as a graph; :func:`import_model` also reports which operators are modelled."""
     return import_model(source, dims=dims).graph
 

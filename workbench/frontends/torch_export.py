@@ -21,7 +21,7 @@ class TorchMissing(ImportError):
     """Raised when torch, or the package that its exporter needs, is not installed."""
 
 
-def load_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Graph:
+def load_torch(module: object, example_inputs: object, *, opset: int | None = None) -> Graph:
     """Return a torch module as a graph; :func:`import_torch` also reports which operators are modelled."""
     return import_torch(module, example_inputs, opset=opset).graph
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.graph.graph import Graph, Node
 
 
-def format_attr(value: Any) -> str:
+def format_attr(value: object) -> str:
     """Return an attribute's value in the notation of the rule language."""
     if isinstance(value, tuple):
         return "(" + ", ".join(map(str, value)) + ")"

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.ops.registry import RUNTIME_DOMAINS, own_form, spec_of
 from workbench.ops.spec import OnnxExport
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
 
@@ -52,7 +53,7 @@ class OnnxNode(Protocol):
     def wanted(self, index: int) -> bool:
         """Return whether output ``index`` is used."""
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         """Return an attribute as a Python value, or ``default`` if the node does not have it."""
 
     def operands(self) -> list[int]:
@@ -105,8 +106,8 @@ class Emitter(Protocol):
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """Return ``name`` in another shape; an initializer is stored anew instead of reshaped at run time."""
 
-    def function(self, text: str) -> None:
-        """Let the model carry a function along, given in ONNX's textual syntax; once is enough."""
+    def function(self, given: Any) -> None:
+        """Let the model carry a function along: a FunctionProto, or ONNX's textual syntax; once is enough."""
 
 
 Importer = Callable[[OnnxNode], "int | Sequence[int]"]
@@ -148,8 +149,9 @@ def importable() -> Iterator[str]:
 
 def without_kernel(name: str) -> bool:
     """Return whether an operator is written in a custom domain, for which ONNX Runtime has no kernel."""
-    form = spec_of(name).onnx_form
-    return form is not None and form[0] not in RUNTIME_DOMAINS
+    spec = spec_of(name)
+    form = spec.onnx_form
+    return form is not None and form[0] not in RUNTIME_DOMAINS and Trait.CARRIED not in spec.traits
 
 
 def export_as(op_type: str, **renamed: str) -> OnnxExport:

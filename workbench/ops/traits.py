@@ -48,3 +48,6 @@ class Trait(enum.Flag):
     OWN = enum.auto()
     #: The first operand has four axes: an image ``[N, C, H, W]`` or the weight of a convolution.
     FOUR_AXES = enum.auto()
+    #: The operator is written as a call of an ONNX function that the model carries along, so that any runtime
+    #: runs it.
+    CARRIED = enum.auto()

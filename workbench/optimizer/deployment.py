@@ -42,7 +42,7 @@ CAUTION: Final = 0.1
 MOST_E_NODES: Final = 20_000
 
 
-def default_cost(model: Any) -> str:
+def default_cost(model: object) -> str:
     """Return the default cost source of a model: this machine for a file, a T4 for a graph."""
     return GRAPH_COST if isinstance(model, Graph) else FILE_COST
 
@@ -63,7 +63,7 @@ class Given:
 
 
 def source_of(
-    model: Any, dims: Mapping[str, Any] | None = None, *, keep_inputs: bool = False
+    model: object, dims: Mapping[str, Any] | None = None, *, keep_inputs: bool = False
 ) -> Given | None:
     """Return the ONNX model that a graph was imported from, or None for another source."""
     from workbench.frontends.model_file import is_taso_model
@@ -215,7 +215,7 @@ def weight_of(graph: Graph) -> int:
     return sum(int(node.tensor.nbytes) for node in graph.nodes if node.op == "weight")
 
 
-def trial_of(model: Any, cost_source: str, settings: Settings) -> Trial | None:
+def trial_of(model: object, cost_source: str, settings: Settings) -> Trial | None:
     """Return how results are timed, or None.
 
     With ``measure`` that many candidates are timed on any target. Otherwise a model that was given as a

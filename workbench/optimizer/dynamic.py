@@ -390,7 +390,7 @@ class OpenModel:
         return egraph if self.opening is None else self.opening.shown(egraph)
 
     def checked(
-        self, certificate: Certificate, term: Graph, known: Correspondence | None, seed: int, given: Any
+        self, certificate: Certificate, term: Graph, known: Correspondence | None, seed: int, given: object
     ) -> tuple[Certificate, tuple[Checked, ...]]:
         """Check a term at other bindings; return the certificate, failed if a check has, and the checks.
 
@@ -445,7 +445,7 @@ def without(found: Dynamic | None, rules: Sequence[str], why: str) -> Dynamic | 
 
 
 def open_model(
-    model: Any,
+    model: object,
     dims: Mapping[str, int] | None,
     sizes: Mapping[str, int] | None = None,
     *,

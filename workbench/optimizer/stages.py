@@ -12,6 +12,7 @@ from workbench.graph import Graph
 from workbench.optimizer.record import SaturationFigures
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
+from workbench.theorems.records import THEOREM, is_theorem
 
 if TYPE_CHECKING:
     from workbench.certifying.certificate import Certificate
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from workbench.optimizer.result import Result
 
 
-def graph_of(model: Any, dims: Mapping[str, int] | None, *, keep_inputs: bool = False) -> tuple[Graph, Any]:
+def graph_of(
+    model: object, dims: Mapping[str, int] | None, *, keep_inputs: bool = False
+) -> tuple[Graph, Any]:
     """Return a model as a graph, and the coverage of its import unless it was a graph."""
     if isinstance(model, Graph):
         return model, None
@@ -95,7 +98,7 @@ def certified(
     optimised: Graph,
     seed: int,
     known: Correspondence | None = None,
-    given: Any = None,
+    given: object = None,
     *,
     draws: int = 3,
     whole: bool = True,
@@ -145,7 +148,11 @@ def correspondence(original: Graph, optimised: Graph, egraph: EGraph, choice: np
 
 
 def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> dict[str, str]:
-    """Return the verdict on every rule that fired, those that made the result first."""
+    """Return the verdict on every rule that fired, those that made the result first.
+
+    A rule whose proof for all types is stored is a ``theorem``.
+    """
     fired = {r.rule for step in trace for r in step.rules if r.matches}
-    known = {rule.name: rules.verdict(rule) for rule in rules if rule.name in fired}
+    those = [rule for rule in rules if rule.name in fired]
+    known = {rule.name: THEOREM if is_theorem(rule) else rules.verdict(rule) for rule in those}
     return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}

@@ -21,7 +21,7 @@ R = TypeVar("R")
 PAUSE: Final = 0.1
 
 
-def progress_line(stage: str, detail: Any = None) -> str:
+def progress_line(stage: str, detail: object = None) -> str:
     """Return the line of text for a call ``progress(stage, detail)``."""
     from workbench.run.trace import Step
 

@@ -56,7 +56,7 @@ class Setting:
 
 
 def setting(
-    default: Any,
+    default: object,
     help: str,
     *,
     metavar: str = "N",
@@ -95,7 +95,7 @@ def defaults_of(cls: Any) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(cls) if _KEY in f.metadata}
 
 
-def check(settings: Any) -> None:
+def check(settings: object) -> None:
     """Raise ValueError for the first setting of an object whose value it does not take."""
     for name, facts in settings_of(settings).items():
         wrong = facts.objection(name, getattr(settings, name))

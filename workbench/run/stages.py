@@ -46,7 +46,7 @@ class Stages:
         self._progress = progress
         self._inner = [0.0]  # seconds of the stages inside each open stage, the whole run first
 
-    def tell(self, stage: str, detail: Any = None) -> None:
+    def tell(self, stage: str, detail: object = None) -> None:
         """Report that a stage begins, or a detail of it."""
         if self._progress is not None:
             self._progress(stage, detail)

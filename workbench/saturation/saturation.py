@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
@@ -23,6 +23,10 @@ from workbench.saturation.limits import Limits
 from workbench.saturation.needs import A_NUMBER
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
 from workbench.support.remembered import Needed, remembered
+
+if TYPE_CHECKING:
+    from workbench.saturation.reasons.answers import Explanation, WhyNot
+    from workbench.saturation.reasons.ask import Target
 
 #: An iteration may take this many times as long as the one before it, as an estimate.
 AT_RISK: Final = 10
@@ -169,6 +173,8 @@ class Saturation(Stepwise):
         self._moving = self._moved = self._merged = False
         self._rests: dict[int, tuple[int, int]] = {}  # rule -> (last step of rest, times rested)
         self._egraph: EGraph | None = None
+        #: The tables that questions about the e-graph have made.
+        self.examined: object = None
 
     # -- figures ----------------------------------------------------------------------------------
     @property
@@ -362,6 +368,52 @@ class Saturation(Stepwise):
         """Return the number of the e-class of every node of the start graph: equal for equal nodes."""
         self.start_engine()
         return self._engine.classes()
+
+    # -- questions --------------------------------------------------------------------------------
+    def why_not(self, target: Target, *, equals: str | None = None, more: Iterable[Rule] = ()) -> WhyNot:
+        """Return why a target is not in the e-graph, or that it is.
+
+        The answer is data: the largest parts that are represented, the first missing equality on a chain of
+        rules from the e-graph to the target, the rules that match there, and the guard, the direction or the
+        limit that keeps the equality out.
+
+        Args:
+            target: A graph with the inputs and weights of the start graph; a term over their names, or over
+                ``n0``, ``n1``, … for nodes of the start graph; a rule, or its name: its right-hand side.
+            equals: The term that a target term should be equal to; by default the first output of its type.
+            more: Rules that the saturation does not have but that may fill the gap.
+
+        Raises:
+            TargetError: (a ValueError) if the target cannot be read.
+
+        >>> saturation.why_not("relu(matmul(x, w))")  # doctest: +SKIP
+        WhyNot relu(matmul(x, w)): a guard said no (relu-of-matmul)
+        """
+        from workbench.saturation.reasons.ask import ask_why_not
+
+        return ask_why_not(self, target, equals, more)
+
+    def explain(self, left: Target, right: Target) -> Explanation:
+        """Return the chain of rules that makes two terms equal.
+
+        Args:
+            left: A term or a graph, as for :meth:`why_not`; of a graph, the first output counts.
+            right: The same.
+
+        Raises:
+            TargetError: (a ValueError) if a term cannot be read, or the e-graph does not hold the equality.
+        """
+        from workbench.saturation.reasons.ask import ask_explain
+
+        return ask_explain(self, left, right)
+
+    def withheld(self) -> tuple[bool, frozenset[str], frozenset[str]]:
+        """Return whether rules of several roots may still run, and the rules out of phase and at rest."""
+        names = {c.number: c.rule.name for c in self._engine.program.rules}
+        index = len(self.trace)
+        multi = self._multi_done < self.limits.k_multi and not self._moved
+        resting = (n for n, (until, _) in self._rests.items() if until >= index)
+        return multi, frozenset(names[n] for n in self._out()), frozenset(names[n] for n in resting)
 
     def close(self) -> None:
         """Let another run use the engine's process; this one takes a process again when it needs one."""

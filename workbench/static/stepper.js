@@ -206,7 +206,16 @@ function render({ model, el }) {
   const controls = element("div", { class: "wb-controls" },
     button("|◀", "first step", () => choose(0)), button("◀", "step back", () => choose(model.get("step") - 1)), play,
     button("▶", "step on", () => choose(model.get("step") + 1)), button("▶|", "last step", () => choose(Infinity)), slider, live, status);
-  const root = element("div", { class: "wb wb-stepper", tabindex: 0 }, heading, controls, label, plots, table);
+  const question = element("input", { type: "text", class: "wb-question", "aria-label": "why not", placeholder: "why not … (a term, a rule, or a == b)" });
+  const answer = element("div", { class: "wb-answer", "aria-live": "polite" });
+  const asking = element("div", { class: "wb-asking" }, question, answer);
+  question.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key !== "Enter" || !question.value.trim()) return;
+    answer.textContent = "asking …";
+    model.send({ command: "ask", question: question.value });
+  });
+  const root = element("div", { class: "wb wb-stepper", tabindex: 0 }, heading, controls, label, plots, table, asking);
   root.addEventListener("keydown", (event) => {
     const inside = event.target === slider || event.target === root;
     const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
@@ -248,10 +257,13 @@ function render({ model, el }) {
     pause.disabled = !running;
     end.disabled = !running && !model.get("live");
     status.textContent = model.get("status") || "";
+    asking.style.display = model.get("answers") ? "" : "none";
+    // The kernel escapes what it puts into the answer.
+    answer.innerHTML = model.get("answer") || "";
   };
   model.on("change:data", rebuild);
   model.on("change:step", show);
-  model.on("change:running change:live change:status", state);
+  model.on("change:running change:live change:status change:answer", state);
   rebuild();
   state();
   el.append(root);

@@ -71,7 +71,7 @@ class Child:
         """Return whether the process has not ended."""
         return self._popen.poll() is None
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send a message; raise BrokenPipeError if the process has ended."""
         send(self.inlet, message)
 

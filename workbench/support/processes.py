@@ -15,13 +15,13 @@ from typing import IO, Any, Final
 SOLVER_MEMORY: Final = 6 << 30
 
 
-def frame(message: Any) -> bytes:
+def frame(message: object) -> bytes:
     """Return a message as a frame: its length in bytes and its pickle."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return struct.pack("<Q", len(data)) + data
 
 
-def send(stream: IO[bytes], message: Any) -> None:
+def send(stream: IO[bytes], message: object) -> None:
     """Write one frame."""
     stream.write(frame(message))
     stream.flush()

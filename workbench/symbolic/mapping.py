@@ -15,7 +15,7 @@ from workbench.symbolic.generic import Generic
 _COUNTED = frozenset({"int", "ints", "axes", "shape"})
 
 
-def type_at(kind: Any, generic: Generic, sizes: Mapping[str, int]) -> Any:
+def type_at(kind: object, generic: Generic, sizes: Mapping[str, int]) -> Any:
     """Return a type with its generic extents mapped to other sizes."""
     if isinstance(kind, TupleType):
         return TupleType(tuple(type_at(k, generic, sizes) for k in kind.elements))

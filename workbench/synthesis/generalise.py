@@ -211,7 +211,7 @@ def tidied(rule: Rule, shapes: Mapping[str, Sequence[str]]) -> Rule:
 def rename_tensors(rule: Rule, names: Mapping[str, str]) -> Rule:
     """Return a rule with other names for its tensor variables."""
 
-    def expression(expr: Any) -> Any:
+    def expression(expr: object) -> Any:
         if isinstance(expr, DimOf | RankOf | DtypeOf):
             return replace(expr, var=names.get(expr.var, expr.var))
         if isinstance(expr, Arith):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from workbench.ops.activations import operator_of
 from workbench.theorems.integers import Int, broadcast
-from workbench.theorems.reading import Key, Kind, Reading, whole
+from workbench.theorems.reading import Key, Kind, Reading, among, whole
 from workbench.theorems.terms import (
     Value,
     apply,
@@ -80,7 +81,7 @@ def defines(*names: str) -> Callable[[Definition], Definition]:
 
 def put(i: Index, places: Mapping[Any, Int]) -> Index:
     """Return an index with other places along some axes."""
-    return lambda key: places[key] if key in places else i(key)
+    return lambda key: among(key, places, i)
 
 
 def real(value: Any) -> Value:
@@ -90,11 +91,15 @@ def real(value: Any) -> Value:
     return one(factor("param", str(value)))
 
 
-def activated(act: str, value: Value) -> Value:
-    """Return a value after an activation; one that a rule binds is a function of which nothing is known."""
+def activated(c: Call, value: Value, i: Index) -> Value:
+    """Return a value after a call's activation: an operator, or a function of which nothing is known."""
+    act = c.attrs["act"]
     if act == "none":
         return value
-    return largest(value, number(0)) if act == "relu" else apply(act, value)
+    if act[0] == "?":
+        return apply(act, value)
+    spec, attrs = operator_of(act)
+    return DEFINITIONS[spec.name](Call([Tensor(c.kind, lambda _: value)], attrs, c.kind, c.types), i)
 
 
 def largest(*values: Value) -> Value:

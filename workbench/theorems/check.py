@@ -10,7 +10,7 @@ A proof is one *node* for every pair of values of every case:
 * ``["split", condition, node, node]``: one proof if a condition holds and one if it does not.
 * ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and
   the coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and
-  ``points`` those with variables that can have one value only.
+  ``points`` those with variables that can have one value only, or on which the product does not depend.
 * A member of a class is equal to its first member by a change of index, one to one in both directions.
 """
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from workbench.rules.pattern import Rule
@@ -46,7 +45,19 @@ from workbench.theorems.integers import (
 from workbench.theorems.integers import add as plus_int
 from workbench.theorems.reading import is_rest
 from workbench.theorems.statement import Statement, statements
-from workbench.theorems.terms import Factor, Term, Value, in_factor, in_term
+from workbench.theorems.terms import (
+    Factor,
+    Term,
+    Value,
+    free_symbols,
+    in_factor,
+    in_term,
+    integer,
+    term,
+    times,
+    total,
+    within,
+)
 
 Node = list[Any]
 
@@ -142,34 +153,36 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
     _, empty, points, classes = node
     terms = dict(enumerate((*left, *right)))
     signs = {k: 1 if k < len(left) else -1 for k in terms}
-    _require(len(set(empty)) == len(empty), "empty", "a term is named twice")
+    _require(list(empty) == sorted(empty), "empty", "the terms are out of order")
     for k in empty:
-        _require(k in terms, "empty", f"there is no term {k}")
-        _require(
-            _inside(facts, terms[k].variables, terms[k].guards).absurd(),
-            "empty",
-            f"the guards of term {k} may hold",
-        )
-        del terms[k]
-    for k, name, place in points:
-        _require(k in terms, "one-point", f"there is no term {k}")
-        terms[k] = one_point(terms[k], name, read_int(place), facts)
+        t = _taken(terms, k)
+        inside = _inside(facts, t.variables, t.guards)
+        _require(inside.absurd(), "empty", f"the guards of term {k} may hold")
+    for k, name, *place in points:
+        _require(isinstance(k, int) and k in terms, "one-point", f"there is no term {k}")
+        if len(place) == 2 and place[0] == "count":
+            terms[k] = counted(terms[k], name, read_int(place[1]), facts)
+        else:
+            _require(len(place) == 1, "one-point", "the step is incomplete")
+            terms[k] = one_point(terms[k], name, read_int(place[0]), facts)
     for members in classes:
-        _require(len(members) > 0, "ring", "a class is empty")
-        first, total = members[0][0], Fraction(0)
-        _require(first in terms, "ring", f"there is no term {first}")
-        head = terms[first]
-        for k, *change in members:
-            _require(k in terms, "ring", f"there is no term {k}")
-            if k != first:
-                _require(len(change) == 3, "change of index", "the step is incomplete")
-                check_change(terms[k], head, change, facts, depth)
-            total += signs[k] * terms[k].coef
-            if k != first:
-                del terms[k]
-        del terms[first]
+        _require(len(members) > 0 and len(members[0]) == 1, "ring", "a class begins with no term")
+        first = members[0][0]
+        head = _taken(terms, first)
+        total = signs[first] * head.coef
+        for k, *change in members[1:]:
+            _require(len(change) == 3, "change of index", "the step is incomplete")
+            t = _taken(terms, k)
+            check_change(t, head, change, facts, depth)
+            total += signs[k] * t.coef
         _require(total == 0, "ring", f"the coefficients of a class differ by {total}")
     _require(not terms, "ring", f"terms are left: {sorted(terms)}")
+
+
+def _taken(terms: dict[int, Term], k: Any) -> Term:
+    """Return a term that has not been taken yet, and take it: every term is in one class, once."""
+    _require(isinstance(k, int) and not isinstance(k, bool) and k in terms, "ring", f"there is no term {k}")
+    return terms.pop(k)
 
 
 def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
@@ -182,6 +195,28 @@ def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
     _require(len(found) == 1, "one-point", "the term becomes several")
     (u,) = found
     return Term(u.coef, (*(n for n in t.variables if n != name), *u.variables), u.guards, u.factors)
+
+
+def counted(t: Term, name: str, extent: Int, facts: Facts) -> Term:
+    """Return a sum over a variable that its product does not have, as the number of its values times it."""
+    _require(name in t.variables, "constant sum", f"there is no variable {name}")
+    _require(name not in symbols(extent), "constant sum", f"the extent of {name} is itself")
+    _require(
+        all(name not in free_symbols(f) for f in t.factors), "constant sum", f"the product depends on {name}"
+    )
+    own = [g for g in t.guards if name in symbols(g)]
+    rest = [g for g in t.guards if g not in own]
+    others = [n for n in t.variables if n != name]
+    outside = _inside(facts, t.variables, rest)
+    inside, span = outside.plus(*own), within(sym(name), extent)
+    _require(outside.entail(at_least(extent, num(0))), "constant sum", f"{extent} may be negative")
+    for g in span:
+        _require(inside.entail(g), "constant sum", f"{g} may not hold")
+    for g in own:
+        _require(outside.plus(*span).entail(g), "constant sum", f"{g} may not hold")
+    found = total(others, rest, times(integer(extent), term(t.coef, (), (), t.factors)))
+    _require(len(found) == 1, "constant sum", "the term becomes several")
+    return found[0]
 
 
 def _inside(facts: Facts, variables: Sequence[str], guards: Sequence[Cond]) -> Facts:
@@ -259,6 +294,8 @@ def check_factor(
     )  # fmt: skip
     g = changed[0].factors[0]
     _require(f.head == g.head, "congruence", f"{f} is no {g}")
+    if f == g or f.head not in ("fn", "top"):
+        _require(how is None, "congruence", f"a step is given for {f}, which needs none")
     if f == g:
         return
     if f.head == "read":

@@ -39,6 +39,8 @@ PLACES: Final = ("first", "second", "nearest")
 class Unavailable(ImportError):
     """Raised when a condition needs the solver and ``z3`` is not installed."""
 
+    why = "solver"
+
 
 @lru_cache(maxsize=1)
 def solver() -> Any:

@@ -20,7 +20,7 @@ from workbench.theorems.calls import (
 )
 from workbench.theorems.integers import Int, call, div, mod, mul, num, single, sub
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import Kind, NotCovered, Perm, key_of, shown, signature, whole
+from workbench.theorems.reading import Kind, NotCovered, Perm, key_of, key_text, shown, signature, whole
 from workbench.theorems.terms import (
     Value,
     apply,
@@ -145,9 +145,7 @@ def _transpose(c: Call, i: Index) -> Value:
     perm = c.attrs["perm"]
     if isinstance(perm, Perm):
         return c.xs[0].at(lambda key: i(perm.back(key)))
-    n = len(perm)
-    back = {shown(perm, k): k for k in range(-n, 0)}
-    return c.xs[0].at(lambda key: i(back.get(key, key)))
+    return c.xs[0].at(put(i, {shown(perm, k): i(k) for k in range(-len(perm), 0)}))
 
 
 @defines("expand")
@@ -191,14 +189,14 @@ def _reshape(c: Call, i: Index) -> Value:
         inner = mul(inner, extent)
     there = _leading(c, x.kind)
     if there is None:
-        return x.at(lambda key: places.get(key, num(0)))
+        return x.at(put(lambda _: num(0), places))
     lead = div(row, inner)
-    return x.at(lambda key: places[key] if key in places else call(f"place {key} {there}", lead))
+    return x.at(put(lambda key: call(f"place {key_text(key)} {there}", lead), places))
 
 
 def _leading(c: Call, kind: Kind) -> str | None:
     """Return the extents of the axes without a number, as text, or None if they are all 1."""
-    others = [k for k in c.types.keys if not isinstance(k, int)]
+    others = [k for k in c.types.keys if isinstance(k, str)]
     if all(kind.dim(k) == num(1) for k in others):
         return None
     return "|".join(kind.dim(k).text for k in others)
@@ -213,7 +211,7 @@ def _row(c: Call, i: Index) -> Int:
     here = _leading(c, c.kind)
     if here is None:
         return num(0)
-    others = [k for k in c.types.keys if not isinstance(k, int)]
+    others = [k for k in c.types.keys if isinstance(k, str)]
     indices = [i(k) for k in others]
     sources = set()
     for k, x in zip(others, indices, strict=True):
@@ -221,6 +219,6 @@ def _row(c: Call, i: Index) -> Int:
         sources.add(atom.args[0] if atom is not None and atom.head == f"place {k} {here}" else None)
     (first, *more) = sources
     found = first if first is not None and not more else call(f"row {here}", *indices)
-    for k in range(-1, -c.types.literal - 1, -1):
-        found = mul(found, c.kind.dim(k))
+    for n in range(-1, -c.types.literal - 1, -1):
+        found = mul(found, c.kind.dim(n))
     return found

@@ -11,14 +11,17 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
     """Return a symbol and what it is by one of the facts, or None if no fact gives a symbol."""
     for c in facts:
         if c.head == "ge":
+            name = add_one(c.args[0]).symbol
+            if name is not None and name[0] != "+" and not name.startswith("place"):
+                return name, sym("+" + name)
+    for c in facts:
+        if c.head == "ge":
             (x,) = c.args
             for m, k in x.terms:
                 name = m[0].args[0] if len(m) == 1 and m[0].head == "sym" else None
                 if name is None:
                     continue
                 rest = sub(x, mul(num(k), sym(name)))
-                if k == 1 and rest == num(-1) and name[0] != "+" and not name.startswith("place"):
-                    return name, sym("+" + name)
                 if k == -1 and rest == num(1) and name[0] == "+":
                     return name, num(1)
                 start = neg(add_one(rest))

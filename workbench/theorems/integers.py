@@ -47,6 +47,9 @@ Mono = tuple[Atom, ...]
 #: its operands inside their extents where its guards hold, so that a quotient may use them. Empty otherwise.
 RANGES: Final[dict[str, Int]] = {}
 
+#: Atoms that the facts of a rule say are at least 0, while its values are read. Empty otherwise.
+NONNEGATIVE: Final[set[str]] = set()
+
 
 @dataclass(frozen=True, slots=True)
 class Int:
@@ -155,7 +158,8 @@ def lower(x: Int, ranges: Mapping[str, Int] = MappingProxyType({})) -> int | Non
             if a.positive:
                 continue
             inner = lower(a.args[0], ranges) if a.head == "div" else None
-            if a.text not in ranges and (inner is None or inner < 0):
+            known = a.text in ranges or a.text in NONNEGATIVE
+            if not known and (inner is None or inner < 0):
                 return None
             low = 0
         if c < 0 and m:
@@ -275,11 +279,12 @@ def broadcast(extent: Int, index: Int) -> Int:
         return index
     atom = single(index)
     if atom is not None and atom.head == "bc":
-        # If the larger extent is 1, so is every positive one below it.
+        # If a product of positive numbers is 1, so is each, and so is every positive one below their largest.
         outer = atom.args[0]
-        parts = {a.text for m, _ in outer.terms for a in m}
-        among = {y.text for m, _ in outer.terms for a in m if a.head == "max" for y in a.args}
-        if outer == extent or (len(parts) == 1 and extent.text in among and is_positive(extent)):
+        product = outer.terms[0][0] if len(outer.terms) == 1 and outer.terms[0][1] > 0 else ()
+        below_it = {y.text for a in product if a.head == "max" for y in a.args}
+        positive = is_positive(extent) and all(a.positive for a in product)
+        if outer == extent or (extent.text in below_it and positive):
             return broadcast(extent, atom.args[1])
     return _atom("bc", extent, index)
 

@@ -12,7 +12,7 @@ from workbench.rules.pattern import Rule
 from workbench.rules.status import law_of, library
 from workbench.theorems.check import Rejected, check
 from workbench.theorems.prove import attempt
-from workbench.theorems.store import read_proofs, short, write_proofs
+from workbench.theorems.records import REASONS, read_proofs, without_proof, write_proofs
 
 
 def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
@@ -45,17 +45,16 @@ def rules_of(stem: str) -> list[Rule]:
 def judged(rule: Rule, seconds: float) -> tuple[dict[str, Any], str]:
     """Return the record of a rule, and its result in words; a proof that the checker rejects is none."""
     found = attempt(rule, seconds)
-    record: dict[str, Any] = {"rule": rule.name, "law": law_of(rule)}
-    reason = found.reason
+    why, detail = found.why, found.detail
     if found.proof is not None:
         stored = json.loads(json.dumps(found.proof))
         try:
             check(rule, stored)
         except Rejected as error:
-            reason = str(error)
+            why, detail = "rejected", str(error)
         else:
-            return record | stored, f"theorem in {found.seconds:.1f} s"
-    return record | {"reason": short(reason)}, short(reason)
+            return {"rule": rule.name, "law": law_of(rule)} | stored, f"theorem in {found.seconds:.1f} s"
+    return without_proof(rule, why, detail), f"{REASONS[why]}: {detail}"
 
 
 def main() -> None:

@@ -21,12 +21,14 @@ from workbench.theorems.check import (
     check_bijection,
     check_equal,
     check_factor,
+    counted,
     one_point,
 )
 from workbench.theorems.decide import EFFORT, Facts, Unavailable
 from workbench.theorems.integers import (
     Cond,
     Int,
+    add,
     atoms,
     equal,
     neg,
@@ -38,7 +40,7 @@ from workbench.theorems.integers import (
 )
 from workbench.theorems.reading import NotCovered, is_rest
 from workbench.theorems.statement import Statement, statements
-from workbench.theorems.terms import Factor, Term, Value, in_factor
+from workbench.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
 from workbench.theorems.unify import pairings, solve, unknowns, write_condition, write_int
 
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
@@ -49,9 +51,19 @@ PAIRINGS: Final = 200
 class NotFound(Exception):
     """Raised when the search ends without a proof; the message says what it ended with."""
 
+    why = "open"
+
 
 class OutOfTime(NotFound):
     """Raised when the time for a rule is spent."""
+
+    why = "time"
+
+
+class NeverApplies(NotFound):
+    """Raised when the facts of every case of a rule contradict each other."""
+
+    why = "never"
 
 
 # -- search ------------------------------------------------------------------------------------------------
@@ -66,7 +78,7 @@ class Search:
     def tick(self) -> None:
         """Raise OutOfTime if the time is spent."""
         if time.perf_counter() - self.started > self.seconds:
-            raise OutOfTime(f"time limit of {self.seconds:g} s; {self.stuck}".rstrip("; "))
+            raise OutOfTime(self.stuck)
 
     def equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
@@ -84,7 +96,7 @@ class Search:
         if facts.absurd():
             return ["absurd"]
         if splits == 0:
-            raise NotFound(f"left: {self.stuck}")
+            raise NotFound(self.stuck)
         for condition in self.conditions(rest, facts):
             try:
                 here, there = facts.plus(condition), facts.plus(negated(condition))
@@ -95,7 +107,7 @@ class Search:
             except NotFound:
                 raise
             return ["split", write_condition(condition), yes, no]
-        raise NotFound(f"left: {self.stuck}")
+        raise NotFound(self.stuck)
 
     def conditions(self, rest: Sequence[Term], facts: Facts) -> Iterator[Cond]:
         """Yield conditions on free symbols on which terms depend, that the facts do not decide."""
@@ -153,7 +165,7 @@ class Search:
         points: list[Any] = []
         for k in list(terms):
             terms[k], steps = self.points(terms[k], facts)
-            points += [[k, name, write_int(place)] for name, place in steps]
+            points += [[k, name, *step] for name, *step in steps]
         classes: list[Any] = []
         left_over: list[int] = []
         open_ = list(terms)
@@ -198,18 +210,37 @@ class Search:
         """Return whether a term has guards that are not known to hold."""
         return any(g not in facts.known for g in t.guards)
 
-    def points(self, t: Term, facts: Facts) -> tuple[Term, list[tuple[str, Int]]]:
-        """Return a term without the variables that have one value, and their values."""
-        steps: list[tuple[str, Int]] = []
+    def points(self, t: Term, facts: Facts) -> tuple[Term, list[list[Any]]]:
+        """Return a term without the variables that have one value or do not matter, and the steps."""
+        steps: list[list[Any]] = []
         while True:
             found = next(self.point(t), None)
             if found is None:
-                return t, steps
+                break
             try:
                 t = one_point(t, *found, facts)
             except Rejected:
-                return t, steps
-            steps.append(found)
+                break
+            steps.append([found[0], write_int(found[1])])
+        for name in t.variables:
+            if any(name in free_symbols(f) for f in t.factors):
+                continue
+            for extent in self.extents(t, name):
+                try:
+                    t = counted(t, name, extent, facts)
+                except Rejected:
+                    continue
+                steps.append([name, "count", write_int(extent)])
+                break
+        return t, steps
+
+    def extents(self, t: Term, name: str) -> Iterator[Int]:
+        """Yield what the extent of a variable may be, by the guards that hold it below something."""
+        for g in t.guards:
+            if g.head == "ge" and name in symbols(g):
+                extent = add(g.args[0], sym(name), num(1))
+                if name not in symbols(extent) and len(extent.terms) == 1:
+                    yield extent
 
     def point(self, t: Term) -> Iterator[tuple[str, Int]]:
         """Yield variables with the one value that guards leave them."""
@@ -340,15 +371,19 @@ class Search:
         others, other_guards, other_value = changed.args
         if len(own) != len(others):
             return None
-        identity = {n: n for n in own}
-        try:
-            inside = check_bijection(own, guards, others, other_guards, identity, identity, facts)
-            node = self.equal(value, other_value, inside, quick=True)
-        except OutOfTime:
-            raise
-        except (Rejected, NotFound):
-            return None
-        return [identity, identity, node]
+        for order in permutations(own) if len(own) < 5 else [own]:
+            there = dict(zip(others, order, strict=True))
+            here = {m: o for o, m in there.items()}
+            by = {o: sym(m) for o, m in there.items()}
+            try:
+                inside = check_bijection(own, guards, others, other_guards, there, here, facts)
+                node = self.equal(value, in_value(other_value, by), inside, quick=True)
+            except OutOfTime:
+                raise
+            except (Rejected, NotFound):
+                continue
+            return [there, here, node]
+        return None
 
 
 def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
@@ -359,11 +394,15 @@ def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
 # -- rules -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result of a search: the proof, or the reason why there is none; and its seconds."""
+    """The result of a search: the proof, or the name and detail of the reason why there is none; its seconds.
+
+    ``workbench.theorems.records.REASONS`` has the names of reasons.
+    """
 
     rule: str
     proof: dict[str, Any] | None
-    reason: str
+    why: str
+    detail: str
     seconds: float
 
 
@@ -373,11 +412,11 @@ def attempt(rule: Rule, seconds: float = 20.0, effort: int = EFFORT) -> Attempt:
     try:
         found = [prove_case(s, search, effort) for s in statements(rule)]
         if all(node == ["absurd"] for nodes in found for node in nodes):
-            raise NotFound("the rule never applies")
-        proof, reason = {"cases": found}, ""
+            raise NeverApplies
+        proof, why, detail = {"cases": found}, "", ""
     except (NotCovered, NotFound, Unavailable) as error:
-        proof, reason = None, str(error)
-    return Attempt(rule.name, proof, reason, time.perf_counter() - search.started)
+        proof, why, detail = None, error.why, str(error)
+    return Attempt(rule.name, proof, why, detail, time.perf_counter() - search.started)
 
 
 def prove_case(statement: Statement, search: Search, effort: int = EFFORT) -> list[Node]:

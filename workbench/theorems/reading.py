@@ -8,11 +8,11 @@ by ``p-(k)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final, cast
 
-from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TypeMismatch
+from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TensorType, TypeMismatch
 from workbench.theorems.integers import (
     FALSE,
     TRUE,
@@ -21,6 +21,8 @@ from workbench.theorems.integers import (
     NotPositive,
     add,
     at_least,
+    call,
+    choose,
     div,
     either,
     equal,
@@ -46,6 +48,20 @@ def is_rest(symbol: str) -> bool:
 
 class NotCovered(ValueError):
     """Raised when a rule uses something of which proofs for all types know nothing; the message says what."""
+
+    why = "uncovered"
+
+
+class OpenDivisor(NotCovered):
+    """Raised when something divides that is not known to be positive."""
+
+    why = "divisor"
+
+
+class NoCase(NotCovered):
+    """Raised when a rule has no case in which it applies."""
+
+    why = "never"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +120,10 @@ class N:
         return at_least(self.x, whole(other))
 
 
+class RankOpen(Exception):
+    """Raised when a type rule asks for all extents of a tensor whose rank is not yet known."""
+
+
 class Unordered(Exception):
     """Raised when a divisor is not yet known to be positive: other conditions may say so."""
 
@@ -123,7 +143,8 @@ def whole(value: Any) -> Int:
         return value.place
     if isinstance(value, int):
         return num(value)
-    raise NotCovered(f"arithmetic with {value!r}")
+    what = "permutations" if isinstance(value, Perm) else "what is no integer"
+    raise NotCovered(f"arithmetic with {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +160,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Perm:
-    """A permutation that a rule binds, or several, of which the last is applied first to a key."""
+    """A permutation that a rule binds, or several, of which the last is applied first to a key.
+
+    ``p-`` is the inverse of ``p``. ``fixed`` are the images that the rule's conditions give.
+    """
 
     names: tuple[str, ...]
+    fixed: Mapping[Key, Key] = field(default_factory=dict)
 
     def __len__(self) -> int:
         raise NotCovered("the length of a permutation that is a variable")
@@ -149,14 +174,31 @@ class Perm:
     def forth(self, key: Key) -> Key:
         """Return the operand's key that the result's axis shows."""
         for name in reversed(self.names):
-            key = key[1] if isinstance(key, tuple) and key[0] == name + "-" else (name, key)
+            key = self._image(name, key)
         return key
 
     def back(self, key: Key) -> Key:
         """Return the result's key that shows an operand's axis."""
         for name in self.names:
-            key = key[1] if isinstance(key, tuple) and key[0] == name else (name + "-", key)
+            key = self._image(opposite(name), key)
         return key
+
+    def _image(self, name: str, key: Key) -> Key:
+        made = key[1] if isinstance(key, tuple) and key[0] == opposite(name) else (name, key)
+        return self.fixed.get(made, made)
+
+    def inverse(self) -> Perm:
+        """Return the permutation that undoes this one."""
+        return Perm(tuple(opposite(n) for n in reversed(self.names)), self.fixed)
+
+
+def opposite(name: str) -> str:
+    """Return the name of a permutation's inverse.
+
+    >>> opposite("p"), opposite("p-")
+    ('p-', 'p')
+    """
+    return name[:-1] if name.endswith("-") else name + "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +217,77 @@ class Kind:
     dim: Callable[[Key], Int]
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A type of which a type rule reads the rank as a number."""
+
+    dtype: str
+    rank: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Raise NotCovered: the extents are symbols."""
+        raise NotCovered("a type rule that needs extents as numbers")
+
+
 def key_text(key: Key) -> str:
     """Return a key as text."""
-    return f"{key[0]}({key_text(key[1])})" if isinstance(key, tuple) else str(key)
+    if isinstance(key, tuple):
+        return f"{key[0]}({key_text(key[1])})"
+    if isinstance(key, int | str):
+        return str(key)
+    raise NotCovered(f"the axis {key!r}")
+
+
+def place_of(key: Key) -> Int:
+    """Return the number of an axis, counted from the last."""
+    if isinstance(key, tuple):
+        return call(f"at {key[0]}", place_of(key[1]))
+    if isinstance(key, int):
+        return num(key)
+    if isinstance(key, str):
+        return sym(f"place {key}")
+    raise NotCovered(f"the axis {key!r}")
+
+
+def met(key: Key, other: Key) -> Cond:
+    """Return the condition that two keys are one axis.
+
+    Keys without a permutation are different axes if they are different. With one, the condition has one
+    form: ``k = p(m)`` is also what ``p-(k) = m`` says.
+    """
+    word: list[str] = []
+    while isinstance(key, tuple):
+        word.append(opposite(key[0]))
+        key = key[1]
+    word.reverse()
+    while isinstance(other, tuple):
+        if word and word[-1] == opposite(other[0]):
+            word.pop()
+        else:
+            word.append(other[0])
+        other = other[1]
+    if not word:
+        return truth(key == other)
+    back = [opposite(n) for n in reversed(word)]
+    (key, word, other) = min((key, word, other), (other, back, key), key=lambda t: (str(t[0]), t[1]))
+    image = place_of(other)
+    for name in reversed(word):
+        image = call(f"at {name}", image)
+    return equal(place_of(key), image)
+
+
+def among(key: Key, table: Mapping[Key, Int], beside: Callable[[Key], Int]) -> Int:
+    """Return the entry of a table for the axis that a key is, or what is ``beside`` it for every other axis.
+
+    An image under a permutation may be any of the axes: the entry is then chosen by that condition.
+    """
+    if key in table:
+        return table[key]
+    found = beside(key)
+    for k, entry in table.items():
+        found = choose(met(key, k), entry, found)
+    return found
 
 
 def key_of(axis: Any) -> Key:
@@ -225,7 +335,7 @@ class Reading:
     def with_dim(self, x: Kind, axis: Any, extent: Any) -> Kind:
         self.require_axis(x, axis)
         at, size = key_of(axis), whole(extent)
-        return Kind(x.dtype, x.rank, lambda key: size if key == at else x.dim(key))
+        return Kind(x.dtype, x.rank, lambda key: among(key, {at: size}, x.dim))
 
     def with_dtype(self, x: Kind, dtype: str) -> Kind:
         return Kind(dtype, x.rank, x.dim)
@@ -239,10 +349,8 @@ class Reading:
         if len(sizes) > self.literal:
             raise NotCovered(f"a tensor of {len(sizes)} axes")
 
-        def dim(key: Key) -> Int:
-            return sizes[key] if isinstance(key, int) and -key <= len(sizes) else num(1)
-
-        return Kind(dtype, num(len(sizes)), dim)
+        table = {k: sizes[k] for k in range(-len(sizes), 0)}
+        return Kind(dtype, num(len(sizes)), lambda key: among(key, table, lambda _: num(1)))
 
     def constant(self, dtype: str, *dims: Any) -> Kind:
         for d in dims:
@@ -264,12 +372,13 @@ class Reading:
     def permute(self, x: Kind, perm: Any) -> Kind:
         if isinstance(perm, Perm):
             for name in perm.names:
-                self.note(equal(x.rank, sym(f"n.{name}")))
+                self.note(equal(x.rank, sym(f"n.{name.rstrip('-')}")))
             return Kind(x.dtype, x.rank, lambda key: x.dim(perm.forth(key)))
         if sorted(perm) != list(range(len(perm))):
             raise TypeMismatch(f"{perm} is no permutation")
         self.note(equal(x.rank, num(len(perm))))
-        return Kind(x.dtype, num(len(perm)), lambda key: x.dim(shown(perm, key)))
+        table = {k: x.dim(shown(perm, k)) for k in range(-len(perm), 0)}
+        return Kind(x.dtype, num(len(perm)), lambda key: among(key, table, x.dim))
 
     def elements(self, x: Kind) -> N:
         if x.rank.value is not None and x.rank.value <= self.literal:
@@ -282,14 +391,17 @@ class Reading:
     def broadcast(self, x: Kind, y: Kind, keep: int = 0) -> Kind:
         kept = set(range(-keep, 0))
         for key in self.keys:
-            if key not in kept:
+            # An image under a permutation may be one of the axes that do not broadcast.
+            if key not in kept and not (kept and isinstance(key, tuple)):
                 a, b = x.dim(key), y.dim(key)
                 self.note(either(equal(a, b), equal(a, num(1)), equal(b, num(1))))
 
-        def dim(key: Key) -> Int:
-            return x.dim(key) if key in kept else largest(x.dim(key), y.dim(key))
-
-        return Kind(x.dtype, largest(x.rank, y.rank), dim)
+        table = {k: x.dim(k) for k in kept}
+        return Kind(
+            x.dtype,
+            largest(x.rank, y.rank),
+            lambda key: among(key, table, lambda k: largest(x.dim(k), y.dim(k))),
+        )
 
     def maximum(self, a: Any, b: Any) -> N:
         return N(largest(whole(a), whole(b)))
@@ -335,8 +447,13 @@ class Reading:
     def require_axis(self, x: Kind, axis: Any) -> None:
         self.require(at_least(x.rank, neg(whole(axis))), "the axis must exist")
 
-    def concrete(self, what: str, *xs: Kind) -> NoReturn:
-        raise NotCovered(what)
+    def concrete(self, what: str, *xs: Kind) -> Sequence[TensorType]:
+        """Return types whose ranks are numbers, for a type rule that counts axes."""
+        if not xs or any(x.rank.value is not None and x.rank.value > self.literal for x in xs):
+            raise NotCovered(what)
+        if any(x.rank.value is None for x in xs):
+            raise RankOpen(what)
+        return cast("list[TensorType]", [Known(x.dtype, x.rank.value or 0) for x in xs])
 
 
 def shown(perm: Sequence[int], key: Key) -> Key:

@@ -17,6 +17,7 @@ from workbench.ops import Attr, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, attributes, bound_term, compared, read_term, spread
 from workbench.rules.pattern import (
     App,
+    Arith,
     AttrVar,
     Compare,
     DimOf,
@@ -31,6 +32,7 @@ from workbench.theorems import terms
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.theorems.equations import solution
 from workbench.theorems.integers import (
+    NONNEGATIVE,
     RANGES,
     TRUE,
     Cond,
@@ -44,6 +46,7 @@ from workbench.theorems.integers import (
     num,
     replaced,
     replaced_in,
+    single,
     sym,
     symbols,
 )
@@ -54,13 +57,17 @@ from workbench.theorems.reading import (
     Key,
     Kind,
     N,
+    NoCase,
     NotCovered,
+    OpenDivisor,
     Perm,
+    RankOpen,
     Reading,
     Unordered,
     is_rest,
     key_of,
     key_text,
+    place_of,
     whole,
 )
 
@@ -88,6 +95,7 @@ class Reader:
     types: Reading
     places: Mapping[str, Any]
     solved: Mapping[str, Int]
+    fixed: Mapping[Key, Key]
     assuming: bool = True
     attrs: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -116,7 +124,7 @@ class Reader:
         if attr.kind in ("act", "word", "dtype"):
             return f"?{text}"
         if attr.kind == "perm":
-            return Perm((text,))
+            return Perm((text,), self.fixed)
         if attr.kind == "shape":
             return self.leaf(f"${text}", "")
         raise NotCovered(f"{attr.name} as a variable")
@@ -157,16 +165,18 @@ class Reader:
 
     def compose(self, left: Any, right: Any) -> Any:
         if isinstance(left, Perm) and isinstance(right, Perm):
-            return Perm(left.names + right.names)
+            return Perm(left.names + right.names, self.fixed)
         raise NotCovered("a composition with a fixed permutation")
 
     def inverse(self, perm: Any) -> Any:
-        raise NotCovered("the inverse of a permutation")
+        if isinstance(perm, Perm):
+            return perm.inverse()
+        raise NotCovered("the inverse of a fixed permutation")
 
     def axis(self, perm: Any, axis: Any) -> Any:
         if isinstance(perm, Perm):
             key = perm.forth(key_of(axis))
-            return Axis(key, self.symbol(f"place {key_text(key)}"))
+            return Axis(key, place_of(key))
         raise NotCovered("an axis of a fixed permutation")
 
     # -- tensors
@@ -197,8 +207,11 @@ class Reader:
                         far = at_least(plus_int(place, kind.rank), num(0))
                         self.types.note(either(far, equal(kind.dim(key), num(1))))
 
+            # Keys without a permutation are all axes; images under one are some of them again.
+            axes = [k for k in self.types.keys if not isinstance(k, tuple)]
+
             def at(i: Any) -> terms.Value:
-                places = [num(0) if kind.dim(k) == num(1) else i(k) for k in self.types.keys]
+                places = [num(0) if kind.dim(k) == num(1) else i(k) for k in axes]
                 return terms.one(terms.factor("read", name, *places))
 
             self.tensors[name] = Tensor(kind, at)
@@ -206,9 +219,7 @@ class Reader:
 
     def place(self, key: Key) -> Int | None:
         """Return the place of an axis, counted from the last, or None if nothing is known of it."""
-        if isinstance(key, int):
-            return num(key)
-        return self.symbol(f"place {key}") if isinstance(key, str) else None
+        return None if isinstance(key, tuple) else place_of(key)
 
     def starred(self, name: str) -> list[Tensor]:
         raise NotCovered("any number of members")
@@ -255,7 +266,8 @@ def literal_axes(rule: Rule) -> int:
     for c in rule.conditions:
         most = max(most, _axes_in(c.left), _axes_in(c.right))
         if any(isinstance(e, RankOf) for e in (c.left, c.right)):
-            most = max(most, *(int(e.value) for e in (c.left, c.right) if isinstance(e, Literal)))  # type: ignore[arg-type]
+            numbers = [e.value for e in (c.left, c.right) if isinstance(e, Literal)]
+            most = max([most, *(n for n in numbers if isinstance(n, int))])
     return most
 
 
@@ -279,11 +291,27 @@ def bound_axes(rule: Rule) -> tuple[list[str], list[str]]:
                 text = expr.name if isinstance(expr, AttrVar) else None
                 if isinstance(expr, RowAttr):
                     text = f"{expr.row}.{expr.name}"
+                if attr.kind == "axes" and isinstance(expr, Vector):
+                    axes.update((item.name, None) for item in expr.items if isinstance(item, AttrVar))
                 if text is not None and attr.kind == "int" and attr.name == "axis":
                     axes.setdefault(text)
                 if text is not None and attr.kind == "perm":
                     perms.setdefault(text)
     return list(axes), list(perms)
+
+
+def fixed_images(rule: Rule) -> dict[Key, Key]:
+    """Return the images of axes under permutations that the conditions of a rule give: ``p[-1] = -1``."""
+    found: dict[Key, Key] = {}
+    for c in rule.conditions:
+        axis, image = c.left, c.right
+        if not (c.relation == "=" and isinstance(axis, Arith) and axis.operator == "axis"):
+            continue
+        perm, place = axis.left, axis.right
+        if isinstance(perm, AttrVar) and isinstance(place, Literal) and isinstance(image, Literal):
+            found[perm.name, place.value] = image.value
+            found[perm.name + "-", image.value] = place.value
+    return found
 
 
 def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]]:
@@ -324,7 +352,7 @@ def statements(rule: Rule) -> list[Statement]:
         raise NotCovered("any number of members")
     found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
     if not found:
-        raise NotCovered("no type for which the rule applies")
+        raise NoCase
     return found
 
 
@@ -337,28 +365,32 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
     for _ in range(ROUNDS):
         terms.restart()
         types = Reading(keys, literal)
-        reader = Reader(types, places, solved)
-        pairs, reason = [], ""
+        reader = Reader(types, places, solved, fixed_images(rule))
+        reason, divided = "", False
         try:
             _note_places(types, keys, literal)
             for c in assumed:
                 types.note(replaced_in(c, solved))
-            pairs = _read(rule, reader)
+            _read(rule, reader)
         except TypeMismatch:
             return []
         except Unordered as error:
+            reason, divided = str(error), True
+        except RankOpen as error:
             reason = str(error)
+            _hold_ranks(rule, reader)
         try:
             facts = [replaced_in(f, solved) for f in types.facts]
             found = solution(facts)
             if found is None and not reason:
-                return [Statement(name, *_values(types, reader, pairs, facts))]
+                stated = _stated(rule, case, assumed, solved, facts)
+                return [stated] if stated is not None else []
         except NotPositive as error:
-            found, reason = None, str(error)
+            found, reason, divided = None, str(error), True
         if found is None:
             choices = _choices(facts, reason)
             if not choices or len(assumed) >= MOST_ASSUMED:
-                raise NotCovered(reason)
+                raise (OpenDivisor if divided else NotCovered)(reason)
             return [
                 s
                 for c in choices
@@ -367,6 +399,30 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
         symbol, value = found
         solved = {k: replaced(v, {symbol: value}) for k, v in solved.items()} | {symbol: value}
     raise NotCovered("equations that are not solved in few rounds")
+
+
+def _stated(
+    rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int], facts: Sequence[Cond]
+) -> Statement | None:
+    """Return a case as it reads if one knows which quotients and symbols are at least 0.
+
+    Return None if the case is then seen to contradict itself.
+    """
+    name, places, literal, keys, _ = case
+    known = [c for c in facts if c.head == "ge" and single(c.args[0]) is not None]
+    terms.restart()
+    types = Reading(keys, literal)
+    reader = Reader(types, places, solved, fixed_images(rule))
+    try:
+        NONNEGATIVE.update(a.text for c in known if (a := single(c.args[0])) is not None)
+        _note_places(types, keys, literal)
+        pairs = _read(rule, reader)
+        more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
+        return Statement(name, *_values(types, reader, pairs, [*known, *more]))
+    except TypeMismatch:
+        return None
+    finally:
+        NONNEGATIVE.clear()
 
 
 def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
@@ -394,6 +450,13 @@ def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     for x, y in zip(left, right, strict=True):
         reader.types.require_same(x.kind, y.kind, "the sides have different types")
     return list(zip(left, right, strict=True))
+
+
+def _hold_ranks(rule: Rule, reader: Reader) -> None:
+    """Note the conditions that give a rank, before the terms that ask for it are read."""
+    for c in rule.conditions:
+        if c.relation == "=" and isinstance(c.left, RankOf) and isinstance(c.right, Literal):
+            reader.types.require(N(reader.variable(c.left.var).kind.rank) == c.right.value, "a condition")
 
 
 def _hold(condition: Compare, reader: Reader) -> None:

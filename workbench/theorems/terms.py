@@ -355,8 +355,38 @@ def summed(extents: Sequence[Int], value: Callable[[list[Int]], Value]) -> Value
 
 
 def top(names: Sequence[str], guards: Sequence[Cond], value: Value) -> Value:
-    """Return the largest of a value over variables for which guards hold."""
+    """Return the largest of a value over variables for which guards hold.
+
+    A variable that only 0 is left for is 0, the largest of largest values is one over all variables, and
+    terms without the variables are beside it.
+    """
+    names, guards = list(names), [g for g in guards if g != TRUE]
+    texts = {g.text for g in guards}
+    for n in [n for n in names if {f"ge(1*{n})", f"ge(-1*{n})"} <= texts]:
+        names.remove(n)
+        guards = [h for g in guards if (h := replaced_in(g, {n: num(0)})) != TRUE]
+        value = in_value(value, {n: num(0)})
+    if not names and not guards:
+        return value
+    inner = _only_factor(value)
+    if inner is not None and inner.head == "top":
+        own = {n: sym(variable()) for n in inner.args[0]}
+        return top(
+            [*names, *(str(s.symbol) for s in own.values())],
+            [*guards, *(replaced_in(g, own) for g in inner.args[1])],
+            in_value(inner.args[2], own),
+        )
+    beside = tuple(t for t in value if not free_of((t,)) & set(names))
+    if beside and len(beside) < len(value):
+        return plus(top(names, guards, tuple(t for t in value if t not in beside)), beside)
     return one(factor("top", tuple(names), tuple(guards), value))
+
+
+def _only_factor(value: Value) -> Factor | None:
+    """Return the one factor that a value is, or None."""
+    t = value[0] if len(value) == 1 else None
+    plain = t is not None and t.coef == 1 and not t.variables and not t.guards and len(t.factors) == 1
+    return t.factors[0] if t is not None and plain else None
 
 
 # -- pointwise functions -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from workbench.theorems.calls import (
 )
 from workbench.theorems.integers import Cond, Int, call, div, equal, mod, mul, num, sub, sym
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import Key, NotCovered, key_of, whole
+from workbench.theorems.reading import Key, NotCovered, among, key_of, whole
 from workbench.theorems.terms import (
     Value,
     apply,
@@ -46,16 +46,13 @@ def _matmul(c: Call, i: Index) -> Value:
 
     def product(k: list[Int]) -> Value:
         left, right = put(i, {-1: k[0]}), put(i, {-2: k[0]})
-        return times(
-            x.at(
-                lambda key: left(key) if key in (-1, -2) else placed(x.dim(key), left(key), c.kind.dim(key))
-            ),
-            y.at(
-                lambda key: right(key) if key in (-1, -2) else placed(y.dim(key), right(key), c.kind.dim(key))
-            ),
-        )
+        return times(*(t.at(batched(t, at)) for t, at in ((x, left), (y, right))))
 
-    return activated(c.attrs["act"], summed([x.dim(-1)], product))
+    def batched(t: Tensor, at: Index) -> Index:
+        table = {k: at(k) for k in (-1, -2)}
+        return lambda key: among(key, table, lambda k: placed(t.dim(k), at(k), c.kind.dim(k)))
+
+    return activated(c, summed([x.dim(-1)], product), i)
 
 
 def group_of(o: Int, channels: Int, groups: Int) -> Int:
@@ -85,7 +82,7 @@ def _conv(c: Call, i: Index) -> Value:
     value = summed([w.dim(-3), w.dim(-2), w.dim(-1)], product)
     if len(c.xs) == 3:
         value = plus(value, c.xs[2].spread(i, c.kind))
-    return activated(c.attrs["act"], value)
+    return activated(c, value, i)
 
 
 @defines("conv_transpose")
@@ -194,19 +191,29 @@ def mean(x: Tensor, i: Index, keys: Sequence[Key]) -> Value:
     return value
 
 
+def _reduction(c: Call, i: Index) -> tuple[Tensor, Index, list[Key]]:
+    """Return the operand of a reduction, the index of it that is kept, and the axes that are reduced."""
+    (x,), keys = c.xs, [key_of(a) for a in c.attrs["axes"]]
+    if c.attrs["keepdims"]:
+        return x, i, keys
+    rank = x.kind.rank.value or 0
+    kept = [k for k in range(-rank, 0) if k not in keys]
+    return x, put(lambda _: num(0), {k: i(n) for n, k in enumerate(kept, -len(kept))}), keys
+
+
 @defines("reduce_sum")
 def _reduce_sum(c: Call, i: Index) -> Value:
-    return reduced(c.xs[0], i, c.attrs["axes"])
+    return reduced(*_reduction(c, i))
 
 
 @defines("reduce_mean")
 def _reduce_mean(c: Call, i: Index) -> Value:
-    return mean(c.xs[0], i, c.attrs["axes"])
+    return mean(*_reduction(c, i))
 
 
 @defines("reduce_max")
 def _reduce_max(c: Call, i: Index) -> Value:
-    (x,), keys = c.xs, c.attrs["axes"]
+    x, i, keys = _reduction(c, i)
     names = [variable() for _ in keys]
     guards = [g for n, k in zip(names, keys, strict=True) for g in within(sym(n), x.dim(k))]
     return top(names, guards, x.at(put(i, {k: sym(n) for n, k in zip(names, keys, strict=True)})))
@@ -218,7 +225,7 @@ def _deviation(variance: Value, eps: Value) -> Value:
 
 
 def _channel(x: Tensor, place: Int) -> Value:
-    return x.at(lambda key: place if key == -1 else num(0))
+    return x.at(put(lambda _: num(0), {-1: place}))
 
 
 @defines("batchnorm")

@@ -32,6 +32,7 @@ from workbench.rules.status import law_of, library, statuses, verdict_of
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits
 from workbench.support.files import write_atomic
+from workbench.theorems.records import THEOREM, is_theorem
 from workbench.verification.evidence import Effort
 from workbench.verification.instances.choices import Enumeration
 from workbench.verification.instances.ground import all_values, instance_of, options
@@ -250,15 +251,19 @@ def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
         "",
         "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, by the axioms "
         "named. *tested*: no axiom reaches the rule (the reason is given), or it is an axiom itself; none of "
-        "the given number of instances refutes it in exact arithmetic.",
+        "the given number of instances refutes it in exact arithmetic. A *theorem* is also proved for all "
+        "extents and ranks, from definitions of the operators ([how](kernel.md)): "
+        f"{sum(map(is_theorem, _library_rules()))} of them are.",
     ]
     for file in sorted(folder.glob("*.rules")):
-        lines += ["", f"## {file.name}", "", "| rule | status | evidence | law |", "|---|---|---|---|"]
+        heading = "| rule | status | for all types | evidence | law |"
+        lines += ["", f"## {file.name}", "", heading, "|---|---|---|---|---|"]
         for rule in load_rules(file):
             known = rules.get(rule.name)
             if known is not None:
                 law = law_of(rule).replace("|", "\\|")
-                lines.append(f"| {rule.name} | {known['status']} | {_evidence(known)} | `{law}` |")
+                proof = THEOREM if is_theorem(rule) else ""
+                lines.append(f"| {rule.name} | {known['status']} | {proof} | {_evidence(known)} | `{law}` |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from workbench.views.steps import stepper_data
 __all__ = ["page", "static_html", "stepper_data", "view"]
 
 
-def view(thing: Any, **options: Any) -> Any:
+def view(thing: object, **options: Any) -> Any:
     """Return a widget for an object; the valid ``options`` depend on the object.
 
     Raise ImportError, with the packages to install, if widgets are not installed.

@@ -33,7 +33,10 @@ def certificate_words(certificate: Certificate) -> list[tuple[str, str]]:
     found.append(("rounding", certificate.rounding_line()))
     found.append(("rules", certificate.rules_line()))
     limits = "This is evidence on random inputs, not a proof for all inputs."
-    if certificate.rules and all(verdict == "proved" for verdict in certificate.rules.values()):
+    kinds = set(certificate.rules.values())
+    if kinds == {"theorem"}:
+        limits += " Every rule behind this result is a theorem, for all extents and ranks."
+    elif kinds and kinds <= {"theorem", "proved"}:
         limits += " Every rule that fired is proved for all inputs."
     found.append(("what it means", limits))
     return found

@@ -12,6 +12,7 @@ from workbench.views.egraphs import Known, egraph_html
 from workbench.views.graphs import graph_svg
 from workbench.views.markup import aligned, details, heading, page_of, pairs, picture, preformatted, table
 from workbench.views.rules import rule_html, rule_set_html, rule_table_html
+from workbench.views.why_not import explanation_html, why_not_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.verification import Verdict, Verification
 
 
-def static_html(thing: Any) -> str:
+def static_html(thing: object) -> str:
     """Return the static face of an object; raise TypeError if its class has none."""
     for kind in type(thing).__mro__:
         face = _FACES.get(kind.__name__)
@@ -40,7 +41,7 @@ def static_html(thing: Any) -> str:
     raise TypeError(f"thing must be an object with a static face, got {type(thing).__name__}")
 
 
-def page(thing: Any) -> str:
+def page(thing: object) -> str:
     """Return the static face of an object as a complete HTML page."""
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
     return page_of(title, static_html(thing))
@@ -150,7 +151,7 @@ def _extraction(extraction: Extraction) -> str:
 def _verification(verification: Verification) -> str:
     counts = ", ".join(f"{n} {verdict}" for verdict, n in verification.counts.items())
     rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
-    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5}
+    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5, "theorem": 6}
     rows.sort(key=lambda row: (order[row[2]], row[0]))
     note = f"{counts}; {_state(verification)}, {verification.seconds:.1f} s"
     return heading(f"Verification of {verification.name}", note) + table(
@@ -270,4 +271,6 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Optimized": _optimized,
     "BacktrackingSearch": _search,
     "Searched": _searched,
+    "WhyNot": why_not_html,
+    "Explanation": explanation_html,
 }

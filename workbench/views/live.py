@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from workbench.graph import Graph
 
 
-def live(thing: Any, **options: Any) -> View:
+def live(thing: object, **options: Any) -> View:
     """Return the widget of an object: its own, a stepper if it has a trace, otherwise its static face."""
     rules = table_of(thing)
     if rules is not None:
@@ -42,7 +42,7 @@ def live(thing: Any, **options: Any) -> View:
     return Still(thing, **options)
 
 
-def graph_view(graph: Graph, *, cost: Any = "analytic") -> Viewer:
+def graph_view(graph: Graph, *, cost: object = "analytic") -> Viewer:
     """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
     notes = cost_notes(graph, cost)
     return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, notes)], unit="µs"))

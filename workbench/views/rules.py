@@ -21,10 +21,10 @@ MOST_CHARACTERS: Final = 390_000
 MOST_RULES: Final = 500
 
 #: The order of verdicts in a table without a run, the most important first.
-_ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved")
+_ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", "theorem")
 
 
-def table_of(thing: Any) -> RuleTable | None:
+def table_of(thing: object) -> RuleTable | None:
     """Return the table of a rule or a set of rules, a table itself unchanged, or None for other objects."""
     if isinstance(thing, RuleTable):
         return thing

@@ -8,6 +8,8 @@ from typing import Any
 import traitlets
 
 from workbench.run.stepwise import Stepwise
+from workbench.views.faces import static_html
+from workbench.views.markup import paragraph
 from workbench.views.steps import stepper_data, uncounted
 from workbench.views.widget import View, script, style
 
@@ -16,8 +18,9 @@ class Stepper(View):
     """A widget for a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
 
     ``step`` is the shown step; it can be read and set. The widget contains all data, so that stepping works
-    without a kernel. A run continues in a thread; meanwhile the object must not be stepped elsewhere. A page
-    without widgets shows the object's static face instead.
+    without a kernel. A run continues in a thread; meanwhile the object must not be stepped elsewhere. A
+    saturation also answers questions: why a term is not in its e-graph. A page without widgets shows the
+    object's static face instead.
     """
 
     module = "stepper"
@@ -29,6 +32,8 @@ class Stepper(View):
     running = traitlets.Bool(False).tag(sync=True)
     live = traitlets.Bool(False).tag(sync=True)
     status = traitlets.Unicode("").tag(sync=True)
+    answers = traitlets.Bool(False).tag(sync=True)
+    answer = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, subject: Any, title: str = "") -> None:
         self._trace = getattr(subject, "trace", subject)
@@ -36,6 +41,7 @@ class Stepper(View):
         self._asked = ""
         super().__init__(subject, data=stepper_data(self._trace, title), step=0)
         self.live = self._unfinished()
+        self.answers = hasattr(subject, "why_not")
         self._say()
         self.on_msg(self._told)
 
@@ -108,7 +114,30 @@ class Stepper(View):
         if follows:
             self.step = max(0, len(self.data["steps"]) - 1)
 
+    # -- questions ------------------------------------------------------------------------------------
+    def ask(self, question: str) -> None:
+        """Show why a term or a rule's result is not in the e-graph of a saturation.
+
+        ``a == b`` asks why two terms are not equal. If they are, the chain of rules between them is shown.
+        """
+        if self.running:
+            self.answer = paragraph("a question can be asked when the run is paused or stopped")
+            return
+        try:
+            self.answer = self._answered(question)
+        except (ValueError, LookupError) as error:
+            self.answer = paragraph(str(error))
+
+    def _answered(self, question: str) -> str:
+        target, _, other = (part.strip() for part in question.partition("=="))
+        told = self._subject.why_not(target, equals=other or None)
+        explained = static_html(self._subject.explain(target, other)) if told.represented and other else ""
+        return static_html(told) + explained
+
     def _told(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
+        if message.get("command") == "ask" and self.answers:
+            self.ask(str(message.get("question", "")))
+            return
         command = {"start": self.start, "pause": self.pause, "stop": self.stop}.get(
             message.get("command", "")
         )

@@ -28,7 +28,7 @@ def export(
     sizes: Mapping[str, int] | None = None,
     exporter: str = "torchscript",
     opset: int = 17,
-    module: Any = None,
+    module: object = None,
 ) -> Path:
     """Write an architecture to an ONNX file with one of torch's exporters.
 

@@ -231,7 +231,7 @@ def unit(dtype: str) -> float:
 
 
 # -- mismatches -----------------------------------------------------------------------------------
-def mismatch(expected: Any, found: Any, moved: Sequence[Any]) -> Mismatch | None:
+def mismatch(expected: object, found: object, moved: Sequence[Any]) -> Mismatch | None:
     """Return the entry at which a value differs from the expected one by more than rounding, or None.
 
     ``moved`` are the same value in runs of the changed original; if it is empty, the stated tolerance of the

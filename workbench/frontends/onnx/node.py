@@ -59,7 +59,7 @@ class NodeView:
         """Return whether output ``index`` is read."""
         return index < len(self._node.output) and self._node.output[index] in self._wanted
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         """Return an attribute as a Python value, or ``default`` if the node does not have it."""
         return python_value(self._attrs[name]) if name in self._attrs else default
 

@@ -32,6 +32,7 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.names import read_by
 from workbench.frontends.onnx.values import type_proto
+from workbench.ops.registry import own_form
 from workbench.ops.types import TensorType
 from workbench.symbolic.sizes import kind_of, pricing_size
 
@@ -408,7 +409,9 @@ def _inlined(model: ModelProto) -> ModelProto:
         made = f"make {nodes:.3g} nodes" if math.isfinite(nodes) else "call themselves"
         raise ModelError(f"the local functions of the model {made}; at most {MOST_NODES} nodes are inlined")
     try:
-        inlined = onnx.inliner.inline_local_functions(model)
+        # A call that a registered operator stands for is read as that operator.
+        known = [(f.domain, f.name) for f in model.functions if own_form(f.domain, f.name) is not None]
+        inlined = onnx.inliner.inline_selected_functions(model, known, exclude=True)
         onnx.checker.check_model(inlined)
     except Exception:
         return model  # the calls are kept opaque, together with their functions

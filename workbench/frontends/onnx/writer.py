@@ -118,9 +118,9 @@ class Writer:
             return self.plain(self.arrays[name].reshape(shape))
         return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
 
-    def function(self, text: str) -> None:
-        """Let the model carry a function along, given in ONNX's textual syntax; once is enough."""
-        found = onnx.parser.parse_function(text)
+    def function(self, given: Any) -> None:
+        """Let the model carry a function along: a FunctionProto, or ONNX's textual syntax; once is enough."""
+        found = onnx.parser.parse_function(given) if isinstance(given, str) else given
         self.functions.setdefault((found.domain, found.name), found)
 
     def run(self) -> Apart:

@@ -135,7 +135,7 @@ def plain_list(array: np.ndarray) -> Any:
             return str(x)
         return str(x)
 
-    def nested(value: Any) -> Any:
+    def nested(value: object) -> Any:
         return [nested(v) for v in value] if isinstance(value, list) else number(value)
 
     return nested(array.tolist())

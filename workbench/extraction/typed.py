@@ -1,0 +1,195 @@
+"""Read an e-graph of egglog-python into columns, and write a selection as one of its typed expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.problem import NoExtraction
+
+if TYPE_CHECKING:
+    import egglog
+
+#: The module that egglog-python names for its primitive sorts and containers.
+_BUILTIN: Final = "egglog.builtins"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedEGraph:
+    """An e-graph of egglog-python as columns.
+
+    ``calls`` are the e-nodes as egglog-python's declarations, whose operands are values of e-classes.
+    Values of primitive sorts, and the containers around e-classes, are part of the e-node.
+    """
+
+    source: egglog.EGraph
+    egraph: EGraph
+    costs: np.ndarray
+    calls: tuple[Any, ...]
+    classes: dict[Any, int]
+
+    def expression(self, choice: np.ndarray) -> Any:
+        """Return the term that a selection makes, as a typed expression."""
+        from egglog.declarations import CallDecl, TypedExprDecl
+        from egglog.runtime import RuntimeExpr
+
+        made: dict[int, Any] = {}
+
+        def filled(part: Any) -> Any:
+            if _is_eclass(part):
+                return made[self.classes[part.expr.value]]
+            if isinstance(part.expr, CallDecl):
+                return TypedExprDecl(part.tp, call_of(part.expr))
+            return part
+
+        def call_of(call: Any) -> Any:
+            return CallDecl(call.callable, tuple(map(filled, call.args)), call.bound_tp_params)
+
+        for c in _operands_first(self.egraph, choice):
+            typed = self.calls[int(choice[c])]
+            made[c] = TypedExprDecl(typed.tp, call_of(typed.expr))
+        return RuntimeExpr.__from_values__(self.source.__egg_decls__, made[self.egraph.roots[0]])
+
+
+def read_typed(
+    source: egglog.EGraph, expr: object, cost: Callable[[Any], float] | None = None
+) -> TypedEGraph:
+    """Return an e-graph of egglog-python as columns, with an expression's e-class as root.
+
+    The expression is registered if the e-graph does not have it, as egglog's own extraction does.
+
+    Args:
+        source: The e-graph.
+        expr: The expression whose e-class is the root.
+        cost: A function from an e-node, as a typed expression whose operands are values, to its cost; by
+            default egglog's own: what ``set_cost`` or the declaration says, otherwise 1, and 1 for every
+            primitive value in it.
+
+    Raises:
+        NoExtraction: (a ValueError) if the expression is of a primitive sort, or a cost is not a number.
+    """
+    from egglog.declarations import ConstantDecl, ConstructorDecl, TypedExprDecl
+    from egglog.runtime import RuntimeExpr
+
+    source.register(expr)
+    state: Any = source._state
+    decls = source.__egg_decls__
+    frozen: Any = state.egraph.freeze()
+    rows: list[tuple[Any, Any, bool, int | None]] = []
+    classes: dict[Any, int] = {}
+    set_costs = _set_costs(state, frozen)
+    for name, function in frozen.functions.items():
+        refs = state.egg_fn_to_callable_refs.get(name, ())
+        if function.is_let_binding or not refs:
+            continue
+        ref = next(iter(refs))
+        decl = decls.get_callable_decl(ref)
+        builtin = isinstance(decl, ConstantDecl) and decl.type_ref.ident.module == _BUILTIN
+        if not isinstance(decl, ConstructorDecl | ConstantDecl) or builtin:
+            continue
+        closed = isinstance(decl, ConstructorDecl) and decl.unextractable
+        declared = decl.cost if isinstance(decl, ConstructorDecl) else None
+        for row in function.rows:
+            runtime: Any = source._values_to_expr(row.inputs, name)
+            classes.setdefault(row.output, len(classes))
+            own = set_costs.get((ref, tuple(row.inputs)), declared)
+            rows.append((runtime.__egg_typed_expr__, row.output, row.subsumed or closed, own))
+    root = state.typed_expr_to_value(_typed(expr))
+    if _typed(expr).tp.ident.module == _BUILTIN or root not in classes:
+        raise NoExtraction(f"an expression must be of a sort with e-classes to be extracted, got {expr}")
+    children: list[int] = []
+    start, costs = [0], []
+    for typed, _, closed, own in rows:
+        children += [classes.setdefault(value, len(classes)) for value in _values(typed)]
+        start.append(len(children))
+        if closed:
+            costs.append(math.inf)
+        elif cost is None:
+            costs.append((1 if own is None else own) + _literals(typed))
+        else:
+            shown = RuntimeExpr.__from_values__(decls, TypedExprDecl(typed.tp, typed.expr))
+            costs.append(float(cost(shown)))
+    egraph = EGraph(
+        ops=tuple(str(_name(typed)) for typed, *_ in rows),
+        attrs=((),) * len(rows),
+        child_start=np.array(start, dtype=np.int64),
+        children=np.array(children, dtype=np.int64),
+        eclass=np.array([classes[output] for _, output, _, _ in rows], dtype=np.int64),
+        n_classes=len(classes),
+        roots=(classes[root],),
+        types=(None,) * len(classes),
+        birth_rule=np.full(len(rows), -1, dtype=np.int32),
+        birth_step=np.zeros(len(rows), dtype=np.int32),
+    )
+    return TypedEGraph(source, egraph, np.array(costs, float), tuple(row[0] for row in rows), classes)
+
+
+def _typed(expr: Any) -> Any:
+    return expr.__egg_typed_expr__
+
+
+def _name(typed: Any) -> str:
+    ref = typed.expr.callable
+    parts = [getattr(getattr(ref, "ident", None), "name", ""), getattr(ref, "method_name", "")]
+    return ".".join(filter(None, (*parts, getattr(ref, "name", "")))) or str(ref)
+
+
+def _set_costs(state: Any, frozen: Any) -> dict[tuple[Any, tuple[Any, ...]], int]:
+    """Return the costs that ``set_cost`` gave to e-nodes, by callable and operands."""
+    found: dict[tuple[Any, tuple[Any, ...]], int] = {}
+    for ref in state.cost_callables:
+        table = frozen.functions.get(state.cost_table_name(ref))
+        for row in table.rows if table is not None else ():
+            found[ref, tuple(row.inputs)] = state.egraph.value_to_i64(row.output)
+    return found
+
+
+def _values(typed: Any) -> Iterator[Any]:
+    """Yield the e-classes in the operands of a call, also those inside containers."""
+    from egglog.declarations import CallDecl
+
+    stack = list(reversed(typed.expr.args))
+    while stack:
+        part = stack.pop()
+        if _is_eclass(part):
+            yield part.expr.value
+        elif isinstance(part.expr, CallDecl):
+            stack += reversed(part.expr.args)
+
+
+def _is_eclass(part: Any) -> bool:
+    """Return whether an operand is an e-class; a primitive value may have the same number as one."""
+    from egglog.declarations import ValueDecl
+
+    return isinstance(part.expr, ValueDecl) and part.tp.ident.module != _BUILTIN
+
+
+def _literals(typed: Any) -> int:
+    """Return the number of primitive values in the operands of a call."""
+    from egglog.declarations import CallDecl, LitDecl, PyObjectDecl
+
+    return sum(
+        isinstance(part.expr, LitDecl | PyObjectDecl) or (isinstance(part.expr, CallDecl) and _literals(part))
+        for part in typed.expr.args
+    )
+
+
+def _operands_first(egraph: EGraph, choice: np.ndarray) -> list[int]:
+    """Return the e-classes of a selection, each after those that it reads."""
+    order: list[int] = []
+    done: set[int] = set()
+    stack = [(egraph.roots[0], False)]
+    while stack:
+        c, ready = stack.pop()
+        if ready:
+            order.append(c)
+        elif c not in done:
+            done.add(c)
+            stack.append((c, True))
+            stack += [(d, False) for d in egraph.operands(int(choice[c])).tolist() if d not in done]
+    return order

@@ -1,0 +1,1 @@
+"""Why a term is in an e-graph, and why another is not."""

@@ -1,0 +1,224 @@
+"""Match both sides of rules among terms that are equal to one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from workbench.ops import Attr
+from workbench.rules.interpret import Binder, NotBinding, RowAttr, attributes, bound_term
+from workbench.rules.matching import Bindings
+from workbench.rules.numbers import Number, combined, is_number, nearest_decimal
+from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+from workbench.saturation.reasons.proofs import Proofs
+
+#: Limits on the terms compared while one pattern is matched at one place, and while one rule is matched.
+PATIENCE, PER_RULE = 400, 2_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """A side of a rule, compiled: attributes by their places.
+
+    ``fixed`` are (place, value), ``bound`` (place, name), ``vectors`` (place, names or values of the
+    entries). Attributes that a rule computes are left open: what they require is seen when both sides of the
+    rule are built. ``number`` is the pattern itself if it is made of numbers alone.
+    """
+
+    op: str
+    arity: int
+    fixed: tuple[tuple[int, Any], ...]
+    bound: tuple[tuple[int, str], ...]
+    vectors: tuple[tuple[int, tuple[Any, ...]], ...]
+    args: tuple[str | Pattern, ...]
+    number: App | None = None
+
+
+def compiled(pattern: App) -> Pattern:
+    """Return a side of a rule in the form in which it is matched."""
+    if is_number(pattern):
+        return Pattern(pattern.op, 0, (), (), (), (), pattern)
+    fixed: list[tuple[int, Any]] = []
+    bound: list[tuple[int, str]] = []
+    vectors: list[tuple[int, tuple[Any, ...]]] = []
+    for place, (attr, expr) in enumerate(attributes(pattern)):
+        if isinstance(expr, RowAttr):
+            bound.append((place, f"#{expr.row}.{expr.name}"))
+        elif isinstance(expr, AttrVar):
+            bound.append((place, f"@{expr.name}"))
+        elif isinstance(expr, Literal):
+            fixed.append((place, attr.check(expr.value, pattern.op)))
+        elif isinstance(expr, Vector):
+            vectors.append((place, tuple(map(_entry, expr.items))))
+    args = tuple(a.name if isinstance(a, Var) else compiled(a) for a in pattern.args)
+    return Pattern(pattern.op, len(args), tuple(fixed), tuple(bound), tuple(vectors), args)
+
+
+def _entry(item: object) -> Any:
+    """Return what an entry of a vector must be: a name, a value, or None for a computed entry."""
+    if isinstance(item, AttrVar):
+        return f"@{item.name}"
+    return item.value if isinstance(item, Literal) else None
+
+
+def sides(rule: Rule, *, forward: bool) -> tuple[Pattern, ...]:
+    """Return the side of a rule from which it is read; empty if that side contains a mere variable."""
+    found = rule.sources if forward else rule.targets
+    return tuple(compiled(t) for t in found if isinstance(t, App)) if _applied(found) else ()
+
+
+def _applied(terms: Sequence[Term]) -> bool:
+    return all(isinstance(t, App) for t in terms)
+
+
+class Index:
+    """The terms of a collection as they are now, by the set of equal terms and by operator.
+
+    ``numbers`` are the sets of equal terms whose elements are all one number. ``left`` is the number of
+    terms that may still be compared; after that nothing matches.
+    """
+
+    def __init__(self, proofs: Proofs, numbers: Mapping[int, float], left: int) -> None:
+        self.proofs = proofs
+        self.left = left
+        self.classes = proofs.classes()
+        self.numbers = {proofs.find(term): value for term, value in numbers.items()}
+        self.by_op: dict[str, list[int]] = {}
+        for number, terms in self.classes.items():
+            for op in terms:
+                self.by_op.setdefault(op, []).append(number)
+        self._here = self._rule = 0
+
+    def has(self, pattern: Pattern) -> bool:
+        """Return whether there are terms of all operators of a pattern."""
+        if pattern.number is not None:
+            return bool(self.numbers)
+        return pattern.op in self.by_op and all(self.has(a) for a in pattern.args if isinstance(a, Pattern))
+
+    def begin(self) -> None:
+        """Begin with the next rule: its matching may compare as many terms as that of any other."""
+        self._rule = PER_RULE
+
+    def at(self, pattern: Pattern, place: int, bindings: Bindings | None = None) -> list[Bindings]:
+        """Return the bindings with which a pattern matches a set of equal terms."""
+        if pattern.op not in self.classes.get(place, ()) or self.left < 0:
+            return []
+        self._here = min(PATIENCE, self._rule, self.left)
+        spent = self._here
+        found = list(self._in(pattern, place, bindings or {}))
+        spent -= max(0, self._here)
+        self._rule -= spent
+        self.left -= spent
+        return found
+
+    def all(
+        self, patterns: Sequence[Pattern], bindings: Bindings
+    ) -> Iterator[tuple[tuple[int, ...], Bindings]]:
+        """Yield the places and the joint bindings of the matches of several patterns, anywhere."""
+        if not patterns:
+            yield (), bindings
+            return
+        for place in self.by_op.get(patterns[0].op, ()):
+            if self._rule <= 0 or self.left < 0:
+                return
+            for found in self.at(patterns[0], place, bindings):
+                for places, joint in self.all(patterns[1:], found):
+                    yield (place, *places), joint
+
+    def _in(self, pattern: str | Pattern, place: int, bindings: Bindings) -> Iterator[Bindings]:
+        if isinstance(pattern, str):
+            known = bindings.get(pattern)
+            if known is None:
+                yield {**bindings, pattern: place}
+            elif self.proofs.find(known) == place:
+                yield bindings
+            return
+        if pattern.number is not None:
+            yield from self._number(pattern.number, place, bindings)
+            return
+        for term in self.classes.get(place, {}).get(pattern.op, ()):
+            self._here -= 1
+            if self._here < 0:
+                return
+            entry = self.proofs.entries[term]
+            if len(entry.operands) != pattern.arity:
+                continue
+            bound = _attributes(pattern, entry.attrs, bindings)
+            if bound is not None:
+                yield from self._operands(pattern.args, entry.operands, bound)
+
+    def _operands(
+        self, patterns: Sequence[str | Pattern], places: Sequence[int], bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if not patterns:
+            yield bindings
+            return
+        for bound in self._in(patterns[0], self.proofs.find(places[0]), bindings):
+            yield from self._operands(patterns[1:], places[1:], bound)
+
+    def _number(self, pattern: App, place: int, bindings: Bindings) -> Iterator[Bindings]:
+        value = self.numbers.get(place)
+        if value is None:
+            return
+        reading = _Decimal(bindings, value)
+        try:
+            found = bound_term(pattern, cast(Binder[Number], reading)).value
+        except NotBinding:
+            return
+        if isinstance(found, float) and nearest_decimal(found) != nearest_decimal(value):
+            return
+        # The tensor that the number stands for is bound too, so that the left-hand side can be read again.
+        yield {**reading.bindings, _number_name(pattern): place}
+
+
+def _number_name(pattern: App) -> str:
+    return f"={pattern!r}"
+
+
+def number_at(pattern: Term, bindings: Mapping[str, Any]) -> int | None:
+    """Return the term that a number of a left-hand side matched, or None for anything else."""
+    return bindings.get(_number_name(pattern)) if isinstance(pattern, App) and is_number(pattern) else None
+
+
+class _Decimal:
+    """The algebra of a number on a left-hand side, whose attribute variable is bound to a value."""
+
+    def __init__(self, bindings: Bindings, value: float) -> None:
+        self.bindings = dict(bindings)
+        self.value = value
+        self.attrs: dict[str, Any] = {}
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> float:
+        if isinstance(name, str):
+            self.bindings[f"@{name}"] = self.value
+        return self.value
+
+    def literal(self, value: Any, attr: Attr | None) -> Any:
+        return value
+
+    def apply(self, term: App, operands: list[Number], attrs: dict[str, Any]) -> Number:
+        return combined(term, attrs, operands)
+
+
+def _attributes(pattern: Pattern, values: Sequence[Any], bindings: Bindings) -> Bindings | None:
+    """Return the bindings with the attributes that a pattern names, or None if they differ."""
+    for place, value in pattern.fixed:
+        if values[place] != value:
+            return None
+    if not pattern.bound and not pattern.vectors:
+        return bindings
+    bound = dict(bindings)
+    for place, name in pattern.bound:
+        if bound.setdefault(name, values[place]) != values[place]:
+            return None
+    for place, entries in pattern.vectors:
+        given: Any = values[place]
+        if len(entries) != len(given):
+            return None
+        for wanted, value in zip(entries, given, strict=True):
+            known = bound.setdefault(wanted, value) if isinstance(wanted, str) else wanted
+            if known is not None and known != value:
+                return None
+    return bound

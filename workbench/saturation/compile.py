@@ -38,8 +38,8 @@ from workbench.saturation.symbolic import (
     SymType,
     Test,
     arith,
-    compare,
     floored,
+    relation_of,
 )
 
 
@@ -231,12 +231,12 @@ class _Compiler(Bound):
             name = f"{variable.row}_{variable.name}"
         if attr.kind == "ints":
             return tuple(Sym(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
-        return Sym(f"a_{name}_", positive=attr.kind == "extent")
+        return Sym(f"a_{name}_", positive=attr.kind == "extent", code=attr.kind == "dtype")
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that type rules expect."""
         if attr is None:
-            return value
+            return DTYPE_CODES.get(value, value)
         if value is None:
             raise RuleCompileError(f"rule {self.rule.name}: {attr.name} has no default and must be given")
         if attr.names:
@@ -334,7 +334,8 @@ class _Compiler(Bound):
         """Add the rule's own conditions to the guards."""
         for condition in self.rule.conditions:
             for a, b in compared(condition, self):
-                fact = compare(condition.relation, self.typing.resolve(a), self.typing.resolve(b))
+                relate = relation_of(condition, a, b)
+                fact = relate(condition.relation, self.typing.resolve(a), self.typing.resolve(b))
                 self.typing.require(fact, f"condition {condition}")
 
     def type_facts(self, texts: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from tests.ops.operators import forget
 from workbench import cli
+from workbench.codegen.compiler import has_compiler
 from workbench.ops import Trait, with_trait
 
 PAGES = sorted((Path(__file__).parents[1] / "docs" / "how-to").glob("*.md"))
@@ -26,10 +27,12 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 #: Pages whose commands of `workbench` run, because the page makes the files that they read.
-TRIED = {"certify", "device", "report", "study"}
+TRIED = {"certify", "composites", "device", "report", "study"}
 #: Pages that take more than two seconds of processor time, and pages that need a package.
-SLOW = {"study"}
+SLOW = {"composites", "study"}
 NEEDS = {"torch-tensorflow": ("torch", "onnxscript")}
+#: Pages that need a C compiler.
+COMPILED = {"c-target"}
 
 
 def parts(page):
@@ -82,6 +85,8 @@ def test_there_are_guides():
 @pytest.mark.slow
 @pytest.mark.parametrize("page", map(marked, PAGES))
 def test_a_guide_runs_as_shown(page):
+    if page.stem in COMPILED and not has_compiler():
+        pytest.skip("no C compiler on the path")
     for package in NEEDS.get(page.stem, ()):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")

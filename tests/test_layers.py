@@ -13,8 +13,8 @@ PACKAGE = Path(workbench.__file__).parent
 FLOORS = (
     "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "theorems", "frontends",
     "saturation", "costs", "extraction", "verification", "synthesis", "certifying", "devices",
-    "composites", "accelerators", "optimizer", "search", "analysis", "taso", "benchmarks", "plots",
-    "experiments", "results", "views", "cli",
+    "composites", "codegen", "accelerators", "optimizer", "search", "analysis", "taso", "benchmarks",
+    "plots", "experiments", "results", "views", "cli",
 )  # fmt: skip
 
 #: Arrows up, each with its reason.

@@ -23,6 +23,7 @@ SMALL = {
     "10-synthesis": {"size": 2},
     "11-why-not": {"layers": 2, "e_nodes": 3000},
     "12-systolic-array": {"image": 32, "e_nodes": 1500},
+    "13-composites": {"rows": 32, "width": 64, "seconds": 0.5},
 }
 #: How many figures a notebook draws.
 FIGURES = {
@@ -38,6 +39,7 @@ FIGURES = {
     "10-synthesis": 1,
     "11-why-not": 0,
     "12-systolic-array": 2,
+    "13-composites": 1,
 }
 #: The file that a notebook writes, in the folder that git ignores.
 WRITTEN = {"01-optimise-a-model": "out/optimised.onnx", "05-compare-graphs": "out/comparison.html"}

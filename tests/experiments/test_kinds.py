@@ -20,6 +20,10 @@ LINES = {
         "1.00× (# → # ms), saturated, # s",
     ),
     "extraction": ("cycles/runs/bert-exact-36f67aa2d9a1", "cost 1043.81, bound 1043.81, optimal, 0.22 s"),
+    "kernels": (
+        "composites/runs/hard-swish-1-threads-1bbad93ddcc6",
+        "3.99× (164 → 41 µs), 1 kernels, mixed",
+    ),
     "optimisation": (
         "greedy-exact/runs/bert-dag-052c5a44e9e0",
         "1.20× (1301.1 → 1079.8 µs), saturated, # s",

@@ -1,7 +1,7 @@
 """The command line.
 
 ``workbench optimize | search | rules | verify | certify | synthesise | extract | why-not | cost | device |
-bench | run | accelerators | results | demo``.
+bench | run | accelerators | composite | results | demo``.
 
 Exit codes: 0 done; 1 the certificate failed (the original is written), a rule was refuted, two models
 differ, a run of a study failed, or another failure; 2 usage or bad input; 3 a result cannot be written;

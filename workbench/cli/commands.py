@@ -10,6 +10,7 @@ from workbench.cli import (
     accelerators,
     benchmarks,
     certify,
+    composite,
     cost,
     device,
     extract,
@@ -67,6 +68,7 @@ for _command in (
     benchmarks.bench,
     run.run,
     accelerators.accelerators,
+    composite.composite,
     benchmarks.demo,
 ):
     app.command()(_command)

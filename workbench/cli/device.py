@@ -183,6 +183,54 @@ def show(
         write_atomic(output, "\n\n".join(written) + "\n")
 
 
+@app.command()
+@reporting_errors
+def report(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]...", help="Targets (onnxruntime, torch and c)."),
+    ] = None,
+    op: Annotated[list[str] | None, typer.Option(metavar="NAME", help="An operator; repeatable.")] = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option(metavar="TYPE", help="An element type; repeatable.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the table here, too.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run every operator and element type on every target: supported, wrong, missing, time."""
+    from workbench.devices.report import DTYPES, markdown
+    from workbench.devices.report import report as reported
+    from workbench.ops import operators
+    from workbench.support.files import write_atomic
+    from workbench.support.names import unknown
+
+    known = [spec.name for spec in operators()]
+    for noun, names, valid in (("operator", op, known), ("element type", dtype, DTYPES)):
+        for name in names or []:
+            if name not in valid:
+                raise ValueError(unknown(noun, name, valid))
+    if output is not None:
+        check_writable(output)
+    names = targets or ["onnxruntime", "torch", "c"]
+    cells = []
+    with Progress(quiet=quiet) as progress:
+        for cell in reported(names, ops=op or None, dtypes=dtype or DTYPES):
+            progress(f"{cell.op} {cell.dtype}", None)
+            cells.append(cell)
+    if output is not None:
+        write_atomic(output, markdown(cells))
+    rows = []
+    for name in names:
+        here = [c for c in cells if c.target == name]
+        rows.append((name, *(sum(c.status == s for c in here) for s in ("supported", "wrong", "missing"))))
+    show_table(("target", "supported", "wrong", "missing"), rows, right=[1, 2, 3])
+    for cell in cells:
+        if cell.status == "wrong":
+            typer.echo(f"wrong: {cell.op} {cell.dtype} on {cell.target}: {cell.reason}")
+
+
 _LATENCY: Final = (
     "group",
     "graph",

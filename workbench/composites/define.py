@@ -17,6 +17,7 @@ from workbench.composites.evaluate import evaluate
 from workbench.composites.exact import exact_form, semantics
 from workbench.composites.flops import operations
 from workbench.composites.library import library
+from workbench.composites.lowering import laws
 from workbench.composites.onnx_function import DOMAIN, call, function_text
 from workbench.composites.parsing import parse
 from workbench.composites.torch_form import in_torch
@@ -27,6 +28,7 @@ from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
+from workbench.rules import Rule, parse_rules
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,6 +61,17 @@ class CompositeOperator:
     def onnx(self) -> str:
         """Return the model-local ONNX function in ONNX's textual syntax."""
         return function_text(self.composite)
+
+    def laws(self, *, found: bool = False) -> list[Rule]:
+        """Return the laws by which a call equals an expression of the workbench's own operators.
+
+        Args:
+            found: Whether the laws find the call in a graph, instead of replacing it by operators.
+
+        Raises:
+            NoLaw: If it is no such expression.
+        """
+        return list(parse_rules(laws(self.composite, found=found)))
 
     def __str__(self) -> str:
         return str(self.composite)

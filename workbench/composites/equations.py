@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from workbench.composites.composite import Attribute, Composite, Condition, Equation, NotationError, Tensor
-from workbench.composites.index import ExtentName, IndexExpr, IndexName, Whole, arith, extent_names, product
+from workbench.composites.index import (
+    ExtentName,
+    IndexExpr,
+    IndexName,
+    Whole,
+    arith,
+    extent_names,
+    parts,
+    product,
+)
 from workbench.composites.inline import inlined_scalar, inlined_tensors
 from workbench.composites.primitives import FOLDS, FUNCTIONS
-from workbench.composites.scalar import Apply, Bound, IndexValue, Number, Parameter, Read, Reduce, Scalar
+from workbench.composites.scalar import (
+    Apply,
+    Bound,
+    IndexValue,
+    Number,
+    Parameter,
+    Read,
+    Reduce,
+    Scalar,
+    reads,
+)
 from workbench.composites.signature import expression
 from workbench.composites.tokens import Cursor, Token
 from workbench.support.names import unknown
@@ -66,7 +86,7 @@ class Equations:
         for name in self.outputs:
             if name not in self.tensors:
                 c.fail(f"the result {name} must have an equation, got none (try {name}[…] = …)")
-        return tuple(self.found)
+        return _without_copies(self.found, set(self.outputs))
 
     # -- one equation ---------------------------------------------------------------------------------
     def _equation(self) -> None:
@@ -236,6 +256,9 @@ class Equations:
     def _checked(self, read: Read, token: Token) -> Read:
         if read.leading and not self.leading:
             self.c.fail(f"{read.tensor} has leading axes '~', so the left-hand side must have them", token)
+        inner = [p for i in read.indices for p in parts(i) if isinstance(p, Read)]
+        if read.leading and any(p.leading for p in inner):
+            self.c.fail(f"a place in {read.tensor}, which has leading axes, must not have some itself", token)
         return read
 
     def _whole(self, token: Token) -> IndexExpr:
@@ -399,6 +422,24 @@ class Equations:
             return Reduce(kind.text, tuple(over), body)
         total = product([b.extent for b in over])
         return Apply("div", (Reduce("sum", tuple(over), body), IndexValue(total)))
+
+
+def _without_copies(equations: list[Equation], outputs: set[str]) -> tuple[Equation, ...]:
+    """Return equations in which no result is a mere copy of the intermediate tensor that a call made."""
+    kept = list(equations)
+    for copy in equations:
+        places = tuple(IndexName(b.name) for b in copy.indices)
+        read = copy.value
+        if copy.target not in outputs or not isinstance(read, Read) or read.indices != places:
+            continue
+        made = next((e for e in kept if e.target == read.tensor), None)
+        readers = [e for e in kept if any(r.tensor == read.tensor for r in reads(e.value))]
+        same = made is not None and [b.extent for b in made.indices] == [b.extent for b in copy.indices]
+        if made is None or not same or made.leading != copy.leading or len(readers) > 1:
+            continue
+        kept[kept.index(copy)] = replace(made, target=copy.target)
+        kept.remove(made)
+    return tuple(kept)
 
 
 def _example(t: Tensor) -> str:

@@ -159,6 +159,6 @@ def as_text(composite: Composite) -> str:
     given = ", ".join(f"{a.name}={a.default!r}" for a in composite.attributes)
     head = f"{composite.name}{f'({given})' if given else ''}: {' '.join(composite.signature.split())}"
     comment = [f"# {composite.doc}"] if composite.doc else []
-    body = re.split(r";|(?<!\\)\n", composite.body)
+    body = re.split(r"[;\n]", re.sub(r"\\\n\s*", " ", composite.body))
     lines = [f"    {line.strip()}" for line in body if line.strip()]
     return "\n".join([*comment, head, *lines]) + "\n"

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,10 +27,15 @@ NAMES: Final = (
     "torch:cuda+compile",
 )
 
+#: Targets of other floors of the package, by name: the module and the class, which takes ``threads``.
+PLUGGED: Final = {"c": "workbench.codegen.target:CTarget"}
+
 #: ``(the model as a ModelProto, its inputs by name) -> a function without arguments that runs it once``.
 Load = Callable[["ModelProto", dict[str, np.ndarray]], Callable[[], object]]
 
-OWN: Final = Named[Any]("target", "workbench.targets", "workbench.devices.own:OWN", lambda: NAMES)
+OWN: Final = Named[Any](
+    "target", "workbench.targets", "workbench.devices.own:OWN", lambda: (*NAMES, *PLUGGED)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,14 @@ def _timer(run: Callable[[], object]) -> Callable[[], float]:
         return (time.perf_counter_ns() - began) / 1000
 
     return timed
+
+
+def plugged_target(name: str, threads: int | None) -> Any:
+    """Return the target of another floor of the package that has this name, or None."""
+    if name not in PLUGGED:
+        return None
+    module, _, made = PLUGGED[name].partition(":")
+    return getattr(import_module(module), made)(threads)
 
 
 def own_target(name: str) -> Any:

@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.devices.device import open_device
-from workbench.devices.executor import Program, check_executable
+from workbench.devices.executor import Program, check_executable, run_graph
 from workbench.devices.latency import compiled, draw_inputs
-from workbench.devices.own import NAMES, OWN, own_target
+from workbench.devices.own import NAMES, OWN, PLUGGED, own_target, plugged_target
 from workbench.graph import Graph
 
 if TYPE_CHECKING:
+    import numpy as np
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
@@ -80,6 +81,12 @@ class OnnxRuntime:
     def check(self, graph: Graph) -> None:
         """Accept every graph: ONNX Runtime reports unsupported graphs when it loads them."""
 
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name; raise RuntimeFailure if the model is refused."""
+        from workbench.frontends import run_model, to_onnx
+
+        return run_model(to_onnx(graph), feeds)
+
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto | Apart], seed: int) -> Iterator[list[Loaded]]:
         """Return timers that load their models when they are first needed; see :class:`Target`.
@@ -132,6 +139,10 @@ class Torch:
         """Raise :class:`~workbench.devices.executor.NotExecutable` if an operator has no torch form."""
         check_executable(graph)
 
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name; raise NotExecutable if an operator has no torch form."""
+        return run_graph(graph, feeds, self.device)
+
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
         """Load graphs; see :class:`Target`.
@@ -165,9 +176,11 @@ class _Targets:
     def __call__(self, name: str, *, threads: int | None = None) -> Target:
         """Return a target by name: ``onnxruntime``, ``torch`` with a device and a mode, or a registered one.
 
-        ``torch:cuda+graph`` is torch on a CUDA device, as CUDA graphs. ``threads`` limits the threads of an
-        operator on the CPU. Raise :class:`UnknownTarget`, with the nearest name, for an unknown name, and
-        :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
+        ``torch:cuda+graph`` is torch on a CUDA device, as CUDA graphs. ``c`` runs clusters of operators as
+        kernels in C and the rest in ONNX Runtime; it raises CompilerMissing if there is no compiler.
+        ``threads`` limits the threads of an operator on the CPU. Raise :class:`UnknownTarget`, with the
+        nearest name, for an unknown name, and :class:`~workbench.devices.device.DeviceMissing` if torch or
+        the device is not available.
         """
         if name == "onnxruntime":
             return OnnxRuntime(threads)
@@ -175,7 +188,7 @@ class _Targets:
         kind, _, device = where.partition(":")
         if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
             return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
-        own: Target | None = own_target(name)
+        own: Target | None = plugged_target(name, threads) or own_target(name)
         if own is not None:
             return own
         known = self.names()
@@ -199,7 +212,7 @@ class _Targets:
 
     def names(self) -> list[str]:
         """Return the names of all targets."""
-        return [*NAMES, *OWN.names()]
+        return [*NAMES, *PLUGGED, *OWN.names()]
 
 
 #: Return a target by name: ``target("onnxruntime")``.

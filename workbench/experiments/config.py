@@ -12,6 +12,7 @@ import yaml
 from workbench.experiments.blocking.config import BlockingStudy
 from workbench.experiments.branches.config import BranchesStudy
 from workbench.experiments.deployment.config import DeploymentStudy
+from workbench.experiments.kernels.config import KernelsStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
@@ -30,8 +31,8 @@ from workbench.saturation.limits import Limits
 
 __all__ = [
     "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
-    "ExtractionStudy", "Instances", "Method", "OptimisationStudy", "SaturationMethod", "SaturationSettings",
-    "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
+    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy", "SaturationMethod",
+    "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
 ]  # fmt: skip
 
 
@@ -316,6 +317,7 @@ Study: TypeAlias = (
     | DeploymentStudy
     | SynthesisStudy
     | BlockingStudy
+    | KernelsStudy
 )
 
 #: The kinds of studies and their settings.
@@ -328,6 +330,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "deployment": DeploymentStudy,
     "synthesis": SynthesisStudy,
     "blocking": BlockingStudy,
+    "kernels": KernelsStudy,
 }
 
 

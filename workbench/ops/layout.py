@@ -300,6 +300,7 @@ register(
         _cast_type,
         _cast,
         (Attr("to", "dtype"),),
+        traits=Trait.CONVERTS,
         export=_export_cast,
         torch=_cast_torch,
         doc="elements converted to another dtype",

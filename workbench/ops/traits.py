@@ -31,6 +31,8 @@ class Trait(enum.Flag):
     MOVES = enum.auto()
     #: The result needs no rounding in the operands' element type.
     UNROUNDED = enum.auto()
+    #: The elements of the result are those of the operand in the element type of an attribute.
+    CONVERTS = enum.auto()
     #: The operands broadcast against each other.
     BROADCASTS = enum.auto()
     #: The result is zero if one of the operands that the operator needs is zero (if all of them are, for an

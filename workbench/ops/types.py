@@ -45,6 +45,23 @@ DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.i
 #: Element types on which the modelled arithmetic operators are defined.
 FLOAT_DTYPES: Final = frozenset({"float16", "float32", "float64", "bfloat16"})
 
+#: Element types of which every number is one of the second type too, without rounding.
+_WITHIN: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(wider.split())
+    for name, wider in {
+        "float32": "float64",
+        "float16": "float32 float64",
+        "bfloat16": "float32 float64",
+        "bool": "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64",
+        "int8": "int16 int32 int64 float16 bfloat16 float32 float64",
+        "uint8": "int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64",
+        "int16": "int32 int64 float32 float64",
+        "uint16": "int32 uint32 int64 uint64 float32 float64",
+        "int32": "int64 float64",
+        "uint32": "int64 uint64 float64",
+    }.items()
+}
+
 #: Element types of quantised tensors.
 INTEGER_DTYPES: Final = frozenset({"int8", "uint8", "int16", "uint16", "int32"})
 
@@ -76,6 +93,15 @@ _NAMES_OF_ML: Final[dict[str, str]] = {theirs: ours for ours, theirs in _ML_NAME
 #: Largest number of elements of a tensor, so that numbers of elements always fit 64 bits. Tensors that are
 #: computed have a lower limit, checked when models are read; tensors of generic extents are never computed.
 MAX_ELEMENTS: Final = 1 << 59
+
+
+def contains(wide: str, narrow: str) -> bool:
+    """Return whether every number of an element type is a number of another, without rounding.
+
+    >>> contains("float32", "int16"), contains("float32", "int32")
+    (True, False)
+    """
+    return wide == narrow or wide in _WITHIN.get(narrow, ())
 
 
 class TypeMismatch(TypeError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ops import Attr, TensorType, TypeMismatch
-from workbench.rules.interpret import ARITHMETIC, RELATIONS, compared, spread, value
+from workbench.rules.interpret import ARITHMETIC, compared, related, spread, value
 from workbench.rules.pattern import AttrExpr, Compare
 
 
@@ -43,8 +43,7 @@ class Numbers(ABC):
 
     def holds(self, condition: Compare) -> bool:
         """Return whether a condition holds; between tuples it must hold for each entry."""
-        relation = RELATIONS[condition.relation]
-        return all(relation(a, b) for a, b in compared(condition, self))
+        return all(related(condition.relation, a, b) for a, b in compared(condition, self))
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return the value."""

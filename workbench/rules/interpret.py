@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from workbench.ops import Attr, spec_of
+from workbench.ops.types import contains
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -49,6 +50,18 @@ RELATIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+def related(relation: str, left: Any, right: Any) -> bool:
+    """Return whether a relation holds between two numbers, or between the names of two element types.
+
+    One element type is at most another if every number of it is one of the other.
+    """
+    if isinstance(left, str) and relation in ("<=", "<"):
+        return contains(right, left) and (relation == "<=" or left != right)
+    if isinstance(left, str) and relation in (">=", ">"):
+        return related("<=" if relation == ">=" else "<", right, left)
+    return bool(RELATIONS[relation](left, right))
 
 
 class NotBinding(ValueError):

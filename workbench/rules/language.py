@@ -16,11 +16,10 @@ An expression is arithmetic on numbers, attribute variables, ``dim(x, -1)``, ``d
 that an attribute binds, and ``rank(x)``. With permutations, it is ``compose(p, q)``, ``inverse(p)`` or
 ``p[a]``, the operand's axis that ``p`` brings to the axis ``a``, both counted from the last. A shape on a
 left-hand side may name its extents, ``reshape[shape=(b, s, h, d)](x)``, and then matches that rank alone.
-The expression of a dtype attribute is a name, a variable or ``dtype(x)``. ``#`` starts a comment; a line
-that ends in ``\\`` continues.
-Among the conditions, ``constant(x)``, ``running(x)`` and ``distinct(x, y)`` restrict a rule to useful cases:
-a weight-only ``x``, an ``x`` that depends on an input, two different tensors. The law itself holds for any.
-What a rule with the condition ``final`` has rewritten is not matched again.
+The expression of a dtype attribute is a name, a variable or ``dtype(x)``, and conditions compare these.
+``#`` starts a comment; a line that ends in ``\\`` continues. ``constant(x)``, ``running(x)`` and
+``distinct(x, y)`` restrict a rule to useful cases: a weight-only ``x``, an ``x`` that depends on an input,
+two different tensors. The law holds for any. What a ``final`` rule has rewritten is not matched again.
 """
 
 from __future__ import annotations
@@ -64,8 +63,6 @@ from workbench.rules.pattern import (
 from workbench.support.names import nearest
 
 T = TypeVar("T")
-
-
 #: Largest number of words and signs in a law, and deepest nesting of parentheses.
 MOST_TOKENS: Final = 2_000
 DEEPEST: Final = 50
@@ -334,13 +331,19 @@ class _Parser:
             final=("final",) in uses,
         )
 
+    def measure(self) -> IntExpr:
+        dtype = self.token.text in ("dtype", *DTYPE_CODES)
+        return cast("IntExpr", self.value(Attr("", "dtype"))) if dtype else self.integer()
+
     def condition(self) -> Compare:
-        left = self.integer()
+        left = self.measure()
         relation = self.token.text
         if relation not in RELATIONS:
             raise self.error(f"expected one of {' '.join(RELATIONS)}, found {relation!r}")
         self.at += 1
-        return Compare(relation, left, self.integer())
+        if (found := Compare(relation, left, self.measure())).fault:
+            raise self.error(found.fault)
+        return found
 
     # -- rules ------------------------------------------------------------------------------------
     def rule(self, name: str) -> list[Rule]:

@@ -78,17 +78,46 @@ class Inverse:
     perm: IntExpr
 
 
-IntExpr = Literal | AttrVar | DimOf | RankOf | Arith | Inverse
-AttrExpr = IntExpr | Vector | DtypeOf
+IntExpr = Literal | AttrVar | DimOf | RankOf | DtypeOf | Arith | Inverse
+AttrExpr = IntExpr | Vector
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A relation between two integer expressions: ``= != < <= > >=``."""
+    """A relation between two integer expressions, ``= != < <= > >=``, or between two element types.
+
+    One element type is at most another if every number of it is one of the other, without rounding.
+    """
 
     relation: str
     left: IntExpr
     right: IntExpr
+
+    @property
+    def of_dtypes(self) -> bool:
+        """Return whether it compares element types."""
+        return isinstance(self.left, DtypeOf) or isinstance(self.right, DtypeOf)
+
+    @property
+    def fault(self) -> str:
+        """Return what is wrong with it, if it compares an element type with something else."""
+        sides = (self.left, self.right)
+        if not any(_names_dtype(side) for side in sides):
+            return ""
+        whole = all(isinstance(side, DtypeOf | AttrVar | Literal) for side in sides)
+        if not whole or any(_is_number(side) for side in sides):
+            return "an element type dtype(x) compares with another, with an attribute or with a name"
+        return "" if self.relation in ("=", "!=", "<=", ">=") else "element types compare by = != <= >="
+
+
+def _names_dtype(expr: IntExpr) -> bool:
+    if isinstance(expr, Arith):
+        return _names_dtype(expr.left) or _names_dtype(expr.right)
+    return isinstance(expr, DtypeOf) or (isinstance(expr, Literal) and isinstance(expr.value, str))
+
+
+def _is_number(expr: IntExpr) -> bool:
+    return isinstance(expr, Literal) and not isinstance(expr.value, str)
 
 
 @dataclass(frozen=True, slots=True)

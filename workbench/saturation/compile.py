@@ -38,8 +38,8 @@ from workbench.saturation.symbolic import (
     SymType,
     Test,
     arith,
-    compare,
     floored,
+    relation_of,
 )
 
 
@@ -90,7 +90,7 @@ def identifier(name: str) -> str:
 _TAKEN: Final = re.compile(r"[kntlu]\d+|e[a-h]|ht?|ty|clock|runs|constant")
 
 
-def _named(variable: str) -> str:
+def named(variable: str) -> str:
     """Return the name of a tensor variable in the program's text."""
     return f"v_{variable}_" if _TAKEN.fullmatch(variable) else f"{variable}_"
 
@@ -127,7 +127,7 @@ class _Compiler(Bound):
 
     def variable(self, name: str) -> tuple[str, SymType]:
         """Return the class variable and the type of a tensor variable."""
-        return _named(name), self.type(name)
+        return named(name), self.type(name)
 
     def starred(self, name: str) -> list[tuple[str, SymType]]:
         """Return the one tensor that a starred variable represents: a match is of one member."""
@@ -135,7 +135,7 @@ class _Compiler(Bound):
 
     def type(self, name: str) -> SymType:
         """Return the type of a tensor variable."""
-        return SymType(f"s_{_named(name)}")
+        return SymType(f"s_{named(name)}")
 
     def apply(
         self, term: App, operands: list[tuple[str, SymType]], attrs: dict[str, Any]
@@ -231,12 +231,12 @@ class _Compiler(Bound):
             name = f"{variable.row}_{variable.name}"
         if attr.kind == "ints":
             return tuple(Sym(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
-        return Sym(f"a_{name}_", positive=attr.kind == "extent")
+        return Sym(f"a_{name}_", positive=attr.kind == "extent", code=attr.kind == "dtype")
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that type rules expect."""
         if attr is None:
-            return value
+            return DTYPE_CODES.get(value, value)
         if value is None:
             raise RuleCompileError(f"rule {self.rule.name}: {attr.name} has no default and must be given")
         if attr.names:
@@ -334,7 +334,8 @@ class _Compiler(Bound):
         """Add the rule's own conditions to the guards."""
         for condition in self.rule.conditions:
             for a, b in compared(condition, self):
-                fact = compare(condition.relation, self.typing.resolve(a), self.typing.resolve(b))
+                relate = relation_of(condition, a, b)
+                fact = relate(condition.relation, self.typing.resolve(a), self.typing.resolve(b))
                 self.typing.require(fact, f"condition {condition}")
 
     def type_facts(self, texts: Iterable[str]) -> list[str]:
@@ -386,9 +387,9 @@ def _compiled(
 
 def _uses(rule: Rule) -> list[str]:
     """Return the facts that restrict a rule to matches for which it is useful."""
-    facts = [f"(constant_ {_named(name)})" for name in rule.constants]
-    facts += [f"(runs_ {_named(name)})" for name in rule.running]
-    return facts + [f"(!= {_named(a)} {_named(b)})" for a, b in rule.distinct]
+    facts = [f"(constant_ {named(name)})" for name in rule.constants]
+    facts += [f"(runs_ {named(name)})" for name in rule.running]
+    return facts + [f"(!= {named(a)} {named(b)})" for a, b in rule.distinct]
 
 
 def _shrinks(rule: Rule) -> bool:
@@ -443,7 +444,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         # One row per match: the roots and every variable of the patterns.
         shared, _ = _variables(rule)
         columns = " ".join(["T"] * (len(roots) + len(shared)))
-        row = " ".join([*roots, *map(_named, shared)])
+        row = " ".join([*roots, *map(named, shared)])
         counting = (
             f"(relation count_{ruleset} ({columns}))\n(ruleset count_rs_{ruleset})\n"
             f"(rule ({' '.join(facts)}) ((count_{ruleset} {row})) :ruleset count_rs_{ruleset}"
@@ -479,7 +480,7 @@ def _compile_each(c: _Compiler) -> CompiledRule:
             if attr.name in given:
                 attrs.append(((row, attr.name), attr))
                 values.append(given[attr.name])
-    tensors = ["ea_", *map(_named, [*shared, *starred])]
+    tensors = ["ea_", *map(named, [*shared, *starred])]
     flat = [str(i) for v in values for i in (v if isinstance(v, tuple) else (v,))]
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
     running = ["(runs_ ea_)"] if c.running else []

@@ -22,6 +22,7 @@ from workbench.saturation.encoding import (
 )
 from workbench.saturation.merging import Candidate, collect, merge_members
 from workbench.saturation.needs import A_NUMBER, usable
+from workbench.saturation.portions import LARGE, exceeds, pivots
 from workbench.saturation.snapshot import columns_of
 from workbench.saturation.state import Record, State
 
@@ -297,9 +298,13 @@ class Engine:
         room = plan.limit - self.e_nodes
         ready = {r.number for r in self._ready(rules)}
         kept = []
+        handles = pivots(self.state) if self.e_nodes >= LARGE else ()
         for rule in rules:
             if not rule.counting or rule.number not in ready:
                 kept.append(rule)
+                continue
+            if handles and self._too_many(rule, room, handles):
+                notes.append(f"{rule.rule.name} held back: its matches could add more than {room} e-nodes")
                 continue
             self.run(f"(run count_rs_{rule.ruleset} 1)")
             (output,) = self.run(f"(print-size count_{rule.ruleset})")
@@ -315,6 +320,16 @@ class Engine:
             room -= fresh * rule.growth
             kept.append(rule)
         return kept
+
+    def _too_many(self, rule: CompiledRule, room: int, handles: tuple[int, ...]) -> bool:
+        """Return whether the matches of a rule in some portion of the e-graph are too many for the room."""
+        applied = self.state.record.applied.get(rule.ruleset, 0)
+
+        def growth() -> int:
+            (output,) = self.run(f"(print-size count_{rule.ruleset})")
+            return max(0, int(output.size) - applied) * rule.growth
+
+        return exceeds(self.state, rule.rule, rule.counting, handles, growth, room)
 
     def _run_rules(self, rules: Sequence[CompiledRule], plan: Plan, tally: _Tally) -> None:
         rules = self._ready(rules)

@@ -34,7 +34,7 @@ class Candidate:
     attrs: tuple[Any, ...]
 
 
-class _Names:
+class Names:
     """Names ``(h_ n)`` of e-classes for use in program text."""
 
     def __init__(self, state: State) -> None:
@@ -136,7 +136,7 @@ def merge_members(
         groups.setdefault((row.shared, row.attrs), {}).setdefault(row.root, row)
     if not any(len(g) > 1 for g in groups.values()):
         return False
-    names = _Names(state)
+    names = Names(state)
     merged = {value for value, n in names.handle.items() if n in state.record.made_by_merge}
     changed = False
     for members in groups.values():
@@ -146,7 +146,7 @@ def merge_members(
     return changed
 
 
-def _alike(rule: CompiledRule, rows: list[Candidate], names: _Names) -> list[list[Candidate]]:
+def _alike(rule: CompiledRule, rows: list[Candidate], names: Names) -> list[list[Candidate]]:
     """Split members into those whose operands agree except along the joined axes; drop single members."""
     assert rule.member is not None
     axes = joined_axes(rule.rule)
@@ -158,7 +158,7 @@ def _alike(rule: CompiledRule, rows: list[Candidate], names: _Names) -> list[lis
     return [g for g in groups.values() if len(g) > 1]
 
 
-def _merge(rule: CompiledRule, step: int, rows: list[Candidate], names: _Names) -> bool:
+def _merge(rule: CompiledRule, step: int, rows: list[Candidate], names: Names) -> bool:
     """Build the merged operator of one group and unite every member with its part."""
     handles = [(names.of(r.root), r) for r in rows]
     ordered = sorted(((n, r) for n, r in handles if n is not None), key=lambda pair: pair[0])
@@ -200,7 +200,7 @@ class _Build(Bound, Numbers):
     A tensor is the handle of an e-class and its type.
     """
 
-    def __init__(self, rule: CompiledRule, step: int, rows: list[Candidate], names: _Names) -> None:
+    def __init__(self, rule: CompiledRule, step: int, rows: list[Candidate], names: Names) -> None:
         assert rule.member is not None
         self.names, self.member, self.candidates = names, rule.member, rows
         self.birth = step * BIRTH_BASE + rule.number

@@ -6,12 +6,20 @@ requirements of the right-hand side that do not follow from them are *demanded* 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES
+from workbench.ops.types import (
+    DTYPE_CODES,
+    DTYPE_NAMES,
+    FLOAT_DTYPES,
+    INTEGER_DTYPES,
+    NUMBER_DTYPES,
+    contains,
+)
 from workbench.rules.interpret import ARITHMETIC, RELATIONS
+from workbench.rules.pattern import Compare
 from workbench.saturation.encoding import Encoding, vector
 
 
@@ -28,13 +36,14 @@ class Sym:
     """An integer expression in egglog's syntax.
 
     If it is a sum, ``terms`` are its summands and ``offset`` the number added to them. ``positive`` means
-    that it is at least 1, as every extent is.
+    that it is at least 1, as every extent is. A ``code`` is that of an element type.
     """
 
     text: str
     positive: bool = False
     terms: tuple[str, ...] = ()
     offset: int = 0
+    code: bool = False
 
     def summands(self) -> tuple[tuple[str, ...], int]:
         """Return the expression as summands and a number."""
@@ -205,6 +214,26 @@ def compare(relation: str, left: Int, right: Int) -> bool | Fact:
     return Fact(relation, left, right)
 
 
+def relation_of(condition: Compare, *sides: Int) -> Callable[[str, Int, Int], bool | Fact]:
+    """Return the comparison of the two sides of a condition: of element types, or of numbers."""
+    codes = condition.of_dtypes or any(isinstance(side, Sym) and side.code for side in sides)
+    return compare_dtypes if codes else compare
+
+
+def compare_dtypes(relation: str, left: Int, right: Int) -> bool | Fact:
+    """Return the fact that a relation holds between the codes of element types, or whether it does.
+
+    One element type is at most another if every number of it is one of the other.
+    """
+    if relation not in ("<=", ">="):
+        return compare(relation, left, right)
+    narrow, wide = (left, right) if relation == "<=" else (right, left)
+    # Bit b of entry a says whether the element type b contains a.
+    sets = [sum(1 << b for b, w in DTYPE_NAMES.items() if contains(w, n)) for n in DTYPE_NAMES.values()]
+    table = " ".join(map(str, [0, *sets]))
+    return Fact("!=", 0, Sym(f"(& (vec-get (vec-of {table}) {narrow}) (<< 1 {wide}))"))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SymType:
     """A type vector: an expression, and the slots that are known more precisely."""
@@ -352,8 +381,11 @@ class SymbolicTyping:
         if isinstance(shape, tuple):
             return self.tensor(x, *shape)
         out = SymType(str(shape))
-        self.equal(self.get(out, 0), self.get(x, 0), "element types differ")
-        return out
+        if self.assuming:
+            self.equal(self.get(out, 0), self.get(x, 0), "element types differ")
+        # A shape is known as the type of the reshape that matched, which may have another element type.
+        own = str(self.get(out, 0)) == str(self.get(x, 0))
+        return out if own else SymType(out.base, {0: self.get(x, 0)})
 
     def permute(self, x: SymType, perm: object) -> SymType:
         size = self.encoding.rank + 2

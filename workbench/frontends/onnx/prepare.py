@@ -18,6 +18,7 @@ import onnx.checker
 import onnx.inliner
 from onnx import ModelProto, NodeProto, ValueInfoProto
 
+from workbench.frontends.onnx.carried import known_functions
 from workbench.frontends.onnx.file import (
     DimensionError,
     ModelError,
@@ -32,7 +33,6 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.names import read_by
 from workbench.frontends.onnx.values import type_proto
-from workbench.ops.registry import own_form
 from workbench.ops.types import TensorType
 from workbench.symbolic.sizes import kind_of, pricing_size
 
@@ -410,7 +410,7 @@ def _inlined(model: ModelProto) -> ModelProto:
         raise ModelError(f"the local functions of the model {made}; at most {MOST_NODES} nodes are inlined")
     try:
         # A call that a registered operator stands for is read as that operator.
-        known = [(f.domain, f.name) for f in model.functions if own_form(f.domain, f.name) is not None]
+        known = list(known_functions(model))
         inlined = onnx.inliner.inline_selected_functions(model, known, exclude=True)
         onnx.checker.check_model(inlined)
     except Exception:

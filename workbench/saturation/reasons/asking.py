@@ -23,6 +23,8 @@ ROUNDS: Final = (2, 3, 2)
 WORK: Final = 20_000
 #: Limits on the matches that are applied in one round: of all rules, and of one.
 MOST_MATCHES, MOST_OF_ONE = 1_500, 150
+#: Limit on the terms that a question adds to those that it brings in.
+MOST_NEW: Final = 4_000
 #: Limits on the e-classes that are brought in around the target, and on those beside the missing equality.
 MOST_CLASSES, MOST_BESIDE = 150, 40
 #: Limit on the rules reported at the missing equality.
@@ -198,6 +200,7 @@ class Asking:
             c = self._eclass(left)
             if c >= 0:
                 self.bring_beside(c)
+        self.growth.most = len(self.proofs) + MOST_NEW
         rest = [r for r in self.run.more if r.name not in self.own]
         closest = pairs[-1]
         guarded: Applied | None = None
@@ -320,7 +323,9 @@ class Asking:
         parts: tuple[Represented, ...],
     ) -> WhyNot:
         chain = self.moves(links)
-        first = next((k for k in links if k.because.rule and not self.held_equal(k.before, k.after)), None)
+        absent = [k for k in links if k.because.rule and not self.held_equal(k.before, k.after)]
+        # Where a guard says no, the other steps alone do not help.
+        first = next((k for k in absent if k.because.guards), next(iter(absent), None))
         if first is None:  # every step is held: only the limit of a chain's length can hide the missing one
             return WhyNot(name, compared, Cause.UNKNOWN, elsewhere, parts, chain=chain)
         gap = Gap(self._say(first.before), self._say(first.after), self._eclass(first.before))
@@ -379,6 +384,7 @@ class Asking:
         self.bring_below(eclass, 2)
         self.bring_beside(eclass)
         index = self.growth.index(WORK)
+        self.growth.most = len(self.proofs) + MOST_NEW
         hot = {self.proofs.find(self.examined.leaf(self.proofs, eclass))}
         for rule in self.run.rules:
             if len(found) >= MOST_TRIED:

@@ -11,7 +11,7 @@ from workbench.graph.numbers import numbers_in
 from workbench.ops.leaves import NAMED
 from workbench.rules.pattern import App, Rule, format_term, subterms
 from workbench.saturation.reasons.answers import Cause, Represented, WhyNot
-from workbench.saturation.reasons.asking import WORK, Asking, Run
+from workbench.saturation.reasons.asking import MOST_NEW, WORK, Asking, Run
 from workbench.saturation.reasons.examined import Examined, written
 from workbench.saturation.reasons.growing import Applied
 from workbench.saturation.reasons.matching import compiled
@@ -72,6 +72,7 @@ def why_not_rule(examined: Examined, run: Run, rule: Rule) -> WhyNot:
         asking.bring_below(c, _depth(source) - 1)
     index = asking.growth.index(WORK)
     hot = {asking.proofs.find(examined.leaf(asking.proofs, c)) for c in asking.classes_with(source.op)}
+    asking.growth.most = len(asking.proofs) + MOST_NEW
     missing: Applied | None = None
     if rule.each:
         each = (a for place in sorted(hot) for a in asking.growth.merges(rule, index, place))

@@ -6,12 +6,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from workbench.ops import Trait, spec_of
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.verification.instances.linear import Inconsistent
 
 #: The element type of tensors of which nothing is required, that of whole numbers, and that of truth values.
 FLOAT, WHOLE, TRUTH = "float32", "int8", "bool"
 _OPEN: Final = frozenset({FLOAT, WHOLE, TRUTH})
+
+
+#: Operators that round nothing, unless they convert.
+_PLAIN: Final = Trait.CONVERTS | Trait.UNROUNDED | Trait.SELECTS | Trait.MOVES
+
+
+def converts(operators: Iterable[str]) -> bool:
+    """Return whether some of the operators convert between element types, and the others round nothing.
+
+    Such a rule says something about the numbers of element types: real numbers are never rounded.
+    """
+    traits = [spec_of(op).traits for op in operators if not spec_of(op).leaf]
+    return any(Trait.CONVERTS & t for t in traits) and all(_PLAIN & t for t in traits)
 
 
 @dataclass(slots=True, eq=False)

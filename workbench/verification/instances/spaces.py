@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.ops import Attr, TensorType, TypeMismatch, spec_of
+from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of
 from workbench.rules.expressions import inverted
 from workbench.rules.interpret import (
     ARITHMETIC,
@@ -23,7 +23,19 @@ from workbench.rules.interpret import (
     read_term,
     spread,
 )
-from workbench.rules.pattern import App, Arith, Compare, DimOf, Literal, RankOf, Rule, Var, names_in, subterms
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    Compare,
+    DimOf,
+    Literal,
+    RankOf,
+    Rule,
+    Var,
+    names_in,
+    operators_of,
+    subterms,
+)
 from workbench.verification.instances.choices import Choices
 from workbench.verification.instances.coordinates import MEMBERS, coordinate_of
 from workbench.verification.instances.elements import Element
@@ -254,6 +266,8 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     Raise :class:`Inconsistent` or TypeMismatch if the family is empty, and :class:`NotLinear` if the typing
     of an operator is not linear.
     """
+    if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
+        raise NotLinear("a conversion between element types")
     space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     lefts: list[SpaceType] = []
     if rule.each:

@@ -16,6 +16,7 @@ from workbench.rules.pattern import Rule
 from workbench.verification.instances.ground import Ground, Instance
 from workbench.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
+    MACHINE,
     arithmetic_for,
     differs,
     filled,
@@ -100,7 +101,7 @@ class Case:
     @property
     def large(self) -> bool:
         """Return whether the nodes have too many elements to be evaluated in a moment."""
-        most = ELEMENTS if self.kind in ("modular", "ordered") else SLOW_ELEMENTS
+        most = ELEMENTS if self.kind in ("modular", "ordered", MACHINE) else SLOW_ELEMENTS
         return sum(self.nodes[i].tensor.elements for i in self.live) > most
 
     def differs(self, kind: str, values: dict[int, np.ndarray]) -> tuple[int, tuple[int, ...]] | None:

@@ -7,9 +7,11 @@ strides and dilations. Instances that do not type-check are discarded.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
@@ -17,6 +19,7 @@ from workbench.rules.expressions import holds
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
 from workbench.verification.instances.coordinates import coordinate_of
+from workbench.verification.instances.elements import WHOLE
 from workbench.verification.instances.ground import Instance
 from workbench.verification.instances.typings import Coordinate
 
@@ -55,13 +58,36 @@ def draw_type(draft: Draft, term: Term) -> TensorType:
         right = draw_type(draft, term.args[1])
         if left.name not in draft.types:
             _note(draft, left.name, _operand(draft, term, 1, [right], attrs))
+    open_ones: list[int] = []
     for position, arg in enumerate(term.args):
         if isinstance(arg, Var) and arg.name not in draft.types:
             _note(draft, arg.name, _operand(draft, term, position, kinds, attrs))
+            open_ones.append(position)
         kinds.append(draw_type(draft, arg))
         if position == 0:
             attrs = draw_attrs(draft, term, kinds[0])
-    return spec.result_type(kinds, spec.pack(attrs))
+    try:
+        return spec.result_type(kinds, spec.pack(attrs))
+    except TypeMismatch:
+        return _of_whole_numbers(draft, term, kinds, attrs, open_ones)
+
+
+def _of_whole_numbers(
+    draft: Draft, term: App, kinds: list[TensorType], attrs: dict[str, Any], places: list[int]
+) -> TensorType:
+    """Return the type of a term some of whose variables, at these places, must be of whole numbers."""
+    spec = spec_of(term.op)
+    for dtypes in product((DTYPE, WHOLE), repeat=len(places)):
+        given = dict(zip(places, dtypes, strict=True))
+        tried = [TensorType(given.get(i, kind.dtype), kind.shape) for i, kind in enumerate(kinds)]
+        with contextlib.suppress(TypeMismatch):
+            result = spec.result_type(tried, spec.pack(attrs))
+            for i in places:
+                arg = term.args[i]
+                assert isinstance(arg, Var)
+                draft.types[arg.name] = tried[i]
+            return result
+    raise TypeMismatch(f"{term.op} has no type")
 
 
 def _note(draft: Draft, name: str, kind: TensorType) -> None:
@@ -221,7 +247,7 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
 def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     name = attr.name
     if attr.kind == "dtype":
-        return DTYPE
+        return rng.choice((DTYPE, DTYPE, WHOLE))
     if name == "extra":
         return (rng.choice((0, 0, 1)), rng.choice((0, 0, 1)))
     if name == "size" and attr.kind == "ints":

@@ -20,8 +20,10 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Node
-from workbench.ops import Trait, spec_of
+from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
+from workbench.ops.types import FLOAT_DTYPES
+from workbench.verification.instances.elements import converts
 
 #: The largest prime below 2^20: a product of two residues, summed 2^23 times, fits 64 bits.
 PRIME: Final = 1_048_573
@@ -42,6 +44,9 @@ ARITHMETICS: Final = {
     "float64": f"float64 within {NEAR:.0e} (the weakest evidence)",
 }
 _NAMES: Final = dict(zip(Arithmetic, ARITHMETICS, strict=True))
+#: The arithmetic of rules that convert between element types: every value in its own type.
+MACHINE: Final = "machine"
+ARITHMETICS[MACHINE] = "the element types' own numbers"
 
 
 def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
@@ -59,6 +64,8 @@ def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
 def arithmetic_for(nodes: Iterable[Node]) -> str:
     """Return the most exact arithmetic that supports the operators of two sides."""
     both = list(nodes)
+    if converts(node.op for node in both):
+        return MACHINE
     needed = max((_needed(node) for node in both), default=Arithmetic.POLYNOMIAL)
     return whole_numbers(both) if needed is Arithmetic.ORDERED else _NAMES[needed]
 
@@ -111,6 +118,8 @@ def draw_values(
         if i in variances:
             roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
             drawn: list[Any] = [r * r - variances[i] for r in roots]
+        elif kind == MACHINE:
+            drawn = _machine_numbers(nodes, live, size, rng)
         elif nodes[i].tensor.dtype == "bool":
             drawn = [rng.randint(0, 1) for _ in range(size)]
         elif kind == "float64":
@@ -121,6 +130,21 @@ def draw_values(
             drawn = [rng.randint(-reach, reach) for _ in range(size)]
         values[i] = filled(kind, drawn, shape)
     return values
+
+
+def _machine_numbers(
+    nodes: Sequence[Node], live: Sequence[int], size: int, rng: random.Random
+) -> list[float]:
+    """Return random numbers of all magnitudes; small ones if they may become whole numbers of few bits.
+
+    Where a number lies outside a type of whole numbers, the result of the conversion is not defined.
+    """
+    kinds = {nodes[i].tensor.dtype for i in live}
+    if kinds <= FLOAT_DTYPES:
+        return [rng.choice((-1, 1)) * rng.random() * 2.0 ** rng.randint(-160, 130) for _ in range(size)]
+    if kinds & FLOAT_DTYPES:
+        return [rng.choice((0.0, 0.25, 0.5, 0.75)) + rng.randint(0, 126) for _ in range(size)]
+    return [float(rng.randint(-(1 << 40), 1 << 40) >> rng.randint(0, 40)) for _ in range(size)]
 
 
 def _variances(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, Fraction]:
@@ -137,7 +161,7 @@ def filled(kind: str, elements: Sequence[Any], shape: tuple[int, ...]) -> np.nda
     """Return an array of the numbers of an arithmetic."""
     if kind == "modular":
         return np.array([int(e) % PRIME for e in elements], dtype=np.int64).reshape(shape)
-    if kind in ("ordered", "float64"):
+    if kind in ("ordered", "float64", MACHINE):
         return np.array([float(e) for e in elements], dtype=np.float64).reshape(shape)
     array = np.empty(len(elements), dtype=object)
     convert = numbers_of(kind).number
@@ -242,6 +266,8 @@ def run(
         _check_bound(nodes, live, leaves)
     values: dict[int, np.ndarray] = dict(leaves)
     with np.errstate(all="ignore"):
+        if kind == MACHINE:
+            values = {i: _own(value, nodes[i].tensor) for i, value in leaves.items()}
         for i in live:
             if i in values:
                 continue
@@ -253,6 +279,8 @@ def run(
 def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     attrs, spec = node.named_attrs(), spec_of(node.op)
     assert spec.evaluate is not None, node.op
+    if kind == MACHINE:
+        return np.asarray(spec.evaluate(operands, attrs), node.tensor.numpy_dtype())
     if kind == "modular":
         if Trait.OWN in spec.traits:  # of any degree: 64 bits may not hold the powers of a residue
             operands = [np.asarray(x, dtype=object) for x in operands]
@@ -275,6 +303,13 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     return each(numbers.number, result)
 
 
+def _own(value: np.ndarray, kind: TensorType) -> np.ndarray:
+    """Return whole or other numbers in an element type; those beyond whole numbers of few bits wrap."""
+    if kind.dtype in FLOAT_DTYPES or kind.dtype == "bool":
+        return value.astype(kind.numpy_dtype())
+    return value.astype(np.int64).astype(kind.numpy_dtype())
+
+
 def _check_bound(nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int, np.ndarray]) -> None:
     """Raise :class:`Inexact` if a sum of products may reach 2^53."""
     bound: dict[int, int] = {}
@@ -295,6 +330,10 @@ def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] |
     """Return the index at which two results differ, or None if they are equal."""
     if left.shape != right.shape:
         return ()
+    if kind == MACHINE:
+        left, right = (side.astype(np.float64) for side in (left, right))
+        wrong = np.argwhere((left != right) & ~(np.isnan(left) & np.isnan(right)))
+        return tuple(int(v) for v in wrong[0]) if len(wrong) else None
     if kind in ("modular", "ordered"):
         wrong = np.argwhere(left != right)
         return tuple(int(v) for v in wrong[0]) if len(wrong) else None

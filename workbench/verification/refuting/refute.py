@@ -12,17 +12,19 @@ from typing import Final
 
 from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
-from workbench.rules.pattern import Rule
+from workbench.rules.pattern import Rule, measured, operators_of
 from workbench.rules.symmetry import canonical
 from workbench.verification import deadline
 from workbench.verification.instances.choices import Enumeration, RandomChoices
 from workbench.verification.instances.coordinates import Corner, beside_literals, spread_axes, wild
+from workbench.verification.instances.elements import converts
 from workbench.verification.instances.ground import Instance, instance_of, sample
 from workbench.verification.instances.linear import Inconsistent, NotLinear
 from workbench.verification.instances.spaces import Space, open_space
 from workbench.verification.instances.typings import AXES, Menu
 from workbench.verification.refuting.cases import Case, Counterexample, case_of
 from workbench.verification.refuting.draws import draw_instance
+from workbench.verification.refuting.element_types import retyped
 from workbench.verification.refuting.exact_arithmetic import PRIME, degree, draw_values
 from workbench.verification.refuting.shrinking import small
 
@@ -171,6 +173,14 @@ class _Search:
     left: int = 0
     curved: int = 0
     began: float = field(default_factory=time.perf_counter)
+    converts: bool = field(init=False)
+    plain: Rule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.converts = converts(operators_of(self.rule))
+        # An instance is drawn with one element type first, so conditions on others come later.
+        conditions = tuple(c for c in self.rule.conditions if measured(c) and not c.of_dtypes)
+        self.plain = replace(self.rule, conditions=conditions) if self.converts else self.rule
 
     @property
     def out_of_time(self) -> bool:
@@ -188,6 +198,10 @@ class _Search:
             if found.tries == 200 and not found.draws and not self.curved and typed(self.rule, full) is False:
                 found.empty = True
                 return
+
+    def typed(self, instance: Instance) -> Instance:
+        """Return an instance, with random element types if the rule converts between element types."""
+        return retyped(replace(instance, rule=self.rule), self.rng) if self.converts else instance
 
     def at_corners(self, corners: Sequence[Corner], go_on: int) -> None:
         """Evaluate instances at corners, as long as there is no counterexample."""
@@ -216,12 +230,12 @@ class _Search:
                 values = sample(space, rng, menu)
                 if values is None:
                     return
-                case = case_of(instance_of(space, values))
+                case = case_of(self.typed(instance_of(space, values)))
             else:
-                drawn = draw_instance(rule, rng, fixed=dict(menu.fixed))
+                drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
                 if drawn is None:
                     return
-                case = case_of(drawn)
+                case = case_of(self.typed(drawn))
             if case.large:
                 found.reason = "too many elements"
                 return

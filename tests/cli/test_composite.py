@@ -1,0 +1,82 @@
+"""`workbench composite`: list, test, write and show."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from workbench.cli import app
+
+
+def call(*words, code=0):
+    found = CliRunner().invoke(app, [str(w) for w in words])
+    assert found.exit_code == code, found.output
+    return found
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.composite"
+    path.write_text(
+        "# A product.\ngemm2: A{T}[M K], B{T}[K N] -> C{T}[M N]\n    C[i j] = sum(k) A[i k] * B[k j]\n"
+    )
+    return path
+
+
+def test_the_library_is_listed():
+    output = call("composite", "library", "--list").output
+    assert "attention" in output
+    assert "im2col" in output
+
+
+def test_a_test_of_a_product(mine):
+    found = json.loads(call("composite", mine, "--test", "gemm2", "M=N=20", "K=30", "--json").output)
+    assert found["operands"] == {"A": [20, 30], "B": [30, 20]}
+    errors = {w["way"]: w["error"] for w in found["ways"]}
+    assert errors["numpy"] < 1e-6
+    assert errors["ONNX Runtime"] < 1e-6
+
+
+def test_a_table_for_people(mine):
+    output = call("composite", mine, "--test", "gemm2", "M=N=K=5").output
+    assert "relative error to float64" in output
+    assert "GFLOP/s" in output
+
+
+def test_leading_axes_and_attributes():
+    found = json.loads(
+        call("composite", "library", "--test", "rms", "D=5", "~=2x3", "eps=0.5", "--json").output
+    )
+    assert found["operands"] == {"x": [2, 3, 5], "g": [5]}
+
+
+def test_debug_levels_and_a_drawing(mine, tmp_path):
+    drawing = tmp_path / "gemm.dot"
+    output = call("composite", mine, "--debug", "3", "--graph", drawing).output
+    for part in (
+        "-- lowered",
+        "-- simplified",
+        "-- laws",
+        "gemm2-is: gemm2(a, b) => matmul(a, b)",
+        "-- ONNX",
+    ):
+        assert part in output
+    assert drawing.read_text().startswith("digraph")
+
+
+def test_c_and_onnx_are_written(mine):
+    assert "for (" in call("composite", mine, "--emit-c", "gemm2").output
+    assert "MatMul (A, B)" in call("composite", mine, "--emit-onnx", "gemm2").output
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--test", "gem2"), "did you mean gemm2?"),
+        (("--test", "gemm2", "M=3"), "needs the extents K, N"),
+        (("--test", "gemm2", "Q=3"), "no extent or attribute is called 'Q'"),
+        (("--test", "gemm2", "M"), "must be NAME=NUMBER"),
+    ],
+)
+def test_wrong_calls(mine, words, reason):
+    assert reason in call("composite", mine, *words, code=2).output

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from tests.codegen.needs import compiler
+from workbench.codegen.chains import CHAINS, chain
+from workbench.codegen.clusters import Member, cluster_of, fusible, reference
+from workbench.codegen.compiler import Build
+from workbench.codegen.fusion import egraph_of, fused, numbers_of, unfused
+from workbench.codegen.kernel import kernel
+from workbench.graph import GraphBuilder, fold_constants
+from workbench.ops import TensorType
+
+X = TensorType("float32", (4, 6))
+
+
+def member(place, op, operands, kind=X, **attrs):
+    from workbench.ops import spec_of
+
+    return Member(place, op, spec_of(op).pack(attrs), operands, kind)
+
+
+def test_operators_with_a_form_in_index_notation_are_fusible():
+    assert fusible("exp", 1, (), X)
+    assert not fusible("matmul", 2, ("none",), X)
+    assert not fusible("exp", 1, (), TensorType("float16", (4, 6)))
+
+
+def test_operators_of_different_rows_make_no_cluster():
+    types = {0: X, 1: X, 2: X}
+    softmax, norm = member(1, "softmax", (0,), axis=-1), member(2, "softmax", (1,), axis=-2)
+    assert cluster_of([softmax], types, {}) is not None
+    assert cluster_of([softmax, norm], types, {}) is None
+    assert cluster_of([norm], types, {}) is None
+
+
+def test_known_numbers_are_in_the_text_and_not_among_the_operands():
+    types = {0: X, 1: TensorType("float32", ()), 2: X}
+    cluster = cluster_of([member(2, "mul", (0, 1))], types, {1: 0.5})
+    assert cluster.inputs == (0,)
+    assert "0.5" in str(cluster.composite)
+
+
+@compiler
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_whole_chain_is_one_cluster_and_computes_the_same(name):
+    graph = fold_constants(chain(name))
+    egraph, numbers = egraph_of(graph), numbers_of(graph)
+    found = fused(egraph, np.full(len(egraph), 1e6), numbers, build=Build(), price=lambda c: 0.0)
+    choice = found.solve().choice
+    (out,) = graph.output_ids
+    cluster = found.clusters[int(choice[out])]
+    assert {m.place for m in cluster.members} >= {i for i, n in enumerate(graph.nodes) if n.inputs} or (
+        name == "modulated-norm"  # the scale is a row of its own
+    )
+    random = np.random.default_rng(0)
+    operands = [
+        random.standard_normal(graph.nodes[j].tensor.shape).astype(np.float32) for j in cluster.inputs
+    ]
+    seen = [x.reshape(s) for x, s in zip(operands, cluster.shapes, strict=True)]
+    (y,) = kernel(cluster.composite, cluster.types)(*seen)
+    expected = reference(cluster, operands) if not numbers else None
+    assert np.isfinite(y).all()
+    if expected is not None:
+        np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_exact_extraction_takes_a_cluster_only_if_it_is_cheaper():
+    b = GraphBuilder()
+    x = b.input("x", (64, 64))
+    graph = b.graph({"y": b.op("exp", b.op("tanh", b.op("neg", x)))})
+    egraph = egraph_of(graph)
+    costs = np.array([0.0, 20.0, 20.0, 20.0])
+    cheap = fused(egraph, costs, {}, build=Build(), price=lambda c: 10.0)
+    assert cheap.solve().cost == pytest.approx(18.0)
+    dear = fused(egraph, costs, {}, build=Build(), price=lambda c: 100.0)
+    assert dear.solve().cost == pytest.approx(60.0)
+    again = unfused(graph, cheap, cheap.solve().choice)
+    assert again.structural_hash() == graph.structural_hash()
+
+
+def test_an_activation_after_a_convolution_is_left_to_the_other_runtime():
+    b = GraphBuilder()
+    x = b.op("conv2d", b.input("x", (1, 4, 32, 32)), b.weight((4, 4, 1, 1)))
+    graph = b.graph({"y": b.op("exp", b.op("relu", x))})
+    egraph = egraph_of(graph)
+    found = fused(egraph, np.full(len(egraph), 100.0), {}, build=Build(), price=lambda c: 1.0)
+    assert {tuple(m.op for m in c.members) for c in found.clusters.values()} == {("exp",)}

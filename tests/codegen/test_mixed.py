@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from tests.codegen.needs import compiler
+from workbench.codegen.chains import CHAINS, chain
+from workbench.codegen.mixed import Mixed, plan_of
+from workbench.costs.analytic import AnalyticCost
+from workbench.graph import GraphBuilder, GraphError, evaluate
+
+COST = AnalyticCost()
+
+
+class Expensive(AnalyticCost):
+    """Operators so expensive that every cluster pays."""
+
+    def price(self, instances):
+        return np.full(len(instances), 1e3)
+
+
+def block():
+    b = GraphBuilder()
+    x = b.input("x", (1, 32, 64))
+    h = b.op("layernorm", x, b.weight((64,)), b.weight((64,)), axis=-1, eps=1e-5)
+    h = b.op("gelu", b.op("add", b.op("matmul", h, b.weight((64, 128))), b.weight((128,))))
+    return b.graph({"y": b.op("add", b.op("matmul", h, b.weight((128, 64))), x), "h": h})
+
+
+@compiler
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_run_in_one_runtime_and_the_rest_in_kernels(threads):
+    graph = block()
+    plan = plan_of(graph, Expensive(), price=lambda c: 0.0)
+    assert (len(plan.clusters), plan.sessions) == (3, 2)
+    assert str(plan) == "3 kernels for 4 operators, 2 sessions"
+    x = np.random.default_rng(0).standard_normal((1, 32, 64)).astype(np.float32)
+    program = Mixed(plan, threads=threads)
+    for k in range(2):
+        feeds = {"x": x + np.float32(k)}
+        expected, found = evaluate(graph, feeds), program.run(feeds)
+        for name in ("y", "h"):
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-4)
+    with pytest.raises(GraphError, match="input 'x' must be"):
+        program.run({"x": x[0]})
+
+
+@compiler
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_compute_the_same(name):
+    graph = chain(name)
+    random = np.random.default_rng(0)
+    feeds = {n: random.standard_normal(t.shape).astype(np.float32) for n, t in graph.input_types.items()}
+    plan = plan_of(graph, Expensive(), price=lambda c: 0.0)
+    assert plan.clusters
+    found = Mixed(plan).run(feeds)["y"]
+    np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=1e-4, atol=1e-5)
+
+
+@compiler
+def test_nothing_is_fused_if_nothing_pays():
+    plan = plan_of(block(), Expensive(), price=lambda c: 1e9)
+    assert (plan.clusters, plan.sessions) == ((), 1)

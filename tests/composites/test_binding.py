@@ -1,0 +1,88 @@
+"""Composites at types: extents that follow, and calls that are refused with a reason."""
+
+import numpy as np
+import pytest
+
+from workbench.composites import bind, parse
+from workbench.composites.flops import operations
+from workbench.composites.library import library
+from workbench.ops.types import TensorType, TypeMismatch
+
+
+def at(name, *shapes, dtype="float32", **attributes):
+    composite = library()[name] if isinstance(name, str) else name
+    return bind(composite, [TensorType(dtype, s) for s in shapes], attributes)
+
+
+def test_extents_and_types_follow():
+    b = at("attention", (2, 4, 5, 8), (4, 6, 8), (1, 6, 3))
+    assert b.extents == {"M": 5, "D": 8, "N": 6, "E": 3}
+    assert b.leading == (2, 4)
+    assert b.outputs() == (TensorType("float32", (2, 4, 5, 3)),)
+    assert b.types["s"].shape == (2, 4, 5, 6)
+
+
+def test_extents_are_solved():
+    assert at("rotary", (5, 8), (5, 4), (5, 4)).extents == {"L": 5, "H": 4}
+    c = parse("c", "x{T}[2*N + 1] -> y{T}[N] where M = 3 * N", "y[i] = x[2*i + 1] + M")
+    assert at(c, (7,)).extents == {"N": 3, "M": 9}
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "reason"),
+    [
+        ("rms", [(2, 8), (7,)], "axis -1 of g{T}[D] is 7, but D = 8 (axis -1 of x{T}[~ D] is 8)"),
+        ("rms", [(2, 8)], "there must be 2 operands"),
+        ("rms", [(), (8,)], "x{T}[~ D] must have at least 1 axes"),
+        ("rms", [(2, 8), (1, 8)], "g{T}[D] must have 1 axes"),
+        ("gemm", [(2, 3, 4), (4, 5)], "A{T}[M K] must have 2 axes"),
+        (
+            "batched",
+            [(2, 3, 4), (3, 4, 5)],
+            "the leading axes '~' do not fit each other: [2] of a and [3] of b",
+        ),
+        ("rotary", [(5, 7), (5, 3), (5, 3)], "which must be a multiple of 2"),
+        ("im2col", [(1, 1, 2, 8)], "the extent (H - U) // S + 1 of y must be positive, got 0"),
+        ("diagonal", [(3, 4)], "but N = 3"),
+    ],
+)
+def test_wrong_calls_are_refused(name, shapes, reason):
+    with pytest.raises(TypeMismatch) as caught:
+        at(name, *shapes)
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith(f"{name}(float32[")
+
+
+def test_element_types_must_fit():
+    with pytest.raises(TypeMismatch, match="one element type T, got float32 and float64"):
+        bind(library()["rms"], [TensorType("float32", (2, 8)), TensorType("float64", (8,))])
+    with pytest.raises(TypeMismatch, match="must hold floating-point numbers"):
+        at("relu", (3,), dtype="int8")
+    with pytest.raises(TypeMismatch, match="must hold int64"):
+        at("taken", (5, 4), (3,))
+
+
+def test_reads_outside_are_refused_unless_where_guards_them():
+    shifted = parse("c", "x{T}[N] -> y{T}[N]", "y[i] = x[i + 1]")
+    with pytest.raises(TypeMismatch, match=r"read at i \+ 1 = 4, but the axis has the places 0 … 3"):
+        at(shifted, (4,))
+    guarded = parse("c", "x{T}[N] -> y{T}[N]", "y[i] = where(i + 1 < N, x[i + 1], 0)")
+    assert at(guarded, (4,)).outputs()[0].shape == (4,)
+
+
+def test_places_are_tried_when_bounds_do_not_decide():
+    c = parse("c", "x{T}[M N] -> y{T}[M*N]", "y[i] = x[i // N i - (i // N) * N]")
+    assert at(c, (3, 4)).outputs()[0].shape == (12,)
+
+
+def test_places_from_a_tensor_are_checked_when_they_are_known():
+    from workbench.composites.evaluate import evaluate
+
+    with pytest.raises(IndexError, match="must be from 0 to 2, got 3"):
+        evaluate(library()["taken"], [np.ones((3, 2)), np.array([3])])
+
+
+def test_operations_are_counted_once_where_they_do_not_change():
+    assert operations(at("gemm", (2, 3), (3, 4))) == 2 * 2 * 3 * 4
+    # a maximum, and per element a difference, an exponential, a sum and a quotient; the last two lines twice
+    assert operations(at("softmax", (5, 7))) == 5 * 7 * (1 + 3 + 3)

@@ -1,0 +1,20 @@
+"""Drawings of composites."""
+
+from workbench.composites.library import library
+from workbench.composites.picture import composite_dot, statements, text
+
+
+def test_every_tensor_and_function_has_a_node():
+    lines = statements(library()["softmax"])
+    labels = " ".join(lines)
+    for part in ("x{T}[~ D]", "m[~]", "max over e < D", "sum over e < D", "exp", "y[~ d]"):
+        assert part in labels
+    assert any("->" in line for line in lines)
+
+
+def test_text_is_a_document():
+    assert text(library()["gemm"]).startswith('digraph "gemm" {\n')
+
+
+def test_graphviz_source():
+    assert "sum over k < K" in composite_dot(library()["gemm"]).source

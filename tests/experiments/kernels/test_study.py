@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+
+from tests.codegen.needs import compiler
+from workbench.codegen.chains import CHAINS
+from workbench.experiments.config import KernelsStudy, StudyError, read_study
+from workbench.experiments.kernels.study import Order, make_plan, outcome, run_one
+from workbench.experiments.kernels.tables import markdown, table
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_study_of_composites_has_every_chain_with_every_number_of_threads(tmp_path):
+    study = read_study(ROOT / "experiments" / "composites.yaml")
+    plan = make_plan(study, ROOT / "experiments", tmp_path)
+    assert set(study.chains) == set(CHAINS)
+    assert len(plan.runs) == (len(study.chains) + len(study.models)) * len(study.threads)
+    assert plan.runs[0].name == "residual-rms:1-threads"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "chains or models must name at least one"),
+        ({"chains": ("mush",)}, "did you mean mish"),
+        ({"chains": ("mish",), "threads": (0,)}, "each at least 1"),
+        ({"models": ("resnet19",)}, "resnet18"),
+    ],
+)
+def test_wrong_settings_are_refused(given, message):
+    with pytest.raises(StudyError, match=message):
+        KernelsStudy(**given)
+
+
+@compiler
+@pytest.mark.slow
+def test_a_run_gives_a_row_and_a_table(tmp_path):
+    found = run_one(Order("hard-swish", True, 1, 0.2, 0))
+    assert found["row"]["arithmetic"] == "strict arithmetic"
+    assert found["status"] in ("mixed", "kept")
+    assert found["row"]["certified"] in (True, None)
+    record = {
+        "row": {"network": "hard-swish", "kind": "chain", "threads": 1, "repeat": 0, **found["row"],
+                "status": found["status"], "notes": found["notes"][0]},
+        "stop_reason": found["status"], "failed": False,
+        "provenance": {
+            "machine": {"cpus": 1, "processor": "p", "platform": "x"}, "versions": {},
+            "commit": "c", "load": None,
+        },
+    }  # fmt: skip
+    assert outcome(record)
+    study = KernelsStudy(chains=("hard-swish",), threads=(1,))
+    text = markdown(make_plan(study, tmp_path, tmp_path), table([record]), [record])
+    assert "| hard-swish | 1 |" in text

@@ -1,0 +1,268 @@
+"""``workbench composite``: the operators of a file of index notation: list, test and show them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.cli.console import FAILED, reporting_errors, show_table, stop
+from workbench.support.names import unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from workbench.composites import Composite
+
+#: The largest relative error of float32 results, of which a test says that they are right.
+_CLOSE = 1e-4
+
+
+@reporting_errors
+def composite(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .composite or YAML file, or `library`.")],
+    sizes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=NUMBER]...",
+            help="Extents and attributes of the composite, and OMP, MARCH, OPT, CC; ~=2x3 for leading axes.",
+        ),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the composites (the default).")] = False,
+    test: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Run one on drawn numbers in every way that there is.")
+    ] = None,
+    emit_c: Annotated[str | None, typer.Option("--emit-c", metavar="NAME", help="Write its C text.")] = None,
+    emit_onnx: Annotated[
+        str | None, typer.Option("--emit-onnx", metavar="NAME", help="Write its ONNX function.")
+    ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="FILE.dot", help="Draw what --debug prints last.")
+    ] = None,
+    debug: Annotated[
+        int,
+        typer.Option(
+            min=0, max=4, help="Print 1 the lowered equations, 2 simplified ones, 3 laws and ONNX, 4 C."
+        ),
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result of --test as JSON.")] = False,
+) -> None:
+    """List the composites of a file, test one, or write its C or its ONNX function."""
+    from workbench.composites.library import library
+
+    found = dict(library()) if str(file) == "library" else _loaded(file)
+    chosen = test or emit_c or emit_onnx
+    given = {name: value for text in sizes or [] for name, value in _pairs(text)}
+    if chosen is None:
+        if not debug and graph is None:
+            _list(found)
+            return
+        if len(found) != 1:
+            raise ValueError("--debug and --graph need a composite (try --test NAME)")
+        chosen = next(iter(found))
+    if chosen not in found:
+        raise LookupError(unknown("composite", chosen, found))
+    one = found[chosen]
+    last = _show(one, debug, given)
+    if graph is not None:
+        from workbench.composites.picture import text
+
+        graph.write_text(text(last))
+    if emit_c is not None:
+        typer.echo(_c_text(one, given), nl=False)
+    if emit_onnx is not None:
+        from workbench.composites.onnx_function import function_text
+
+        typer.echo(function_text(one))
+    if test is not None:
+        _test(one, given, as_json)
+
+
+def _loaded(file: Path) -> dict[str, Composite]:
+    from workbench.composites.files import load
+    from workbench.composites.library import library
+
+    return load(file, library())
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the names and the value of ``M=100`` or ``M=N=K=100``."""
+    *names, value = text.split("=")
+    if not names or not all(names) or not value:
+        raise ValueError(f"an extent or an attribute must be NAME=NUMBER, got {text!r}")
+    return [(name, value) for name in names]
+
+
+def _list(found: Mapping[str, Composite]) -> None:
+    rows = []
+    for c in found.values():
+        given = ", ".join(f"{a.name}={a.default:g}" for a in c.attributes)
+        rows.append((c.name, " ".join(c.signature.split()), given, c.doc))
+    show_table(("composite", "declaration", "attributes", "meaning"), rows)
+
+
+# -- forms ----------------------------------------------------------------------------------------------
+def _show(one: Composite, debug: int, given: Mapping[str, str]) -> Composite:
+    """Print the forms up to a level, and return the last one that is a composite."""
+    last = one
+    if debug >= 1:
+        typer.echo(f"-- lowered\n{one}")
+    if debug >= 2:
+        from workbench.composites.simplify import simplified
+
+        found = simplified(one)
+        typer.echo(f"-- simplified\n{found}")
+        last = found.composite
+    if debug >= 3:
+        from workbench.composites.lowering import NoLaw, laws
+        from workbench.composites.onnx_function import function_text
+
+        try:
+            typer.echo(f"-- laws\n{laws(one)}", nl=False)
+        except NoLaw as error:
+            typer.echo(f"-- laws\nnone: {error}")
+        typer.echo(f"-- ONNX\n{function_text(one)}")
+    if debug >= 4:
+        typer.echo(f"-- C\n{_c_text(one, given)}", nl=False)
+    return last
+
+
+def _c_text(one: Composite, given: Mapping[str, str]) -> str:
+    from workbench.codegen.kernel import emitted
+    from workbench.ops.types import TensorType
+
+    operands, attributes = _drawn(one, {**_usual(one), **given})
+    return emitted(one, [TensorType.of(x) for x in operands], attributes)
+
+
+def _usual(one: Composite) -> dict[str, str]:
+    """Return an extent for every name: the text does not depend on it."""
+    from workbench.composites.index import extent_names
+
+    names = {n for t in one.inputs for d in t.dims for n in extent_names(d)} - set(one.defaults)
+    return dict.fromkeys(sorted(names), "16") | {"~": "4"}
+
+
+# -- a test -----------------------------------------------------------------------------------------------
+_OPTIONS = ("OMP", "MARCH", "OPT", "CC")
+
+
+def _drawn(one: Composite, given: Mapping[str, str]) -> tuple[list[np.ndarray], dict[str, int | float]]:
+    """Return operands of drawn numbers, and the attributes."""
+    import numpy as np
+
+    from workbench.composites.index import computed, extent_names
+
+    attributes: dict[str, int | float] = dict(one.defaults)
+    extents: dict[str, int] = {}
+    leading: tuple[int, ...] = (2,)
+    known = {n for t in one.inputs for d in t.dims for n in extent_names(d)}
+    for name, value in given.items():
+        if name == "~":
+            leading = tuple(int(v) for v in value.split("x"))
+        elif name in attributes:
+            attributes[name] = int(value) if isinstance(attributes[name], int) else float(value)
+        elif name in known:
+            extents[name] = int(value)
+        elif name not in _OPTIONS:
+            raise LookupError(unknown("extent or attribute", name, [*sorted(known), *attributes, "~"]))
+    extents |= {n: int(v) for n, v in attributes.items() if isinstance(v, int)}
+    missing = sorted(known - set(extents))
+    if missing:
+        raise ValueError(f"{one.name} needs the extents {', '.join(missing)} (try {missing[0]}=16)")
+    rng = np.random.default_rng(0)
+    least = min((computed(d, extents) for t in one.inputs for d in t.dims), default=1)
+    operands: list[np.ndarray] = []
+    for t in one.inputs:
+        shape = (leading if t.leading else ()) + tuple(computed(d, extents) for d in t.dims)
+        if "int" in t.dtype:
+            operands.append(rng.integers(0, least, shape, dtype=t.dtype))
+        else:
+            dtype = "float32" if t.dtype[0].isupper() else t.dtype
+            operands.append(rng.uniform(-1, 1, shape).astype(dtype))
+    return operands, attributes
+
+
+def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
+    import numpy as np
+
+    from workbench.composites import bind
+    from workbench.composites.evaluate import evaluate
+    from workbench.composites.flops import operations
+    from workbench.ops.types import TensorType
+
+    operands, attributes = _drawn(one, given)
+    exact = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
+    binding = bind(one, [TensorType.of(x) for x in operands], attributes)
+    try:
+        wanted = np.asarray(evaluate(one, exact, **attributes), np.float64)
+    except TypeError:  # an operand is declared in float32
+        wanted = np.asarray(evaluate(one, operands, **attributes), np.float64)
+    rows: list[dict[str, Any]] = []
+    for way, run in _ways(one, operands, attributes, given):
+        if isinstance(run, str):
+            rows.append({"way": way, "error": None, "seconds": None, "note": run})
+            continue
+        found = np.asarray(run(), np.float64)
+        scale = max(float(np.max(np.abs(wanted))), 1e-30)
+        error = float(np.max(np.abs(found - wanted))) / scale if found.shape == wanted.shape else np.inf
+        seconds = min(_timed(run) for _ in range(5))
+        rate = operations(binding) / max(seconds, 1e-12)
+        rows.append({"way": way, "error": error, "seconds": seconds, "note": f"{rate / 1e9:.3g} GFLOP/s"})
+    if as_json:
+        shapes = {t.name: list(x.shape) for t, x in zip(one.inputs, operands, strict=True)}
+        typer.echo(json.dumps({"composite": one.name, "operands": shapes, "ways": rows}))
+    else:
+        show_table(
+            ("way", "relative error to float64", "seconds", "speed or reason"),
+            [
+                (
+                    r["way"],
+                    "-" if r["error"] is None else f"{r['error']:.2g}",
+                    "-" if r["seconds"] is None else f"{r['seconds']:.3g}",
+                    r["note"],
+                )
+                for r in rows
+            ],
+        )
+    wrong = [r["way"] for r in rows if r["error"] is not None and not r["error"] <= _CLOSE]
+    if wrong:
+        stop(FAILED, f"{one.name} is wrong in {', '.join(wrong)}")
+
+
+def _timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _ways(
+    one: Composite, operands: list[np.ndarray], attributes: Mapping[str, Any], given: Mapping[str, str]
+) -> Iterator[tuple[str, Callable[[], Any] | str]]:
+    """Yield the ways to compute a composite: a function each, or the reason why there is none."""
+    from workbench.codegen.compiler import CompilationFailed, CompilerMissing, build_from
+    from workbench.codegen.kernel import kernel
+    from workbench.codegen.scalars import NoKernel
+    from workbench.composites.evaluate import evaluate
+    from workbench.composites.onnx_model import session
+    from workbench.ops.types import TensorType
+
+    yield "numpy", lambda: evaluate(one, operands, **attributes)
+    try:
+        yield "ONNX Runtime", session(one, operands, attributes)
+    except Exception as error:  # whatever the runtime says of a kernel that it lacks
+        yield "ONNX Runtime", str(error).partition("\n")[0][:60]
+    try:
+        types = [TensorType.of(x) for x in operands]
+        options = {name: given[name] for name in _OPTIONS if name in given}
+        threads = int(options["OMP"]) if options.get("OMP", "").isdecimal() else 1
+        if "OMP" in options:
+            options["OMP"] = str(int(threads > 0))
+        built = kernel(one, types, attributes, build=build_from(options or None))
+        yield "C", lambda: built(*operands, threads=max(threads, 1))[0]
+    except (CompilerMissing, CompilationFailed, NoKernel) as error:
+        yield "C", str(error).partition("\n")[0][:60]

@@ -1,0 +1,245 @@
+"""Deployment of a graph as a mixed program: certified, timed whole, and left alone if it is not faster."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.certifying.certificate import Certificate, certify
+from workbench.certifying.inputs import random_inputs
+from workbench.certifying.region_check import difference
+from workbench.certifying.whole import tolerance_of
+from workbench.codegen.clusters import Cluster
+from workbench.codegen.compiler import Build, build_from
+from workbench.codegen.fusion import fused, kernel_price, numbers_of, unfused
+from workbench.codegen.mixed import Mixed, Plan, plan_of
+from workbench.codegen.tuning import timer
+from workbench.costs import CostModel
+from workbench.devices.timing import paired_speedup, rounds
+from workbench.egraph import EGraph
+from workbench.graph import Graph
+
+#: The most kinds of clusters that are timed one by one.
+_KINDS: Final = 6
+
+#: The least and the largest number of rounds in which programs are timed.
+_LEAST, _MOST = 9, 300
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The time of a mixed program against the original in ONNX Runtime, in alternation.
+
+    ``before`` and ``after`` are medians in microseconds; ``speedup`` is the median of the rounds' ratios,
+    which ``interval`` contains with 95 %. ``noise`` is how far two copies of the original are apart.
+    """
+
+    before: float
+    after: float
+    speedup: float
+    interval: tuple[float, float]
+    noise: float
+    rounds: int
+
+    @property
+    def faster(self) -> bool:
+        """Return whether the program is faster beyond the noise."""
+        return self.interval[0] > 1 + self.noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deployed:
+    """The outcome of :func:`deploy`.
+
+    ``plan`` is the mixed program's, and None if the original stays: no cluster pays, the program is not
+    faster when timed whole, or its certificate did not pass. ``tried`` is the plan that was timed.
+    """
+
+    original: Graph
+    plan: Plan | None
+    tried: Plan | None
+    certificate: Certificate | None
+    timed: Timed | None
+    reason: str
+
+    @property
+    def speedup(self) -> float:
+        """Return the speed-up over the original, 1 if it stays."""
+        return self.timed.speedup if self.plan is not None and self.timed is not None else 1.0
+
+
+def deploy(
+    graph: Graph,
+    cost: CostModel,
+    *,
+    candidates: Sequence[Graph] = (),
+    saturated: tuple[EGraph, np.ndarray] | None = None,
+    threads: int = 1,
+    seconds: float = 5.0,
+    seed: int = 0,
+    build: Build | None = None,
+    price: Callable[[Cluster], float] | None = None,
+    time: bool = True,
+) -> Deployed:
+    """Return the fastest certified mixed program of a graph, or the original.
+
+    Args:
+        graph: The original.
+        cost: The prices of operators in ONNX Runtime.
+        candidates: Other graphs of the same function, such as the result of an optimisation.
+        saturated: A saturated e-graph of the original and the costs of its e-nodes: clusters become e-nodes
+            of it, and exact extraction takes operators, rewrites and clusters together.
+        threads: The number of threads of sessions and kernels.
+        seconds: The time limit on timing.
+        seed: The seed of the inputs.
+        build: The options of the compiler; by default those of the environment.
+        price: The price of a cluster in microseconds; by default its kernel is measured.
+        time: Whether programs are timed; otherwise the one of the first graph is taken for its certificate.
+
+    Raises:
+        CompilerMissing: There is no C compiler.
+    """
+    options = build_from() if build is None else build
+    graphs = {g.structural_hash(): g for g in (*candidates, graph)}
+    if saturated is not None:
+        found = fused(*saturated, _numbers(graph, saturated[0]), build=options, threads=threads, price=price)
+        if found.clusters:
+            other = unfused(graph, found, found.solve().choice)
+            graphs[other.structural_hash()] = other
+    plans = [plan_of(g, cost, threads=threads, build=options, price=price) for g in graphs.values()]
+    plans = [p for p in plans if p.clusters]
+    if not plans:
+        return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
+    feeds = random_inputs(graph, seed, 0)
+    priced = price or partial(kernel_price, build=options, threads=threads)
+
+    def only(plan: Plan, kinds: frozenset[str]) -> Plan:
+        limited = partial(_limited, priced, kinds)
+        return plan_of(plan.source, cost, threads=threads, build=options, price=limited)
+
+    if time:
+        plans += _selected(graph, plans[0], only, feeds, threads, seconds / 2, options)
+    programs = [Mixed(p, threads=threads, build=options) for p in plans]
+    times = _times(graph, programs, feeds, threads, seconds / 2) if time else []
+    best = max(range(len(plans)), key=lambda k: times[k].speedup) if times else 0
+    certificate = certified(graph, programs[best], seed=seed)
+    timed = times[best] if times else None
+    reason = ""
+    if not certificate.passed:
+        reason = f"the original stays: {certificate.reason}"
+    elif timed is not None and not timed.faster:
+        reason = "the original stays: the mixed program is not faster beyond the noise"
+    return Deployed(graph, None if reason else plans[best], plans[best], certificate, timed, reason)
+
+
+def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
+    """Return the certificate of a mixed program.
+
+    The graph that it runs is compared with the original as every result is, and the program's outputs with
+    those of the original in ONNX Runtime. ``arithmetic`` says how the kernels were compiled.
+
+    Args:
+        original: The original graph.
+        program: The program.
+        seed: The seed of the inputs.
+    """
+    from workbench.frontends import opaque_runner, to_onnx
+    from workbench.frontends.runtime import session
+
+    opaque = opaque_runner() if original.opaques else None
+    found = certify(original, program.plan.source, seed=seed, opaque=opaque)
+    arithmetic = f"{found.arithmetic}, kernels with {program.build.arithmetic}"
+    if not found.passed:
+        return replace(found, arithmetic=arithmetic)
+    feeds = random_inputs(original, seed, 0)
+    names = [name for name, _ in original.outputs]
+    expected = dict(zip(names, session(to_onnx(original), threads=1).run(names, feeds), strict=True))
+    made = program.run(feeds)
+    errors = {name: difference(np.asarray(expected[name]), made[name])[0] for name in names}
+    worst, tolerance = max(errors.values()), tolerance_of(original)
+    passed = worst <= tolerance
+    return replace(
+        found,
+        passed=passed,
+        reason="" if passed else f"the mixed program is {worst:.1e} off, and at most {tolerance:.0e} may be",
+        arithmetic=arithmetic,
+        deployed_error=worst,
+        errors=errors,
+        whole=f"mixed program against ONNX Runtime: {program.plan}",
+    )
+
+
+def _limited(price: Callable[[Cluster], float], kinds: frozenset[str], cluster: Cluster) -> float:
+    return price(cluster) if kind_of(cluster) in kinds else math.inf
+
+
+def kind_of(cluster: Cluster) -> str:
+    """Return what clusters have in common that run the same kernel."""
+    return f"{cluster.composite} {cluster.types}"
+
+
+def _selected(
+    graph: Graph,
+    plan: Plan,
+    only: Callable[[Plan, frozenset[str]], Plan],
+    feeds: Mapping[str, Any],
+    threads: int,
+    seconds: float,
+    build: Build,
+) -> list[Plan]:
+    """Return a plan of the kinds of clusters that are faster alone.
+
+    The prices of single operators do not show what ONNX Runtime computes together. So each kind is timed
+    without the others in the whole model.
+    """
+    kinds = [k for k, _ in Counter(kind_of(c) for c in plan.clusters).most_common(_KINDS)]
+    if len(kinds) < 2:
+        return []
+    alone = {k: only(plan, frozenset([k])) for k in kinds}
+    alone = {k: p for k, p in alone.items() if p.clusters}
+    programs = [Mixed(p, threads=threads, build=build) for p in alone.values()]
+    times = _times(graph, programs, feeds, threads, seconds)
+    good = frozenset(k for k, t in zip(alone, times, strict=True) if t.speedup > 1)
+    if not good or len(good) == len(kinds):
+        return []
+    return [alone[next(iter(good))] if len(good) == 1 else only(plan, good)]
+
+
+def _times(
+    graph: Graph, programs: Sequence[Mixed], feeds: Mapping[str, Any], threads: int, seconds: float
+) -> list[Timed]:
+    from workbench.frontends import to_onnx
+    from workbench.frontends.runtime import session
+
+    for program in programs:
+        program.load(feeds)
+    loaded = [session(to_onnx(graph), threads=threads, spin=False) for _ in range(2)]
+    runs: list[Callable[[], object]] = [*(partial(s.run, None, feeds) for s in loaded), *programs]
+    timers = [timer(run, threads) for run in runs]
+    taken = rounds(timers, seconds=seconds, least=_LEAST, most=_MOST)
+    first, again, *others = taken
+    _, apart = paired_speedup(first, again)
+    noise = max(abs(1 - edge) for edge in apart)
+    found = []
+    for other in others:
+        speedup, interval = paired_speedup(first, other, comparisons=len(others))
+        found.append(Timed(median(first), median(other), speedup, interval, noise, len(first)))
+    return found
+
+
+def _numbers(graph: Graph, egraph: EGraph) -> dict[int, float]:
+    """Return the e-classes of a saturated graph that are one known number."""
+    known = numbers_of(graph)
+    found: dict[int, float] = {}
+    for node, number in known.items():
+        place = int(egraph.original[node]) if node < len(egraph.original) else -1
+        if place >= 0:
+            found[int(egraph.eclass[place])] = number
+    return found

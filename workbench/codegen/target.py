@@ -1,0 +1,88 @@
+"""The target ``c``: kernels in C for the clusters of a graph, ONNX Runtime for the rest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.certifying.inputs import random_inputs
+from workbench.codegen.compiler import Build, build_from, compiler
+from workbench.codegen.fusion import egraph_of, fused, numbers_of
+from workbench.codegen.mixed import Mixed, plan_of, planned
+from workbench.codegen.scalars import NoKernel
+from workbench.codegen.tuning import timer
+from workbench.costs.choose import cost_model
+from workbench.graph import Graph, fold_constants
+from workbench.support.machine import machine
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+class CTarget:
+    """Mixed programs on this machine; see :mod:`workbench.codegen.mixed`.
+
+    Args:
+        threads: The number of threads of a kernel and of an operator; by default 1.
+        build: The options of the compiler; by default those of the environment.
+        cost: The prices of operators in ONNX Runtime, against which kernels are chosen.
+
+    """
+
+    def __init__(self, threads: int | None = None, *, build: Build | None = None, cost: str = "cpu") -> None:
+        self.threads = threads or 1
+        self.build = build_from() if build is None else build
+        self.cost = cost_model(cost)
+        compiler(self.build)
+
+    @property
+    def title(self) -> str:
+        """Return one line on the programs and the device that run the models."""
+        import onnxruntime as ort
+
+        name = compiler(self.build).name
+        count = f"{self.threads} thread{'s' if self.threads != 1 else ''}"
+        flags = " ".join(self.build.flags)
+        return f"kernels by {name} {flags}, ONNX Runtime {ort.__version__}, {machine()}, {count}"
+
+    def check(self, graph: Graph) -> None:
+        """Accept every graph: what has no kernel runs in ONNX Runtime."""
+
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name, with every operator in a kernel that can be in one.
+
+        Raise :class:`~workbench.codegen.scalars.NoKernel` if none can.
+        """
+        folded = fold_constants(graph)
+        egraph = egraph_of(folded)
+        found = fused(
+            egraph,
+            np.full(len(egraph), 1e6),
+            numbers_of(folded),
+            build=self.build,
+            threads=self.threads,
+            price=lambda cluster: 0.0,
+        )
+        plan = planned(graph, found, found.solve().choice)
+        if not plan.clusters:
+            names = ", ".join(sorted(folded.operators()))
+            raise NoKernel(f"{names} has no kernel for these types, and runs in ONNX Runtime")
+        return Mixed(plan, threads=self.threads, build=self.build).run(feeds)
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load models as mixed programs; see :class:`workbench.devices.targets.Target`."""
+        from workbench.frontends import load_onnx
+
+        graphs = [m if isinstance(m, Graph) else load_onnx(getattr(m, "model", m)) for m in models]
+        inputs = random_inputs(graphs[0], seed, 0)
+        programs: dict[int, Mixed] = {}
+        for graph in graphs:
+            if id(graph) not in programs:
+                plan = plan_of(graph, self.cost, threads=self.threads, build=self.build)
+                programs[id(graph)] = Mixed(plan, threads=self.threads, build=self.build)
+                programs[id(graph)].load(inputs)
+        yield [timer(programs[id(g)], self.threads) for g in graphs]

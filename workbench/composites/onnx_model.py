@@ -1,0 +1,74 @@
+"""A composite alone as an ONNX model, and ONNX Runtime's session of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.composites.binding import bind
+from workbench.composites.composite import Composite
+from workbench.composites.onnx_function import DOMAIN, function
+from workbench.ops.types import DTYPE_CODES, TensorType
+
+
+def model(
+    composite: Composite,
+    types: Sequence[TensorType],
+    attributes: Mapping[str, Any] | None = None,
+    opset: int = 18,
+) -> Any:
+    """Return a model of one call of a composite, with its function, as a ``ModelProto``.
+
+    Raises:
+        TypeMismatch: If the types do not fit the declaration.
+    """
+    import onnx
+
+    binding = bind(composite, types, attributes)
+    helper = onnx.helper
+    node = helper.make_node(
+        composite.name,
+        [t.name for t in composite.inputs],
+        [t.name for t in composite.outputs],
+        domain=DOMAIN,
+        **{**composite.defaults, **(attributes or {})},
+    )
+
+    def infos(names: Sequence[str]) -> list[Any]:
+        kinds = [binding.types[n] for n in names]
+        return [
+            helper.make_tensor_value_info(n, DTYPE_CODES[k.dtype], k.shape)
+            for n, k in zip(names, kinds, strict=True)
+        ]
+
+    graph = helper.make_graph([node], composite.name, infos(node.input), infos(node.output))
+    made = helper.make_model(
+        graph,
+        functions=[function(composite, opset)],
+        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)],
+        ir_version=10,
+    )
+    onnx.checker.check_model(made)
+    return made
+
+
+def session(
+    composite: Composite, operands: Sequence[np.ndarray], attributes: Mapping[str, Any] | None = None
+) -> Callable[[], np.ndarray]:
+    """Return a function without arguments that runs a composite in ONNX Runtime on these operands.
+
+    Raises:
+        TypeMismatch: If the operands do not fit the declaration.
+    """
+    import onnxruntime
+
+    made = model(composite, [TensorType.of(x) for x in operands], attributes)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    run = onnxruntime.InferenceSession(
+        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    ).run
+    feeds = {t.name: x for t, x in zip(composite.inputs, operands, strict=True)}
+    return lambda: np.asarray(run(None, feeds)[0])

@@ -1,0 +1,198 @@
+"""The report on run-times: every operator with every element type on every target, run and compared."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.certifying.inputs import gentle_inputs
+from workbench.certifying.region_check import difference
+from workbench.certifying.whole import tolerance_of
+from workbench.devices.targets import target
+from workbench.graph import Graph, GraphBuilder, evaluate
+from workbench.ops import OpSpec, operators
+from workbench.ops.spec import Attr
+from workbench.ops.types import TypeMismatch
+
+#: The element types of a report.
+DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
+
+#: Shapes that operands are tried with, until an operator accepts them.
+_FIRST: Final = ((2, 16, 8, 8), (2, 32, 32), (32, 32), (32,), (8, 4, 3, 3))
+_OTHERS: Final = (
+    *((2, 16, 8, 8), (2, 32, 32), (32, 32), (32,), (16,)),
+    *((16, 16, 3, 3), (16, 1, 3, 3), (1, 16, 1, 1), ()),
+)
+
+#: Element types of operands that differ from the first: a scale and a zero point.
+_MIXED: Final = ("float32", "int8", "uint8")
+
+#: Runs whose median is the time.
+_RUNS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a target makes of an operator with an element type.
+
+    ``status`` is ``supported``, ``wrong``, ``missing`` or ``untyped`` (the operator has no such element
+    type). ``error`` is the difference from the reference, ``microseconds`` the median time, and ``reason``
+    says why it is wrong or missing.
+    """
+
+    op: str
+    dtype: str
+    target: str
+    status: str
+    error: float | None = None
+    microseconds: float | None = None
+    reason: str = ""
+
+
+def report(
+    targets: Sequence[str], *, ops: Iterable[str] | None = None, dtypes: Sequence[str] = DTYPES, seed: int = 0
+) -> Iterator[Cell]:
+    """Yield a cell for each operator with operands, element type and target; all are run.
+
+    Args:
+        targets: Names of targets.
+        ops: Names of operators; by default all that have operands and can be evaluated.
+        dtypes: The element types.
+        seed: The seed of the operands.
+
+    Raises:
+        UnknownTarget: No target has one of the names.
+    """
+    wanted = None if ops is None else frozenset(ops)
+    opened = [(name, target(name, threads=1)) for name in targets]
+    for spec in operators():
+        if spec.evaluate is None or spec.min_inputs == 0 or (wanted is not None and spec.name not in wanted):
+            continue
+        for dtype in dtypes:
+            graph = example(spec, dtype)
+            for name, here in opened:
+                if graph is None:
+                    yield Cell(spec.name, dtype, name, "untyped")
+                else:
+                    yield _cell(spec.name, dtype, name, here, graph, seed)
+
+
+def _cell(op: str, dtype: str, name: str, here: Any, graph: Graph, seed: int) -> Cell:
+    feeds = gentle_inputs(graph, seed, 0)
+    if not hasattr(here, "run"):
+        return Cell(op, dtype, name, "missing", reason="the target returns no outputs")
+    try:
+        with np.errstate(all="ignore"):
+            expected = evaluate(graph, feeds)["y"]
+        found = here.run(graph, feeds)["y"]
+    except Exception as error:  # whatever a runtime can come to
+        said = " ".join(str(error).split())[:160] or type(error).__name__
+        return Cell(op, dtype, name, "missing", reason=said)
+    wide = [x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (expected, found)]
+    off = difference(wide[0], wide[1])[0]
+    if found.dtype != expected.dtype or off > tolerance_of(graph):
+        reason = f"{found.dtype} instead of {expected.dtype}" if found.dtype != expected.dtype else ""
+        return Cell(op, dtype, name, "wrong", off, reason=reason or f"differs by {off:.1e}")
+    taken: float | None = None
+    with contextlib.suppress(Exception), here.timers([graph], seed) as timers:
+        timers[0]()
+        taken = median(timers[0]() for _ in range(_RUNS))
+    return Cell(op, dtype, name, "supported", off, taken)
+
+
+def example(spec: OpSpec, dtype: str) -> Graph | None:
+    """Return a graph of one operator on operands of an element type, or None if there is none."""
+    rest = spec.min_inputs - 1
+    shared = [(k, kinds) for k in product(_OTHERS, repeat=min(rest, 2)) for kinds in _same(dtype, rest)]
+    mixed = [(((),) * rest, kinds) for kinds in product(_MIXED, repeat=rest)] if rest > 1 else []
+    for first in _FIRST:
+        for others, kinds in (*shared, *mixed):
+            shapes = [first, *others, *([others[-1]] * (rest - len(others)) if others else [])]
+            for values in _attributes(spec, dtype, first):
+                with contextlib.suppress(TypeMismatch, ValueError, IndexError, KeyError, ZeroDivisionError):
+                    builder = GraphBuilder(spec.name)
+                    places = [
+                        builder.input(f"x{k}", shape, kind)
+                        for k, (shape, kind) in enumerate(zip(shapes, (dtype, *kinds), strict=True))
+                    ]
+                    return builder.graph({"y": builder.apply(spec.name, places, values)})
+    return None
+
+
+def _same(dtype: str, rest: int) -> list[tuple[str, ...]]:
+    """Return the element types of the operands after the first if all have the same: its own, or places."""
+    return [(dtype,) * rest, ("int64",) * rest] if rest else [()]
+
+
+def _attributes(spec: OpSpec, dtype: str, first: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield usual values of an operator's attributes; those with a default have it."""
+    open_ = [a for a in spec.attrs if a.default is None]
+    for values in product(*(_usual(a, dtype, first) for a in open_)):
+        with contextlib.suppress(TypeMismatch):
+            yield spec.pack(dict(zip((a.name for a in open_), values, strict=True)))
+
+
+def _usual(a: Attr, dtype: str, first: tuple[int, ...]) -> Sequence[Any]:
+    if a.tried:
+        return a.tried[:1]
+    if a.kind == "word":
+        return a.words[:1]
+    usual: dict[str, Sequence[Any]] = {
+        "int": {"axis": (-1,), "start": (0,), "stop": (2,)}.get(a.name, (1,)),
+        "ints": ((2,) * a.length,),
+        "axes": ((-1,),),
+        "float": (0.5,),
+        "dtype": (dtype, "float32", "int8"),
+        "perm": (tuple(reversed(range(len(first)))),),
+        "shape": ((math.prod(first),), first),
+        "act": ("none",),
+    }
+    return usual[a.kind]
+
+
+def markdown(cells: Sequence[Cell]) -> str:
+    """Return the table of a report: one row per operator and target, one column per element type."""
+    dtypes = list(dict.fromkeys(c.dtype for c in cells))
+    targets = list(dict.fromkeys(c.target for c in cells))
+    known = {(c.op, c.target, c.dtype): c for c in cells}
+    head = ["operator", "target", *dtypes]
+    rows = [
+        [op, name, *(_shown(known.get((op, name, d))) for d in dtypes)]
+        for op in dict.fromkeys(c.op for c in cells)
+        for name in targets
+    ]
+    table = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    lines = [
+        "# What run-times support",
+        "Made by `workbench device report`: every operator with every element type ran on every target, and "
+        "was compared with its specification in numpy. A number is the median time in µs; *wrong* and "
+        "*missing* are explained below; – is an element type that the operator does not have.",
+        *(f"{name}: {_counts([c for c in cells if c.target == name])}" for name in targets),
+        "\n".join(table),
+    ]
+    notes = [
+        f"- {c.op}, {c.dtype}, {c.target}: {c.status}: {c.reason}"
+        for c in cells
+        if c.status in ("wrong", "missing")
+    ]
+    return "\n\n".join([*lines, "\n".join(notes)]).rstrip() + "\n"
+
+
+def _counts(cells: Sequence[Cell]) -> str:
+    counts = {s: sum(c.status == s for c in cells) for s in ("supported", "wrong", "missing")}
+    return ", ".join(f"{n} {status}" for status, n in counts.items())
+
+
+def _shown(cell: Cell | None) -> str:
+    if cell is None or cell.status == "untyped":
+        return "–"
+    if cell.status != "supported":
+        return cell.status
+    return "yes" if cell.microseconds is None else f"{cell.microseconds:.0f}"

@@ -1,0 +1,119 @@
+"""The study of kernels: chains and models as mixed programs, certified and timed whole."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.experiments.apart import Apart, Call
+from workbench.experiments.kernels.config import KernelsStudy
+from workbench.experiments.plan import Plan, Record, Run
+
+if TYPE_CHECKING:
+    from workbench.codegen.deployed import Deployed
+    from workbench.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process."""
+
+    subject: str
+    chain: bool
+    threads: int
+    seconds: float
+    seed: int
+
+
+def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, subject by subject; the study names no files, so ``home`` is unused."""
+    runs: list[Run] = []
+    calls: dict[str, Call] = {}
+    subjects = [*((name, True) for name in study.chains), *((name, False) for name in study.models)]
+    for subject, chain in subjects:
+        for threads in study.threads:
+            for repeat in range(study.repeats):
+                seed = study.seed + repeat
+                config = {
+                    "study": "kernels",
+                    "network": subject,
+                    "chain": chain,
+                    "threads": threads,
+                    "timing": study.seconds,
+                    "seed": seed,
+                }
+                run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
+                runs.append(run)
+                order = Order(subject, chain, threads, study.seconds, seed)
+                columns = {"network": subject, "kind": "chain" if chain else "model", "threads": threads}
+                calls[run.name] = Call(order, columns, study.grace)
+    return Plan(study, Apart(run_one, calls, study.memory, {"result": {}}), tuple(runs), folder, ())
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a run in one line."""
+    row = record["row"]
+    if not row.get("before"):
+        return str(row["notes"] or row["status"])
+    return (
+        f"{row['speedup']:.2f}× ({row['before']:.0f} → {row['after']:.0f} µs), {row['kernels']} kernels, "
+        f"{row['status']}"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def graph_of(order: Order) -> Graph:
+    """Return the chain or the imported model of an order; torch exports a model in its own process."""
+    from workbench.codegen.chains import chain
+    from workbench.experiments.deployment.study import model_file
+    from workbench.frontends import load_onnx
+
+    if order.chain:
+        return chain(order.subject)
+    with tempfile.TemporaryDirectory(prefix="workbench-kernels-") as folder:
+        return load_onnx(model_file(order.subject, Path(folder) / "model.onnx", order.seed))
+
+
+def run_one(order: Order) -> Record:
+    """Deploy one chain or model as a mixed program, and return the figures."""
+    from workbench.codegen.compiler import build_from
+    from workbench.codegen.deployed import deploy
+    from workbench.costs.choose import cost_model
+
+    build = build_from()
+    done = deploy(
+        graph_of(order),
+        cost_model("cpu"),
+        threads=order.threads,
+        seconds=order.seconds,
+        seed=order.seed,
+        build=build,
+    )
+    clusters = () if done.tried is None else done.tried.clusters
+    return {
+        "row": {**_row(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
+        "status": "kept" if done.plan is None else "mixed",
+        "stop_reason": "kept" if done.plan is None else "mixed",
+        "notes": [done.reason],
+        "result": {"clusters": [[m.op for m in c.members] for c in clusters]},
+    }
+
+
+def _row(done: Deployed) -> Record:
+    timed, plan, certificate = done.timed, done.tried, done.certificate
+    return {
+        "kernels": 0 if plan is None else len(plan.clusters),
+        "operators": 0 if plan is None else sum(len(c.members) for c in plan.clusters),
+        "sessions": 0 if plan is None else plan.sessions,
+        "before": None if timed is None else timed.before,
+        "after": None if timed is None else timed.after,
+        "speedup": None if timed is None else timed.speedup,
+        "low": None if timed is None else timed.interval[0],
+        "high": None if timed is None else timed.interval[1],
+        "noise": None if timed is None else timed.noise,
+        "rounds": None if timed is None else timed.rounds,
+        "certified": None if certificate is None else certificate.passed,
+        "error": None if certificate is None else certificate.deployed_error,
+    }

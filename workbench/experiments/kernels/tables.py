@@ -1,0 +1,83 @@
+"""Tables of the study of kernels: times of mixed programs against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.experiments.markdown import lines, machines, missing
+from workbench.experiments.plan import Plan, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: Final = (
+    "network", "kind", "threads", "repeat", "kernels", "operators", "sessions", "before", "after", "speedup",
+    "low", "high", "noise", "rounds", "certified", "error", "arithmetic", "flags", "status", "stop_reason",
+    "failed", "notes",
+)  # fmt: skip
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    import pandas as pd
+
+    rows = [
+        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
+        for record in records
+    ]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.astype(dict.fromkeys(["kernels", "operators", "sessions", "rounds"], "Int64"))
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the table as text."""
+    head = ["network", "threads", "kernels", "operators in them", "sessions", "ONNX Runtime µs", "mixed µs",
+            "speed-up", "noise", "certified", "error", "result"]  # fmt: skip
+    rows = [
+        [
+            str(row["network"]), str(row["threads"]), _text(row["kernels"], "{:d}"),
+            _text(row["operators"], "{:d}"), _text(row["sessions"], "{:d}"), _text(row["before"], "{:.0f}"),
+            _text(row["after"], "{:.0f}"), _speedup(row), _text(row["noise"], "{:.1%}"),
+            {True: "yes", False: "no"}.get(row["certified"], ""), _text(row["error"], "{:.1e}"),
+            "the original stays" if row["status"] == "kept" else str(row["status"]),
+        ]
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+    parts = ["# Kernels: clusters of operators as C, beside ONNX Runtime", _about(frame, records)]
+    return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
+
+
+def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    chains = frame[frame["kind"] == "chain"]
+    counts = [
+        f"{(part['speedup'] >= 2).sum()} of {len(part)} chains at {count} "
+        f"thread{'s' if count != 1 else ''} are at least 2 times as fast."
+        for count, part in chains.groupby("threads")
+    ]
+    used = sorted({str(a) for a in frame["arithmetic"].dropna()})
+    flags = sorted({str(f) for f in frame["flags"].dropna()})
+    text = [
+        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+        "A mixed program runs clusters of operators as C kernels and the rest in sessions of ONNX Runtime. "
+        "It and the original in ONNX Runtime (its optimiser on) run in alternation, whole, on the same "
+        "inputs: medians, and the 95 % interval of the ratio. Where the program is not faster beyond the "
+        "noise, the original stays.",
+        f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`).",
+        *counts,
+    ]
+    return "\n".join([*text, *machines(records)])
+
+
+def _text(value: Any, form: str) -> str:
+    import pandas as pd
+
+    return "" if pd.isna(value) else form.format(int(value) if form == "{:d}" else value)
+
+
+def _speedup(row: Any) -> str:
+    import pandas as pd
+
+    if pd.isna(row["speedup"]):
+        return ""
+    return f"{row['speedup']:.2f} ({row['low']:.2f}–{row['high']:.2f})"

@@ -1,0 +1,121 @@
+"""A saturation whose rules a policy chooses, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from workbench.egraph.egraph import EGraph
+from workbench.graph import Graph
+from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import RuleSet
+from workbench.run.trace import Step, StopReason
+from workbench.saturation.engine import Plan
+from workbench.saturation.guided.policies import Policy, Progress, Trial
+from workbench.saturation.limits import Limits
+from workbench.saturation.remote import RemoteEngine
+from workbench.saturation.saturation import Saturation
+
+
+class Guided(Saturation):
+    """A saturation in which a :class:`Policy` decides before every step which rules run.
+
+    The limits hold as ever. Phases, rests and ``settle`` do not: what runs is the policy's choice. A rule of
+    several roots runs if it is chosen; ``k_multi`` limits the steps with such rules.
+
+    Args:
+        graph: The start graph.
+        rules: The rules.
+        policy: The policy.
+        limits: The limits; by default those of :class:`Limits`.
+        engine: An engine that another saturation no longer needs; by default a new one.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        rules: RuleSet | Sequence[Rule],
+        policy: Policy,
+        limits: Limits | None = None,
+        *,
+        engine: RemoteEngine | None = None,
+    ) -> None:
+        super().__init__(graph, rules, limits, engine=engine, keep=0)
+        self.policy = policy
+        self.chosen: list[frozenset[str]] = []
+        self._multi = frozenset(r.name for r in self.rules if r.multi)
+        self._usable = frozenset(c.rule.name for c in self.engine.program.rules)
+
+    def step(self) -> Step:
+        """Run the step that the policy chooses; raise StopIteration if it chooses none."""
+        self.start_engine()
+        if self.unfinished:
+            choice = self.policy.choose(self._progress())
+            if choice is None:
+                complete = bool(self.chosen) and self._calm and self.chosen[-1] >= self._usable
+                self.stop_reason = StopReason.SATURATED if complete else StopReason.FINISHED
+                raise StopIteration("the policy has ended the run")
+            self.chosen.append(choice)
+        return super().step()
+
+    def _progress(self) -> Progress:
+        last = self.trace.steps[-1]
+        return Progress(
+            tuple(sorted(self._usable)),
+            tuple(self.chosen),
+            self.e_nodes,
+            self.limits.e_nodes,
+            not self._calm,
+            {r.rule: r.matches for r in last.rules},
+        )
+
+    def _plan(self, index: int) -> Plan:
+        choice = self.chosen[-1]
+        multi = bool(choice & self._multi) and self._multi_done < self.limits.k_multi
+        banned = frozenset(c.number for c in self.engine.program.rules if c.rule.name not in choice)
+        return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
+
+
+class _Fixed(Policy):
+    """A policy that repeats given steps."""
+
+    def __init__(self, steps: Sequence[frozenset[str]]) -> None:
+        self.steps = steps
+
+    def choose(self, progress: Progress) -> frozenset[str] | None:
+        taken = len(progress.steps)
+        return self.steps[taken] if taken < len(self.steps) else None
+
+
+def trials(
+    graph: Graph,
+    rules: RuleSet | Sequence[Rule],
+    limits: Limits,
+    price: Callable[[EGraph], float],
+) -> Trial:
+    """Return the function with which :class:`BestFirst` and :class:`TreeSearch` try sequences of steps.
+
+    A sequence is run from the start graph; what was tried is remembered.
+
+    Args:
+        graph: The start graph.
+        rules: The rules.
+        limits: The limits of every trial.
+        price: The cost of the cheapest term of an e-graph.
+    """
+    known: dict[tuple[frozenset[str], ...], tuple[float, bool]] = {}
+    engine: list[RemoteEngine] = []
+
+    def trial(steps: tuple[frozenset[str], ...]) -> tuple[float, bool]:
+        if steps not in known:
+            run = Guided(graph, rules, _Fixed(steps), limits, engine=engine[0] if engine else None)
+            engine[:] = [run.engine]
+            run.run()
+            # A step that did not fit changes nothing, and nor does any after it.
+            over = run.stop_reason not in (StopReason.FINISHED, StopReason.SATURATED)
+            changed = len(run.trace) > len(steps) and not run._calm and not over
+            cost = price(run.egraph())
+            known[steps] = (cost if math.isfinite(cost) else math.inf, changed)
+        return known[steps]
+
+    return trial

@@ -1,0 +1,153 @@
+"""Schedules of rules as data, and their text: ``run matmul-* until saturated, then merge-* 2 times``."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+
+class ScheduleError(ValueError):
+    """Raised when the text of a schedule cannot be read, or a pattern of it matches no rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A part of a schedule: rules that run together, some iterations or until they change nothing.
+
+    ``patterns`` are names of rules, or patterns such as ``merge-*``. ``times`` is None for until saturated.
+    """
+
+    patterns: tuple[str, ...]
+    times: int | None = None
+
+    def __str__(self) -> str:
+        often = "until saturated" if self.times is None else f"{self.times} times"
+        return f"{' '.join(self.patterns)} {often}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Parts of a schedule, one after another."""
+
+    parts: tuple[Schedule, ...]
+
+    def __str__(self) -> str:
+        texts = (f"({p})" if not isinstance(p, Run) else str(p) for p in self.parts)
+        return ", then ".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part of a schedule that is repeated, some times or until it changes nothing (``times`` None)."""
+
+    part: Schedule
+    times: int | None = None
+
+    def __str__(self) -> str:
+        often = "" if self.times is None else f" {self.times} times"
+        return f"({self.part}), repeat{often}"
+
+
+Schedule = Run | Sequence | Repeat
+
+_TOKEN: Final = re.compile(r"\s*(?:([(),])|([\w*?\-\[\]]+))")
+_WORDS: Final = {"once": 1, "twice": 2}
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Return the schedule that a text describes.
+
+    A schedule is ``run RULES HOW, then RULES HOW, …``, and may end in ``, repeat`` or ``, repeat 3 times``.
+    RULES are names or patterns; HOW is ``until saturated``, ``once``, ``twice`` or ``3 times``. Parentheses
+    group. Raise :class:`ScheduleError` for any other text.
+
+    >>> print(parse_schedule("run matmul-* until saturated, then merge-* twice, repeat"))
+    (matmul-* until saturated, then merge-* 2 times), repeat
+    """
+    tokens: list[str] = []
+    at = 0
+    while at < len(text.rstrip()):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise ScheduleError(f"a schedule must be of rules and words, got {text[at:].strip()!r}")
+        tokens.append(found[1] or found[2])
+        at = found.end()
+    reader = _Reader(tokens)
+    schedule = reader.sequence()
+    if reader.next():
+        raise ScheduleError(f"a schedule must end here, got {' '.join(reader.tokens[reader.at :])!r}")
+    return schedule
+
+
+class _Reader:
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens, self.at = tokens, 0
+
+    def next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def accept(self, *words: str) -> bool:
+        if tuple(self.tokens[self.at : self.at + len(words)]) != words:
+            return False
+        self.at += len(words)
+        return True
+
+    def sequence(self) -> Schedule:
+        self.accept("run")
+        parts = [self.part()]
+        while self.accept(",", "then"):
+            parts.append(self.part())
+        whole: Schedule = parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+        while self.accept(",", "repeat"):
+            whole = Repeat(whole, self.times())
+        return whole
+
+    def part(self) -> Schedule:
+        if self.accept("("):
+            inner = self.sequence()
+            if not self.accept(")"):
+                raise ScheduleError(f"a group must end with ')', got {self.next() or 'the end'!r}")
+            return inner
+        patterns = []
+        while self.next() and self.next() not in (*_WORDS, "until", ",", ")") and not self.counted():
+            patterns.append(self.next())
+            self.at += 1
+        if not patterns:
+            raise ScheduleError(f"a part must name rules, got {self.next() or 'the end'!r}")
+        if self.accept("until", "saturated"):
+            return Run(tuple(patterns))
+        times = self.times()
+        if times is None:
+            got = self.next() or "the end"
+            raise ScheduleError(f"a part must say how often, got {got!r} (try until saturated, or 2 times)")
+        return Run(tuple(patterns), times)
+
+    def counted(self) -> bool:
+        return self.next().isdigit() and self.tokens[self.at + 1 : self.at + 2] == ["times"]
+
+    def times(self) -> int | None:
+        for word, number in _WORDS.items():
+            if self.accept(word):
+                return number
+        if not self.counted():
+            return None
+        number = int(self.next())
+        if number < 1:
+            raise ScheduleError(f"a number of times must be at least 1, got {number}")
+        self.at += 2
+        return number
+
+
+def chosen(patterns: Iterable[str], names: Iterable[str]) -> frozenset[str]:
+    """Return the names that match a pattern; raise :class:`ScheduleError` for a pattern without any."""
+    known = tuple(names)
+    found: set[str] = set()
+    for pattern in patterns:
+        matched = {name for name in known if fnmatch.fnmatchcase(name, pattern)}
+        if not matched:
+            raise ScheduleError(f"a pattern must match the name of a rule, got {pattern}")
+        found |= matched
+    return frozenset(found)

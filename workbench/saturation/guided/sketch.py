@@ -1,0 +1,228 @@
+"""Sketches: incomplete terms, of which an e-graph contains an instance or not (Koehler et al., POPL 2024)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from workbench.egraph.egraph import EGraph
+from workbench.graph import Graph, GraphBuilder
+from workbench.ops import AttrValue, spec_of
+from workbench.rules.expressions import Lookup
+from workbench.rules.interpret import attributes, value
+from workbench.rules.language import parse_term
+from workbench.rules.pattern import App, Literal, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """The sketch of any term."""
+
+
+ANY: Final = Anything()
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """The sketch of an operator with operands; attributes that are not named may have any value."""
+
+    op: str
+    operands: tuple[Sketch, ...]
+    attrs: tuple[tuple[str, AttrValue], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """The sketch of a term that is, or has below it, an instance of another sketch."""
+
+    inner: Sketch
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The sketch of a term that is an instance of one of several sketches."""
+
+    sketches: tuple[Sketch, ...]
+
+
+Sketch = Anything | Op | Contains | Either
+
+
+def sketch_of(text: str) -> Sketch:
+    """Return a sketch written as a term, in which every variable stands for any term.
+
+    Attributes that are named must have their values. Raise
+    :class:`~workbench.rules.language.RuleSyntaxError` for a text that is not a term.
+
+    >>> sketch_of("relu(x)")
+    Op(op='relu', operands=(Anything(),), attrs=())
+    """
+    return _read(parse_term(text))
+
+
+def _read(term: Term) -> Sketch:
+    if not isinstance(term, App):
+        return ANY
+    named = dict(term.attrs)
+    given = [
+        (attr.name, attr.check(value(expr, _CLOSED), term.op))
+        for attr, expr in attributes(term)
+        if attr.name in named and isinstance(expr, Literal)
+    ]
+    return Op(term.op, tuple(map(_read, term.args)), tuple(given))
+
+
+def _no_value(name: str) -> AttrValue:
+    raise LookupError(name)
+
+
+_CLOSED: Final = Lookup(_no_value, _no_value)  # type: ignore[arg-type]
+
+
+class Instances:
+    """The cheapest instance of a sketch, and of every part of it, in each e-class.
+
+    Args:
+        egraph: The e-graph.
+        sketch: The sketch.
+        costs: One cost per e-node, 0 or more; an instance's cost counts an operator wherever it occurs.
+    """
+
+    def __init__(self, egraph: EGraph, sketch: Sketch, costs: np.ndarray) -> None:
+        self.egraph, self.sketch = egraph, sketch
+        self.costs = costs.tolist()
+        self.operands = [egraph.operands(i).tolist() for i in range(len(egraph))]
+        self._members = egraph.members()
+        #: For every sketch, the least cost in each e-class, and the e-node with the sketches of its operands.
+        self.best: dict[Sketch, list[float]] = {}
+        self.choice: dict[Sketch, list[tuple[int, tuple[Sketch, ...]] | None]] = {}
+        self._solve(ANY)
+        self._solve(sketch)
+
+    def satisfied(self, eclass: int) -> bool:
+        """Return whether an e-class contains an instance of the sketch."""
+        return self.best[self.sketch][eclass] < math.inf
+
+    def _solve(self, sketch: Sketch) -> None:
+        if sketch in self.best:
+            return
+        n = self.egraph.n_classes
+        if isinstance(sketch, Either):
+            for one in sketch.sketches:
+                self._solve(one)
+            pairs = [min(((self.best[s][c], k) for k, s in enumerate(sketch.sketches))) for c in range(n)]
+            self.best[sketch] = [cost for cost, _ in pairs]
+            self.choice[sketch] = [self.choice[sketch.sketches[k]][c] for c, (_, k) in enumerate(pairs)]
+        elif isinstance(sketch, Op):
+            for one in sketch.operands:
+                self._solve(one)
+            best = [math.inf] * n
+            choice: list[tuple[int, tuple[Sketch, ...]] | None] = [None] * n
+            for i in range(len(self.egraph)):
+                if not self._fits(sketch, i):
+                    continue
+                pairs_below = zip(sketch.operands, self.operands[i], strict=True)
+                cost = self.costs[i] + sum(self.best[s][c] for s, c in pairs_below)
+                at = int(self.egraph.eclass[i])
+                if cost < best[at]:
+                    best[at], choice[at] = cost, (i, sketch.operands)
+            self.best[sketch], self.choice[sketch] = best, choice
+        elif isinstance(sketch, Contains):
+            self._solve(sketch.inner)
+            self._spread(sketch, list(self.best[sketch.inner]), list(self.choice[sketch.inner]))
+        else:
+            self._spread(sketch, [math.inf] * n, [None] * n)
+
+    def _fits(self, sketch: Op, i: int) -> bool:
+        egraph = self.egraph
+        if egraph.ops[i] != sketch.op or len(self.operands[i]) != len(sketch.operands):
+            return False
+        values = spec_of(sketch.op).unpack(egraph.attrs[i])
+        return all(values[name] == wanted for name, wanted in sketch.attrs)
+
+    def _spread(
+        self, sketch: Sketch, best: list[float], choice: list[tuple[int, tuple[Sketch, ...]] | None]
+    ) -> None:
+        """Settle the least costs of a sketch that goes from operands to operators, the cheapest first."""
+        contains = isinstance(sketch, Contains)
+        rest = self.best.get(ANY, best)
+        readers: list[list[int]] = [[] for _ in range(self.egraph.n_classes)]
+        for i, operands in enumerate(self.operands):
+            for c in dict.fromkeys(operands):
+                readers[c].append(i)
+        heap = [(cost, c) for c, cost in enumerate(best) if cost < math.inf]
+        if not contains:
+            for i, operands in enumerate(self.operands):
+                c = int(self.egraph.eclass[i])
+                if not operands and self.costs[i] < best[c]:
+                    best[c], choice[c] = self.costs[i], (i, ())
+                    heap.append((self.costs[i], c))
+        heapq.heapify(heap)
+        done: set[int] = set()
+        while heap:
+            _, c = heapq.heappop(heap)
+            if c in done:
+                continue
+            done.add(c)
+            for i in readers[c]:
+                operands, at = self.operands[i], int(self.egraph.eclass[i])
+                if at in done:
+                    continue
+                if contains:
+                    place = operands.index(c)
+                    parts: tuple[Sketch, ...] = tuple(
+                        sketch if k == place else ANY for k in range(len(operands))
+                    )
+                    cost = (
+                        self.costs[i] + best[c] + sum(rest[d] for k, d in enumerate(operands) if k != place)
+                    )
+                else:
+                    parts = (ANY,) * len(operands)
+                    cost = self.costs[i] + sum(best[d] for d in operands)
+                if cost < best[at]:
+                    best[at], choice[at] = cost, (i, parts)
+                    heapq.heappush(heap, (cost, at))
+        self.best[sketch], self.choice[sketch] = best, choice
+
+    def graph(self, start: Graph, root: int) -> Graph:
+        """Return the cheapest graph whose output number ``root`` is an instance of the sketch.
+
+        The other outputs are the cheapest terms of their e-classes. Raise ValueError if there is none.
+        """
+        builder = GraphBuilder(start.name)
+        builder.weights, builder.opaques = dict(start.weights), dict(start.opaques)
+        builder.info = start.info
+        names: dict[AttrValue, int] = {}
+        for i in start.inputs:
+            node = start.nodes[i]
+            names[node.attrs[0]] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        made: dict[tuple[int, Sketch], int] = {}
+        wanted: Sequence[tuple[int, Sketch]] = [
+            (c, self.sketch if k == root else ANY) for k, c in enumerate(self.egraph.roots)
+        ]
+        stack = list(reversed(wanted))
+        while stack:
+            key = stack[-1]
+            if key in made:
+                stack.pop()
+                continue
+            found = self.choice[key[1]][key[0]]
+            if found is None:
+                raise ValueError(f"e-class {key[0]} must contain an instance of {key[1]}, got none")
+            i, parts = found
+            below = list(zip(self.operands[i], parts, strict=True))
+            waiting = [k for k in below if k not in made]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            op, attrs = self.egraph.ops[i], self.egraph.attrs[i]
+            made[key] = (
+                names[attrs[0]] if op == "input" else builder.apply(op, [made[k] for k in below], attrs)
+            )
+        return builder.graph([(name, made[k]) for (name, _), k in zip(start.outputs, wanted, strict=True)])

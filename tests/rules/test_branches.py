@@ -1,7 +1,12 @@
 """The rules of branches: what they say, and the tempting wrong versions of them."""
 
+from collections import Counter
+
+import numpy as np
 import pytest
 
+from workbench import optimize
+from workbench.graph import GraphBuilder
 from workbench.rules import load_rules, parse_rule, parse_rules, rule_set
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.library import LEFT_OUT
@@ -50,3 +55,29 @@ def test_use_is_read_and_written():
 def test_a_use_that_makes_no_sense_is_reported(where):
     with pytest.raises(RuleSyntaxError, match="rule"):
         parse_rule(f"some: add(x, y) => add(y, x) where {where}")
+
+
+# -- what a law gains -------------------------------------------------------------------------------------
+def test_a_scaler_goes_into_the_first_layer():
+    """Pipelines of tabular data subtract a mean and divide by a deviation before the first product."""
+    b, rng = GraphBuilder(), np.random.default_rng(5)
+    mean, deviation = (rng.uniform(0.5, 2, 64).astype(np.float32) for _ in range(2))
+    x = b.input("x", (512, 64))
+    scaled = b.op("div", b.op("sub", x, b.weight(data=mean)), b.weight(data=deviation))
+    y = b.op("add", b.op("matmul", scaled, b.weight((64, 32))), b.weight((32,)))
+    result = optimize(b.graph({"y": b.op("relu", y)}), cost="analytic", time=False)
+    assert result.certificate.passed
+    assert result.cost_after < 0.6 * result.cost_before
+    running = [n.op for n, c in zip(result.graph.nodes, result.graph.constant(), strict=True) if not c]
+    assert Counter(running) == {"input": 1, "matmul": 1, "add": 1, "relu": 1}
+
+
+def test_channels_that_nobody_reads_are_not_computed():
+    b = GraphBuilder()
+    y = b.op("conv2d", b.input("x", (1, 32, 28, 28)), b.weight((64, 32, 3, 3)), pads=(1, 1, 1, 1))
+    graph = b.graph({"y": b.op("slice", y, axis=-3, start=0, stop=16)})
+    result = optimize(graph, cost="analytic", time=False)
+    assert result.certificate.passed
+    (conv,) = (n for n in result.graph.nodes if n.op == "conv2d")
+    assert conv.tensor.shape == (1, 16, 28, 28)
+    assert result.cost_after < 0.7 * result.cost_before

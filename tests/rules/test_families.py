@@ -46,7 +46,7 @@ def test_default_laws_are_proved_or_tested():
     assert {known[rule.name]["status"] for rule in LAWS if rule.name in default} <= {"proved", "tested"}
 
 
-@pytest.mark.parametrize("family", ["movement", "reductions", "transposes"])
+@pytest.mark.parametrize("family", ["conversions", "movement", "quantised", "reductions", "transposes"])
 def test_a_family_is_in_the_default_set(family):
     default = {rule.name for rule in rule_set("default")}
     assert {rule.name for rule in load_rules(library() / f"{family}.rules")} <= default

@@ -17,7 +17,7 @@ from typing import Any
 from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules.expressions import holds
 from workbench.rules.interpret import RowAttr, attributes
-from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+from workbench.rules.pattern import App, AttrVar, Literal, RankOf, Rule, Term, Var, Vector
 from workbench.verification.instances.coordinates import coordinate_of
 from workbench.verification.instances.elements import WHOLE
 from workbench.verification.instances.ground import Instance
@@ -29,13 +29,17 @@ _FACTORS = (1, 1, 2, 2, 3, 4)
 
 @dataclass(slots=True)
 class Draft:
-    """A rule's variables as they are met: types of tensors, attributes, whole rows of attributes."""
+    """A rule's variables as they are met: types of tensors, attributes, whole rows of attributes.
+
+    The ``scalars`` are variables that must have no axes.
+    """
 
     rng: random.Random
     types: dict[str, TensorType] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     fixed: Mapping[Coordinate, Any] = field(default_factory=dict)
+    scalars: frozenset[str] = frozenset()
 
 
 def draw_type(draft: Draft, term: Term) -> TensorType:
@@ -92,7 +96,8 @@ def _of_whole_numbers(
 
 def _note(draft: Draft, name: str, kind: TensorType) -> None:
     """Bind a tensor variable to a type, its fixed extents changed."""
-    shape, dtype = list(kind.shape), draft.fixed.get(("dtype", name, ""), kind.dtype)
+    shape = [] if name in draft.scalars else list(kind.shape)
+    dtype = draft.fixed.get(("dtype", name, ""), kind.dtype)
     for axis in range(-len(shape), 0):
         shape[axis] = draft.fixed.get(("dim", name, axis), shape[axis])
     draft.types[name] = TensorType(dtype, tuple(shape))
@@ -336,8 +341,13 @@ def draw_instance(
     """
     if rule.each:
         return None
+    numbers = frozenset(
+        c.left.var
+        for c in rule.conditions
+        if c.relation == "=" and isinstance(c.left, RankOf) and c.right == Literal(0)
+    )
     for _ in range(tries):
-        draft = Draft(rng, fixed=fixed or {})
+        draft = Draft(rng, fixed=fixed or {}, scalars=numbers)
         try:
             for source in rule.sources:
                 draw_type(draft, source)

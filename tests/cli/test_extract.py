@@ -64,7 +64,7 @@ def test_extract_says_that_a_program_of_tensats_found_nothing(run, egraph, tmp_p
         (lambda d: d["nodes"]["root"].update(children=["nothing"]), "nothing"),
         (lambda d: d.update(root_eclasses=["7"]), "7"),
         (lambda d: d.update(root_eclasses=[]), "root"),
-        (lambda d: d["nodes"]["a"].update(cost=-1), "must be 0 or more, got -1"),
+        (lambda d: d["nodes"]["a"].update(cost=-float("inf")), "must be a number above minus infinity"),
         (lambda d: d["nodes"]["a"].update(cost="dear"), "cost"),
         (lambda d: d["nodes"]["root"].update(children=["root"]), "must have a finite term"),
     ],
@@ -76,3 +76,42 @@ def test_extract_of_a_broken_file_says_what_is_wrong(run, egraph, change, messag
     code, out, err = run("extract", egraph, "-q")
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_the_scope_and_the_method_stand_beside_the_status(run, tmp_path):
+    """Optimal in what is left after breaking cycles is not optimal in the e-graph."""
+    rows = {"a": ("r", ["x"], 1), "b": ("r", [], 9), "x": ("s", ["r2"], 1), "r2": ("t", ["x"], 1)}
+    rows |= {"y": ("t", [], 5), "z": ("s", [], 7)}
+    data = {
+        "nodes": {n: {"op": n, "eclass": c, "children": k, "cost": p} for n, (c, k, p) in rows.items()},
+        "root_eclasses": ["r"],
+    }
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps(data))
+    code, out, _ = run("extract", path, "--method", "filtered", "--json", tmp_path / "o.json", "-q")
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert code == 0
+    assert found["scope"] in out
+    assert {"scope", "method", "found", "filtered"} <= set(out.split())
+
+
+def test_small_costs_are_not_printed_as_zero(run, tmp_path):
+    data = {
+        "nodes": {"a": {"op": "a", "eclass": "r", "children": [], "cost": 2.5e-8}},
+        "root_eclasses": ["r"],
+    }
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps(data))
+    _, out, _ = run("extract", path, "-q")
+    assert "2.5e-08" in out
+
+
+def test_extract_prints_and_writes_the_k_cheapest_terms(run, egraph, tmp_path):
+    code, out, _ = run("extract", egraph, "--k", "3", "--json", tmp_path / "o.json", "-q")
+    best = json.loads((tmp_path / "o.json").read_text())["best"]
+    assert code == 0
+    assert [found["cost"] for found in best] == pytest.approx([7.6, 11.0, 13.0])
+    assert all(f"{found['cost']:.6f}" in out for found in best)
+    _, out, _ = run("extract", egraph, "--k", "3", "--distance", "2", "-q")
+    assert "7.600000" in out
+    assert "11.000000" in out

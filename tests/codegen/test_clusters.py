@@ -85,3 +85,12 @@ def test_an_activation_after_a_convolution_is_left_to_the_other_runtime():
     egraph = egraph_of(graph)
     found = fused(egraph, np.full(len(egraph), 100.0), {}, build=Build(), price=lambda c: 1.0)
     assert {tuple(m.op for m in c.members) for c in found.clusters.values()} == {("exp",)}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_fused_chain_is_written_back_with_its_numbers(name):
+    graph = chain(name)
+    egraph = egraph_of(graph)
+    found = fused(egraph, np.full(len(egraph), 1e3), numbers_of(graph), build=Build(), price=lambda c: 0.0)
+    again = unfused(graph, found, found.solve().choice)
+    assert again.structural_hash() == graph.structural_hash()

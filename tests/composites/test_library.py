@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from tests.composites.references import REFERENCES, drawn
-from workbench.codegen.compiler import has_compiler
-from workbench.codegen.kernel import kernel
 from workbench.composites.evaluate import evaluate
 from workbench.composites.index import IndexName
 from workbench.composites.library import folder, library
@@ -15,7 +13,6 @@ from workbench.composites.onnx_function import DOMAIN, function
 from workbench.composites.primitives import FUNCTIONS, PRIMITIVES
 from workbench.composites.scalar import Apply, walk
 from workbench.composites.simplify import simplified
-from workbench.ops import TensorType
 
 NAMES = sorted(REFERENCES)
 
@@ -131,16 +128,3 @@ def test_arange_has_no_operand():
 def test_views_read_at_computed_places():
     (read,) = walk(library()["im2col"].equations[0].value)
     assert not all(isinstance(i, IndexName) for i in read.indices)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not has_compiler(), reason="there is no C compiler")
-@pytest.mark.parametrize("name", NAMES)
-def test_fifty_shapes_in_c(name):
-    composite, rng = library()[name], np.random.default_rng(24)
-    for _ in range(50):
-        operands = [x if x.dtype == np.int64 else x.astype(np.float32) for x in drawn(composite, rng)]
-        wanted = evaluate(composite, [x if x.dtype == np.int64 else x.astype(np.float64) for x in operands])
-        (found,) = kernel(composite, [TensorType.of(x) for x in operands])(*operands)
-        assert found.shape == wanted.shape
-        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)

@@ -99,6 +99,10 @@ def test_the_documents_own_declaration_reads():
         "C[i,j] = sum(k) A[i,k] * B[k,j]",
     )
     assert str(c.inputs[0]) == "A{float32}[M K]"
+    again = "A{float}[M K]<0 1>(where K = 2 * M) B{float}[K N]<0 1>() -> C{float}[M N]<0 1>()"
+    stated = parse("gemm", again, "C[i j] = sum(k) A[i k] * B[k j]")
+    assert stated.inputs == c.inputs
+    assert str(stated.conditions[0]) == "K = 2 * M"
 
 
 def test_calls_are_inlined_with_names_of_their_own():

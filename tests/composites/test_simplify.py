@@ -37,6 +37,12 @@ def test_loops_of_one_trip_go_at_known_extents():
     assert "sum" in value("y[~ i j] = sum(k) x[~ i k]")
 
 
+def test_an_index_of_two_loops_is_two_indices():
+    c = parse("c", "a{T}[~ N], b{T}[~ M] -> y{T}[~]", "y[~] = (sum(k) a[~ k]) + sum(k) b[~ k]")
+    found = simplified(c, sizes={"N": 1}).composite
+    assert str(found.equations[0].value) == "(a[~ 0] + (sum(k_ < M) b[~ k_]))"
+
+
 def test_the_trace_names_what_matched():
     found = simplified(parse("c", "x{T}[~] -> y{T}[~]", "y = x * 1 + 0"))
     assert {s.law for s in found.steps} >= {"times-one", "plus-zero"}

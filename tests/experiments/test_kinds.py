@@ -21,8 +21,8 @@ LINES = {
     ),
     "extraction": ("cycles/runs/bert-exact-36f67aa2d9a1", "cost 1043.81, bound 1043.81, optimal, 0.22 s"),
     "kernels": (
-        "composites/runs/hard-swish-1-threads-1bbad93ddcc6",
-        "3.99× (164 → 41 µs), 1 kernels, mixed",
+        "composites/runs/hard-swish-1-threads-1921fa96e59f",
+        "4.34× (169 → 39 µs), 1 kernels, mixed",
     ),
     "optimisation": (
         "greedy-exact/runs/bert-dag-052c5a44e9e0",

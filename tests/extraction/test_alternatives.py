@@ -92,3 +92,29 @@ def test_the_alternative_that_is_taken_costs_what_the_best_costs_although_the_or
     taken, given = alternatives(egraph, costs, 1)
     assert (taken.node, taken.taken, taken.cost, taken.more) == (2, True, 4.0, 0.0)
     assert (given.node, given.taken, given.cost) == (1, False, 6.0)
+
+
+def test_a_root_with_a_free_term_has_other_terms_too():
+    nodes = [(0, []), (0, [1]), (1, []), (1, [])]
+    egraph, costs = egraph_of(nodes), np.array([0.0, 2.0, 3.0, 5.0])
+    assert [s.cost for s in k_best(egraph, costs, 5)] == [0.0, 5.0, 7.0]
+
+
+def test_a_distance_makes_the_extractions_diverse():
+    rows = [(0, [1, 2, 3])] + [(c, []) for c in (1, 2, 3) for _ in range(2)]
+    egraph, costs = egraph_of(rows), np.array([1.0, 1, 2, 1, 3, 1, 4])
+    near = k_best(egraph, costs, 3)
+    far = k_best(egraph, costs, 3, distance=2)
+    assert [s.cost for s in near] == [4, 5, 6]
+    assert [s.cost for s in far] == [4, 7, 8]
+    for i, one in enumerate(far):
+        for other in far[:i]:
+            assert len(below(egraph, other.choice) - below(egraph, one.choice)) >= 2
+    with pytest.raises(ValueError, match="distance must be at least 1, got 0"):
+        k_best(egraph, costs, 3, distance=0)
+
+
+def test_the_best_extraction_need_not_be_found_again():
+    egraph, costs = random_egraph(3)
+    first = extract(egraph, costs)
+    assert k_best(egraph, costs, 1, first=first) == [first]

@@ -21,3 +21,13 @@ def test_some_stored_proofs_are_checked_and_their_obligations_are_unsatisfiable(
         solving = z3.Solver()
         solving.from_string(text)
         assert solving.check() == z3.unsat
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(solver() is None, reason="no z3")
+def test_two_processes_find_what_one_finds_in_the_order_of_the_rules():
+    rules = list(rule_set("fusion"))[::3]
+    one, two = check_library(rules), check_library(rules, jobs=2)
+    assert len(one) > 5
+    assert [(r.rule, r.checked, r.reason) for r in two] == [(r.rule, r.checked, r.reason) for r in one]
+    assert [r.rule for r in one] == [r.name for r in rules]

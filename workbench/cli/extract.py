@@ -35,6 +35,11 @@ def extract(
         float,
         typer.Option(min=0.1, max=65_536, metavar="GIB", help="GiB that each solver's process may use."),
     ] = 6.0,
+    k: Annotated[int, typer.Option("--k", min=1, metavar="N", help="Number of cheapest terms.")] = 1,
+    distance: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="With --k, e-classes in which two terms must differ at least."),
+    ] = 1,
     json: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the figures and the chosen e-nodes as JSON.")
     ] = None,
@@ -46,7 +51,7 @@ def extract(
     if json is not None:
         check_writable(json)
     from workbench.egraph import load_json
-    from workbench.extraction import Extraction, Limit
+    from workbench.extraction import Extraction, Limit, Status
 
     began = time.perf_counter()
     egraph, costs = load_json(file)
@@ -58,25 +63,38 @@ def extract(
                 "extraction", f"{step.note}: cost {_figure(step.cost, 'g')}, bound {_figure(step.bound, 'g')}"
             )
         )
+    best = [solution]
+    if k > 1 and Limit.INTERRUPTED not in solution.limits:
+        from workbench.extraction.alternatives import k_best
+
+        rest = max(0.05 * seconds, seconds - (time.perf_counter() - began))
+        known = solution if solution.status is Status.OPTIMAL and solution.scope == "e-graph" else None
+        best = k_best(egraph, costs, k, seconds=rest, first=known, distance=distance)
     if json is not None:
-        text = to_json(figures(egraph, run, solution))
+        content = figures(egraph, run, solution)
+        if k > 1:
+            content["best"] = [chosen(egraph, found) for found in best]
+        text = to_json(content)
         writing(lambda: write_atomic(json, text))
     if trace:
         rows = [(f"{s.seconds:.3f}", _figure(s.cost), _figure(s.bound), s.note) for s in run.trace]
         show_table(("seconds", "cost", "bound", "step"), rows, right=[0, 1, 2])
     show_table(
-        ("cost", "bound", "gap", "status", "seconds", "method"),
+        ("cost", "bound", "gap", "status", "scope", "seconds", "method", "found by"),
         [
             (
-                f"{solution.cost:.6f}",
-                f"{solution.bound:.6f}",
-                f"{solution.gap:.4%}",
-                solution.status.value,
-                f"{solution.seconds:.2f}",
-                solution.method,
+                _figure(found.cost),
+                _figure(found.bound),
+                f"{found.gap:.4%}",
+                found.status.value,
+                found.scope,
+                f"{found.seconds:.2f}",
+                run.method,
+                found.method,
             )
+            for found in best
         ],
-        right=[0, 1, 2, 4],
+        right=[0, 1, 2, 5],
     )
     for note in solution.notes:
         typer.echo(f"note: {note}")
@@ -85,7 +103,24 @@ def extract(
 
 
 def _figure(value: float | None, kind: str = "f") -> str:
-    return "–" if value is None else format(value, f".6{kind}")
+    if value is None:
+        return "–"
+    small = kind == "f" and 0.0 < abs(value) < 1e-3  # six decimals would leave nothing of it
+    return format(value, ".6g" if small else f".6{kind}")
+
+
+def chosen(egraph: EGraph, solution: Solution) -> dict[str, Any]:
+    """Return the cost of a term and the chosen e-node of every selected e-class, by their names."""
+    return {
+        "cost": solution.cost,
+        "bound": solution.bound,
+        "status": solution.status.value,
+        "choice": {
+            egraph.class_name(c): egraph.node_name(i)
+            for c, i in enumerate(solution.choice.tolist())
+            if i >= 0
+        },
+    }
 
 
 def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, Any]:
@@ -107,11 +142,7 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
         "e_nodes": len(egraph),
         "e_classes": egraph.n_classes,
         "roots": [egraph.class_name(r) for r in egraph.roots],
-        "choice": {
-            egraph.class_name(c): egraph.node_name(i)
-            for c, i in enumerate(solution.choice.tolist())
-            if i >= 0
-        },
+        "choice": chosen(egraph, solution)["choice"],
         "trace": [
             {
                 "seconds": round(s.seconds, 6),

@@ -11,11 +11,12 @@ from workbench.cli.console import BAD_INPUT, FAILED, Progress, show_table, stop
 from workbench.support.files import write_atomic
 
 
-def check_theorems(smt: Path | None, *, quiet: bool) -> None:
+def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
     """Check all stored proofs; exit with 1 if one is rejected.
 
     Args:
         smt: The folder for the obligations that the solver met, as SMT-LIB, or None.
+        jobs: The number of processes.
         quiet: Whether nothing is shown while it works.
     """
     from workbench.rules.library import rule_set
@@ -28,7 +29,7 @@ def check_theorems(smt: Path | None, *, quiet: bool) -> None:
     rules = list(rule_set("all"))
     started = time.perf_counter()
     with Progress("proofs", quiet=quiet) as progress:
-        found = check_library(rules, lambda r: progress("checked", r.rule))
+        found = check_library(rules, lambda r: progress("checked", r.rule), jobs=jobs)
     seconds = time.perf_counter() - started
     if smt is not None:
         smt.mkdir(parents=True, exist_ok=True)

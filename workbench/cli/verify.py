@@ -44,7 +44,7 @@ def verify(
     if check:
         from workbench.cli.theorems import check_theorems
 
-        check_theorems(smt, quiet=quiet)
+        check_theorems(smt, jobs=jobs, quiet=quiet)
         return
     if file is None:
         stop(

@@ -285,6 +285,7 @@ def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
     names = {builder.nodes[i].attrs[0]: i for i in builder.inputs}
     place: dict[int, int] = {}
     egraph = fusion.egraph
+    members = egraph.members()
     for root in egraph.roots:
         stack = [root]
         while stack:
@@ -299,6 +300,10 @@ def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
                 continue
             if node in fusion.clusters:
                 inner = dict(place)
+                for j in {j for m in fusion.clusters[node].members for j in m.operands} - set(place):
+                    known = next((i for i in members[j] if egraph.ops[i] in _NUMBERS | _STORED), None)
+                    if known is not None:  # a number, which is in the kernel's text
+                        inner[j] = builder.apply(egraph.ops[known], [], egraph.attrs[known])
                 for m in fusion.clusters[node].members:
                     inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
                 place[c] = inner[c]

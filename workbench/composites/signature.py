@@ -30,6 +30,7 @@ def declared(
     c = Cursor(text.replace("\n", " "))
     c.text = text
     names: set[str] = set()
+    stated: list[Condition] = []
 
     def extent(token: Token) -> IndexExpr:
         if isinstance(whole.get(token.text), float):
@@ -40,10 +41,16 @@ def declared(
         found: list[Tensor] = []
         while c.next.kind == "name" and not c.at("where"):
             found.append(_tensor(c, extent))
+            # The form of AbstractTensor: A{T}[M N]<0 1>(where M = 1) B{T}[M N]<0 1>()
+            closed = c.accept("(") is not None
+            if closed:
+                if c.accept("where"):
+                    stated.extend(_conditions(c, extent))
+                c.expect(")", f"tensor {found[-1].name}")
             if found[-1].name in names:
                 c.fail(f"tensors must have names of their own, got {found[-1].name} twice")
             names.add(found[-1].name)
-            if not c.accept(","):
+            if not c.accept(",") and not closed:
                 break
         if c.next.kind != "stop" and not c.at(end):
             c.fail(f"a declaration must go on with ',' or {end!r}, got {c.shown()}")
@@ -55,7 +62,7 @@ def declared(
     outputs = tensors("where")
     if not outputs:
         c.fail(f"a declaration must name a result, got {c.shown()}", first)
-    conditions = _conditions(c, extent) if c.accept("where") else ()
+    conditions = (*stated, *(_conditions(c, extent) if c.accept("where") else ()))
     if c.next.kind != "stop":
         c.fail(f"the declaration must end here, got {c.shown()}")
     _check_known(c, inputs, outputs, conditions, whole)

@@ -21,6 +21,8 @@ from workbench.composites.scalar import (
     Reduce,
     Scalar,
     reads,
+    rebuilt,
+    scalar_reindexed,
     walk,
 )
 from workbench.composites.simplifiers import Simplifier, Simplifiers, default_simplifiers
@@ -89,7 +91,8 @@ def simplified(
     made: list[Equation] = []
     steps: list[Step] = []
     costs: dict[str, tuple[int, int]] = {}
-    for e in composite.equations:
+    for given_equation in composite.equations:
+        e = replace(given_equation, value=_apart(given_equation.value, {}))
         graph = _Graph(composite, given, sizes or {}, made, e)
         value, matches, cost = graph.run()
         steps += [Step(e.target, law, n) for law, n in matches.items() if n]
@@ -97,6 +100,23 @@ def simplified(
         made.append(replace(e, value=value))
     kept = tuple(_needed(composite, made))
     return Simplified(replace(composite, equations=kept), tuple(steps), costs)
+
+
+def _apart(e: Scalar, seen: dict[str, IndexExpr]) -> Scalar:
+    """Return a value in which every index has one extent: reductions over others get names of their own."""
+    if isinstance(e, Reduce):
+        names: dict[str, str] = {}
+        for b in e.over:
+            name = b.name
+            while seen.setdefault(name, b.extent) != b.extent:
+                name += "_"
+            names[b.name] = name
+        body = scalar_reindexed(
+            e.body, lambda i: IndexName(names.get(i.name, i.name)) if isinstance(i, IndexName) else None
+        )
+        over = tuple(Bound(names[b.name], b.extent) for b in e.over)
+        return Reduce(e.function, over, _apart(body, seen))
+    return rebuilt(e, lambda child: _apart(child, seen))
 
 
 def _needed(composite: Composite, equations: list[Equation]) -> Iterator[Equation]:
@@ -145,8 +165,6 @@ class _Graph:
     def facts(self) -> Iterator[str]:
         """Yield what is known of indices and extents; an index with two extents has no known one."""
         bounds = [*self.e.indices]
-        if self.laws.forwarding:
-            bounds += [b for other in self.before.values() for b in other.indices]
         bounds += [b for part in walk(self.e.value) if isinstance(part, Reduce) for b in part.over]
         extents: dict[str, set[IndexExpr]] = {}
         for b in bounds:

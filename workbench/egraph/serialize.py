@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import re
 import sys
 import zlib
 from collections import defaultdict
@@ -31,6 +32,7 @@ _KINDS: Final = {
 _GZIP: Final = b"\x1f\x8b"  # the first bytes of every gzip file
 #: Largest number of bytes to which a packed file is unpacked.
 LARGEST: Final = 1 << 29
+_ODD: Final = re.compile(r'"\s\s+:|"[\t\r\n]:')  # a colon that is not right behind a name
 _CHUNK: Final = 10_000  # number of lines written at a time
 
 
@@ -42,8 +44,10 @@ def load_json(path: str | os.PathLike[str]) -> tuple[EGraph, np.ndarray]:
     """Read an e-graph and its e-nodes' costs from a JSON file, gzipped or not.
 
     E-nodes and e-classes are numbered in the file's order; ``node_names`` and ``class_names`` keep
-    their ids. A child refers to its whole e-class. A missing cost is 1. An e-node is forbidden (infinite
-    cost) by the cost ``Infinity``, by ``null``, as egglog writes it, and by ``"subsumed": true``.
+    their ids; integer ids are read as their digits. A child is the id of an e-node of the e-class that is
+    read, or the id of the e-class: a number always, and strings if all children are e-classes. A missing
+    cost is 1. An e-node is forbidden (infinite cost) by the cost ``Infinity``, by ``null``, as egglog
+    writes it, and by ``"subsumed": true``.
     E-classes that are not reachable from a root are kept; ``class_data`` and fields that the format does
     not have are ignored.
 
@@ -75,6 +79,52 @@ def _read(file: Path) -> str:
 
 def _parse(name: str, text: str) -> dict[str, Any]:
     """Return the top-level object; raise EGraphFormatError if an object has two entries of the same name."""
+    try:
+        data = json.loads(text)
+        if isinstance(data, dict) and not _all_distinct(text, data):
+            _refuse_double(name, text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, EGraphFormatError):
+            raise
+        raise EGraphFormatError(f"{name} must be readable JSON, got: {error}") from None
+    if not isinstance(data, dict):
+        expected = "an object with 'nodes' and 'root_eclasses'"
+        raise EGraphFormatError(f"{name} must be {expected}, got {_said(data)}")
+    return data
+
+
+def _all_distinct(text: str, data: dict[str, Any]) -> bool:
+    """Return whether it is certain that no object has two entries of the same name.
+
+    A name is followed by a colon, so a text has at least as many colons as entries were written. If it has
+    no more of them than entries were read, none was overwritten. The colons within names do not count.
+    """
+    nodes = data.get("nodes")
+    records = nodes.values() if isinstance(nodes, dict) else ()
+    if not {dict}.issuperset(map(type, records)):
+        return False
+    read = sum(map(len, records)) + _entries([v for k, v in data.items() if k != "nodes"]) + len(data)
+    read += len(records)
+    if text.count(":") == read:
+        return True
+    return text.count('":') + text.count('" :') == read and not _ODD.search(text)
+
+
+def _entries(values: list[Any]) -> int:
+    """Return the number of entries of all objects within JSON values."""
+    count, stack = 0, values
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            count += len(value)
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += [part for part in value if isinstance(part, (dict, list))]
+    return count
+
+
+def _refuse_double(name: str, text: str) -> None:
+    """Raise EGraphFormatError if an object has two entries of the same name."""
     double: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,16 +133,9 @@ def _parse(name: str, text: str) -> dict[str, Any]:
             double.append(_first_double([key for key, _ in pairs]))
         return record
 
-    try:
-        data = json.loads(text, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        raise EGraphFormatError(f"{name} must be readable JSON, got: {error}") from None
-    if not isinstance(data, dict):
-        expected = "an object with 'nodes' and 'root_eclasses'"
-        raise EGraphFormatError(f"{name} must be {expected}, got {_said(data)}")
+    json.loads(text, object_pairs_hook=unique)
     if double:
         raise EGraphFormatError(f"{name}: {double[0]!r} is defined twice in the same object")
-    return data
 
 
 def _first_double(keys: list[str]) -> str:
@@ -115,20 +158,16 @@ def _columns(name: str, data: dict[str, Any]) -> tuple[EGraph, np.ndarray]:
     n = len(nodes)
     ops = _field(name, nodes, "op", {str})
     classes: defaultdict[str, int] = defaultdict(count().__next__)  # a new id takes the next number
-    eclass = list(map(classes.__getitem__, _field(name, nodes, "eclass", {str})))
-    of_node = dict(zip(nodes, eclass, strict=True))
+    eclass = list(map(classes.__getitem__, map(str, _field(name, nodes, "eclass", {str, int}))))
     rows = _field(name, nodes, "children", {list}, [])
     start = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), np.int64, n), out=start[1:])
-    try:
-        children = np.fromiter(map(of_node.__getitem__, chain.from_iterable(rows)), np.int64, start[-1])
-    except (KeyError, TypeError):
-        raise _bad_child(name, nodes, classes) from None
+    children = _children(name, nodes, rows, classes, eclass, int(start[-1]))
     belongs = np.array(eclass, dtype=np.int64)
     costs = _costs(name, nodes)
     same: dict[str, str] = {}
     egraph = EGraph(
-        ops=tuple([same.setdefault(op, op) for op in ops]),  # one string per distinct operator
+        ops=tuple(map(same.setdefault, ops, ops)),  # one string per distinct operator
         attrs=((),) * n,
         child_start=start,
         children=children,
@@ -161,16 +200,51 @@ def _field(name: str, nodes: dict[str, Any], field: str, kinds: set[type], defau
     return column
 
 
+def _children(
+    name: str,
+    nodes: dict[str, Any],
+    rows: list[list[Any]],
+    classes: dict[str, int],
+    eclass: list[int],
+    size: int,
+) -> np.ndarray:
+    """Return the e-classes that all e-nodes read, one after another.
+
+    The keys of JSON objects are strings, so a number as a child is the id of an e-class. A string is the
+    id of an e-node, or of an e-class if all children of the file are such.
+    """
+    known = dict(classes)  # without new numbers for unknown ids
+    try:
+        of_node = dict(zip(nodes, eclass, strict=True))
+        return np.fromiter(map(of_node.__getitem__, chain.from_iterable(rows)), np.int64, size)
+    except (KeyError, TypeError):
+        pass
+    kinds = set(map(type, chain.from_iterable(rows)))
+    if kinds in ({int}, {str}):
+        try:
+            return np.fromiter(map(known.__getitem__, map(str, chain.from_iterable(rows))), np.int64, size)
+        except KeyError:
+            pass
+    raise _bad_child(name, nodes, known, numbers=kinds == {int})
+
+
 def _said(value: Any) -> str:
     """Return a JSON value's kind, followed by the value if it is short."""
     text = json.dumps(value)
     return _KINDS[type(value)] + (f" ({text})" if value is not None and len(text) <= 40 else "")
 
 
-def _bad_child(name: str, nodes: dict[str, Any], classes: dict[str, int]) -> EGraphFormatError:
-    """Return the error for the first child that is not an e-node."""
+def _bad_child(
+    name: str, nodes: dict[str, Any], classes: dict[str, int], *, numbers: bool
+) -> EGraphFormatError:
+    """Return the error for the first child that is not an e-node (or not an e-class, if all are numbers)."""
     for key, record in nodes.items():
         for child in record.get("children", ()):
+            if numbers:
+                if str(child) not in classes:
+                    why = f"got {child}, which is no e-class"
+                    return EGraphFormatError(f"{name}: e-node {key!r} must read e-classes by number, {why}")
+                continue
             if not isinstance(child, str):
                 what = f"the children of e-node {key!r} must be ids of e-nodes"
                 return EGraphFormatError(f"{name}: {what}, got {_said(child)}")
@@ -206,15 +280,15 @@ def _roots(name: str, data: dict[str, Any], classes: dict[str, int]) -> tuple[in
     if not roots:
         raise EGraphFormatError(f"{name}: 'root_eclasses' must list at least one e-class as root, got none")
     for root in roots:
-        if not isinstance(root, str):
+        if type(root) not in (str, int):
             what = f"'root_eclasses' must list ids of e-classes, got {_said(root)}"
             raise EGraphFormatError(f"{name}: {what}")
-        if root not in classes:
+        if str(root) not in classes:
             why = "which does not exist"
-            if root in data["nodes"]:
+            if isinstance(root, str) and root in data["nodes"]:
                 why = f"which is an e-node (try its e-class {data['nodes'][root]['eclass']!r})"
             raise EGraphFormatError(f"{name}: a root must be the id of an e-class, got {root!r}, {why}")
-    return tuple(classes[root] for root in roots)
+    return tuple(classes[str(root)] for root in roots)
 
 
 def _ages(names: list[str]) -> np.ndarray:

@@ -106,7 +106,7 @@ class RunReport:
     def details(self) -> pd.DataFrame:
         """Return the further results of the run, by its kind of study.
 
-        These are rules left out, verdicts, counts of operators, or the figures of the e-graph.
+        These are rules left out, verdicts, kernels, counts of operators, or the figures of the e-graph.
         """
         import pandas as pd
 
@@ -121,6 +121,9 @@ class RunReport:
         if study == "synthesis":
             rows = [(name, law, verdict) for name, (verdict, law) in result["laws"].items()]
             return pd.DataFrame(rows, columns=["law", "equation", "verdict"])
+        if study == "kernels":
+            kernels = [(number, ", ".join(ops)) for number, ops in enumerate(result["clusters"], 1)]
+            return pd.DataFrame(kernels, columns=["kernel", "operators"])
         forms = {"original": result["operators_before"], "optimised": result["operators_after"]}
         if "operators_by_hand" in result:
             forms["by hand"] = result["operators_by_hand"]
@@ -174,7 +177,7 @@ class StudyReport:
         frame = load(self.folder)
         if (frame["study"] == "branches").all():
             return self._branches(frame)
-        if (frame["study"] == "deployment").all():
+        if frame["study"].isin(["deployment", "kernels"]).all():
             return Text("*There is no figure for such a study; the tables have its results.*")
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if runs.empty:

@@ -40,9 +40,19 @@ REACH: Final = (1.02, 1.2, math.inf)
 
 #: Reductions that keep every solution up to the given cost, not only one of the best.
 _KEEPING: Final = (drop_useless, pull_up, drop_circular, drop_expensive)
+#: Those of them that do not merge e-nodes, so that a distance counts e-nodes of the e-graph.
+_COUNTING: Final = (drop_useless, drop_circular, drop_expensive)
 
 
-def k_best(egraph: EGraph, costs: np.ndarray, k: int, *, seconds: float = 60.0) -> list[Solution]:
+def k_best(
+    egraph: EGraph,
+    costs: np.ndarray,
+    k: int,
+    *,
+    seconds: float = 60.0,
+    first: Solution | None = None,
+    distance: int = 1,
+) -> list[Solution]:
     """Return the ``k`` cheapest distinct extractions, cheapest first, or all of them if there are fewer.
 
     Two extractions are distinct when they choose different e-nodes in an e-class that costs something;
@@ -54,40 +64,71 @@ def k_best(egraph: EGraph, costs: np.ndarray, k: int, *, seconds: float = 60.0) 
         costs: One cost per e-node, 0 or more.
         k: Number of extractions, at least 1.
         seconds: Time limit for all of them together.
+        first: The best extraction, if it is already known.
+        distance: The number of e-nodes of every earlier extraction that a later one must not contain, at
+            least 1. With more than 1 the extractions are diverse: each is the cheapest that is so far from
+            all earlier ones.
 
     Raises:
-        ValueError: If ``k`` is less than 1.
+        ValueError: If ``k`` or ``distance`` is less than 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
+    if distance < 1:
+        raise ValueError(f"the distance must be at least 1, got {distance}")
     values = check_costs(egraph, costs)
     until = time.perf_counter() + seconds
     best, choice = tree_costs(egraph, values)
-    problem = make_problem(egraph, values, best, choice)
-    first = extract(egraph, costs, seconds=seconds)
-    found = [first]
-    for reach in REACH if problem.roots else ():
-        most = first.cost * reach
-        reduced, _ = presolve(problem, most, until=until, reductions=_KEEPING)
-        found = _next_best(egraph, values, reduced, first, k, until)
-        if (len(found) == k and found[-1].cost <= most) or time.perf_counter() > until:
+    known = extract(egraph, costs, seconds=seconds) if first is None else first
+    found = [known]
+    for fix_free in (True, False):
+        problem = make_problem(egraph, values, best, choice, fix_free=fix_free)
+        if not fix_free:
+            problem = _one_free_term(problem, best, choice)
+        reductions = _KEEPING if distance == 1 else _COUNTING
+        for reach in REACH if problem.roots else ():
+            most = known.cost * reach if reach < math.inf else math.inf
+            reduced, _ = presolve(problem, most, until=until, reductions=reductions)
+            found = _next_best(egraph, values, reduced, known, k, until, distance)
+            if (len(found) == k and found[-1].cost <= most) or time.perf_counter() > until:
+                break
+        if len(found) == k or time.perf_counter() > until:
             break
-    return found
+    return sorted(found, key=lambda s: s.cost)
+
+
+def _one_free_term(problem: Problem, best: Sequence[float], choice: Sequence[int]) -> Problem:
+    """Return a problem with the chosen free term of each e-class and all terms that cost something."""
+    alive = []
+    for node, c, cost, row in zip(
+        problem.nodes, problem.eclass, problem.cost, problem.children, strict=True
+    ):  # fmt: skip
+        alive.append(node == choice[c] or cost > 0.0 or any(best[d] > 0.0 for d in row) or best[c] > 0.0)
+    return problem.keep(alive)
 
 
 def _next_best(
-    egraph: EGraph, costs: np.ndarray, problem: Problem, first: Solution, k: int, until: float
+    egraph: EGraph,
+    costs: np.ndarray,
+    problem: Problem,
+    first: Solution,
+    k: int,
+    until: float,
+    distance: int,
 ) -> list[Solution]:
     """Return up to ``k`` cheapest selections of a problem in order of cost, starting with ``first``."""
     must = must_sets(problem, until)
     place = {node: i for i, node in enumerate(problem.nodes)}
     picked = {c: place[i] for c in problem.members() if (i := int(first.choice[c])) in place}
     rest = {c: place[i] for c, i in greedy_dag(problem, until).items()}
+    if any(c not in picked for c in problem.roots) or not _closed(problem, picked):
+        picked = rest  # the first takes another free term
     found = [first]
     forbidden = [_taken(problem.roots, problem.children, picked)]
     while len(found) < k and time.perf_counter() < until:
-        start = _neighbour(problem, picked, rest, forbidden, until)
-        solved = solve_whole(problem, must, until - time.perf_counter(), tuple(forbidden), start)
+        start = _neighbour(problem, picked, rest, forbidden, until) if distance == 1 else None
+        left = until - time.perf_counter()
+        solved = solve_whole(problem, must, left, tuple(forbidden), start, distance)
         if solved.picked is None:
             break
         selection = complete(egraph, problem, {c: problem.nodes[i] for c, i in solved.picked.items()})
@@ -99,6 +140,20 @@ def _next_best(
         picked = solved.picked
         forbidden.append(_taken(problem.roots, problem.children, picked))
     return found
+
+
+def _closed(problem: Problem, picked: dict[int, int]) -> bool:
+    """Return whether a selection has a candidate for every e-class that it reads."""
+    stack, seen = list(problem.roots), set(problem.roots)
+    while stack:
+        c = stack.pop()
+        if c not in picked:
+            return False
+        for d in problem.children[picked[c]]:
+            if d not in seen:
+                seen.add(d)
+                stack.append(d)
+    return True
 
 
 def _neighbour(

@@ -6,7 +6,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,14 +16,17 @@ from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solve import THOROUGH, Exact, solve
 from workbench.extraction.exact.solving import Effort, Job, met
 from workbench.extraction.exact.tensat import ORDERS
-from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.greedy.beam import beam
+from workbench.extraction.greedy.dag import ENTRIES, greedy
 from workbench.extraction.greedy.local_search import PATIENCE, improve
-from workbench.extraction.limits import Ending, Limit
+from workbench.extraction.limits import DIED, Ending, Limit
 from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
+    BULK,
     NoExtraction,
     Problem,
-    check_costs,
+    below,
+    check_roots,
     complete,
     dag_cost,
     is_acyclic,
@@ -31,12 +34,15 @@ from workbench.extraction.problem import (
     tree_costs,
 )
 from workbench.extraction.reduce.cycles import break_cycles
-from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets
-from workbench.extraction.reduce.presolve import Effect, presolve
+from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets, surely_paid
+from workbench.extraction.reduce.presolve import presolve
+from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
+from workbench.extraction.stages import Idling, Reduced, ages, described, original_selection
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.support.collector import collector_paused
+from workbench.support.deadline import TimeUp, deadline
 from workbench.support.processes import SOLVER_MEMORY
 
 if TYPE_CHECKING:
@@ -44,21 +50,17 @@ if TYPE_CHECKING:
 
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
 
-#: Largest shares of the remaining time for greedy search, local search and presolve.
-GREEDY, LOCAL, PRESOLVE = 0.3, 0.25, 0.3
-#: Share of the time for the reductions that come before local search.
-FIRST = 0.1
+#: Largest shares of the remaining time for greedy search, local search, presolve, and presolve before it.
+GREEDY, LOCAL, PRESOLVE, FIRST = 0.3, 0.25, 0.3, 0.1
 #: With LARGE candidates or more after reductions, local search runs before a solver is started. It then ends
 #: after REST seconds per candidate without an improvement.
 LARGE, REST = 2000, 2e-4
 #: The share of local search grows with the number of candidates; with HUGE candidates a solver is hopeless.
 MOST_LOCAL, HUGE = 0.5, 400_000
-#: Seconds per candidate that it takes to hand a problem over to a solver.
-LEAST: Final = 1e-5
-#: ``auto`` stops when neither cost nor bound has moved by the share MOVED for IDLE seconds.
-MOVED, IDLE = 1e-3, 5.0
-#: Additional idle seconds per candidate, because the first relaxation of a large problem is slow.
-PER_CANDIDATE: Final = 5e-5
+#: Seconds per candidate to start a solver, and seconds after the limit when a stage is ended from outside.
+LEAST, GRACE = 1e-5, 0.25
+#: Bytes per pair of e-classes that greedy search keeps.
+ENTRY: Final = 60
 
 
 class Extraction(Stepwise):
@@ -70,12 +72,12 @@ class Extraction(Stepwise):
     the best selection so far, and survives when a solver is killed, runs out of time or memory, or is
     interrupted.
 
-    Tensat's programs run by themselves, as they did there: ``solution`` is None until one finds
-    something. If none does, it is the tree selection, and ``Limit.NOTHING`` is among its limits.
+    Tensat's programs run by themselves: ``solution`` is None until one finds something. If none does, it is
+    the tree selection, and ``Limit.NOTHING`` is among its limits.
 
     Args:
         egraph: The e-graph, with at least one root.
-        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        costs: One cost per e-node; an infinite cost excludes the e-node, a negative one is a gain.
         method: A name of :data:`METHODS`, or of a registered extractor.
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
@@ -105,18 +107,34 @@ class Extraction(Stepwise):
             raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
         super().__init__()
         self.egraph = egraph
-        self.costs = check_costs(egraph, costs)
+        shifted = signed(egraph, costs)
+        self.costs = np.asarray(costs, dtype=float)
+        self._costs, self._offset, self._gains = shifted.costs, shifted.offset, shifted.core
         self.method = method
         self.seconds = seconds
         self.memory = memory
         self.effort = effort
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
-        self.solution: Solution | None = None
+        self._best: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
         self._spent = 0.0
         self._until = math.inf
         self._bound = 0.0
         self._scope = "e-graph"
+        self._core: Problem | None = None
+
+    @property
+    def solution(self) -> Solution | None:
+        """Return the best selection so far, or None if there is none yet."""
+        found, offset = self._best, self._offset
+        if found is None or not offset:
+            return found
+        return replace(found, cost=dag_cost(found.choice, self.costs), bound=found.bound + offset)
+
+    def _known(self) -> Solution:
+        solution = self.solution
+        assert solution is not None
+        return solution
 
     def model(self) -> pulp.LpProblem:
         """Return the integer program of this extraction, to read, to write as LP or MPS, or to solve.
@@ -136,15 +154,29 @@ class Extraction(Stepwise):
 
     def _share(self, share: float) -> float:
         """Return the moment (of ``time.perf_counter``) at which a share of the remaining time is spent."""
-        now = time.perf_counter()
-        return now + share * max(0.0, self._until - now)
+        return (now := time.perf_counter()) + share * max(0.0, self._until - now)
 
     def _plan(self) -> Generator[StepKind]:
         self._until = time.perf_counter() + self.seconds
-        best, choice = tree_costs(self.egraph, self.costs)
-        problem = make_problem(self.egraph, self.costs, best, choice)
+        best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
+        check_roots(self.egraph, best)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
-        tree = complete(self.egraph, problem, {c: i for c, i in enumerate(choice) if i >= 0})
+        tree = below(self.egraph, np.array(choice, dtype=np.int64))
+        assert tree is not None
+        if dag_cost(tree, self._costs) == math.inf:
+            raise NoExtraction(
+                "a term's costs must add up to less than 1.8e308, got more (try a larger unit)"
+            )
+        if self._gains is not None:
+            yield from self._with_gains(self._gains, tree)
+            return
+        if len(self.egraph) >= BULK and self._own is None and self.method not in ORDERS:
+            # Nothing must keep a large e-graph from having a selection; its bound comes later.
+            yield self._offer(tree, StepKind.TREE)
+            if time.perf_counter() > self._until:
+                yield self._prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
+                return
+        problem = make_problem(self.egraph, self._costs, best, choice)
         if self._own is not None:
             yield self._by_user(problem, self._own)
             yield self._prove(self._bound, proved=False)
@@ -153,20 +185,26 @@ class Extraction(Stepwise):
             yield from self._alone(problem, tree, choice)
             return
         self._bound = chain_bound(problem)
+        self._core = problem
         if self.method == "tree":
             yield self._offer(tree, StepKind.TREE)
             return
-        original = self._original()
+        original = original_selection(self.egraph)
         if original is not None:
             yield self._offer(original, StepKind.ORIGINAL)
         yield self._offer(tree, StepKind.TREE)
         if not problem.roots:
             yield self._prove(0.0, proved=True)
             return
-        taken = greedy_dag(problem, self._share(GREEDY))
-        if taken:
-            yield self._offer(complete(self.egraph, problem, taken), StepKind.DAG)
+        entries = min(ENTRIES, self.memory // ENTRY)
+        first = greedy(problem, self._share(GREEDY), entries)
+        yield self._offer(complete(self.egraph, problem, first.taken), StepKind.DAG)
         if self.method == "dag":
+            wider = beam(problem, self._until, entries) if first.finished and not self._done() else None
+            if wider is not None:
+                found = complete(self.egraph, problem, wider)
+                if self._best is None or dag_cost(found, self._costs) < self._best.cost:
+                    yield self._offer(found, StepKind.DAG)
             return
         if self._done():
             yield self._prove(self._bound, proved=True)
@@ -186,30 +224,29 @@ class Extraction(Stepwise):
             problem = self._cycle_free(problem, frozenset(self._incumbent(problem).values()))
         yield from self._exact(self._reduced(problem, PRESOLVE))
 
-    def _reduced(self, problem: Problem, share: float) -> _Reduced:
+    def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
-        assert self.solution is not None
-        found, effects = presolve(problem, self.solution.cost, until=self._share(share))
-        return _Reduced(found, effects, len(problem.nodes))
+        assert self._best is not None
+        found, effects = presolve(problem, self._best.cost, until=self._share(share))
+        return Reduced(found, effects, len(problem.nodes))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
         compared = self.method in ("highs", "cp-sat")
-        return not compared and self.solution is not None and met(self.solution.cost, self.solution.bound)
+        return not compared and self._best is not None and self._met(self._best.bound)
 
-    def _original(self) -> np.ndarray | None:
-        """Return the start graph's selection, or None if it is incomplete or cyclic."""
-        choice = np.full(self.egraph.n_classes, -1, dtype=np.int64)
-        for i in self.egraph.original.tolist():
-            if i >= 0 and choice[self.egraph.eclass[i]] < 0:
-                choice[self.egraph.eclass[i]] = i
-        needed = _below(self.egraph, choice)
-        return needed if needed is not None and is_acyclic(self.egraph, needed) else None
+    def _met(self, bound: float) -> bool:
+        """Return whether a bound proves the best selection optimal."""
+        assert self._best is not None
+        if not met(self._best.cost, bound):
+            return False
+        paid = 0.0 if self._core is None or not self._core.roots else surely_paid(self._core)
+        return met(self._best.cost, bound, paid)
 
     def _incumbent(self, problem: Problem) -> dict[int, int]:
         """Return the best selection within a problem, e-class → e-node."""
-        assert self.solution is not None
-        choice = self.solution.choice
+        assert self._best is not None
+        choice = self._best.choice
         return {c: int(choice[c]) for c in dict.fromkeys(problem.eclass) if choice[c] >= 0}
 
     def _cycle_free(self, problem: Problem, keep: Set[int]) -> Problem:
@@ -248,22 +285,41 @@ class Extraction(Stepwise):
                 self._offer(complete(self.egraph, problem, taken), StepKind.INCUMBENT, self.method)
             yield StepKind.INCUMBENT
         endings = tuple(race.endings)
-        if self.solution is None:
+        if self._best is None:
             yield self._offer(tree, StepKind.TREE)
             endings = (*endings, Ending(Limit.NOTHING))
         proved = race.proved and race.best is not None
         yield self._prove(race.cost if proved else race.bound, proved=proved, endings=endings)
 
+    def _with_gains(self, problem: Problem, tree: np.ndarray) -> Iterator[StepKind]:
+        """Extract with negative costs that a selection can avoid: from the tree selection by CP-SAT alone."""
+        if self._own is not None:
+            yield self._by_user(problem, self._own)
+            return
+        yield self._offer(tree, StepKind.TREE)
+        if self.method in ("tree", "dag", "local"):
+            return
+        place = {node: i for i, node in enumerate(problem.nodes)}
+        start = {c: place[i] for c, i in self._incumbent(problem).items()}
+        race = Race(
+            Job(problem, None, start, max(0.01, self._until - time.perf_counter())), ["cp-sat:2"], self.memory
+        )
+        for _ in race.run(Idling(len(problem.nodes)) if self.method == "auto" else None):
+            taken = {c: problem.nodes[i] for c, i in (race.best or start).items()}
+            self._bound = race.bound
+            yield self._offer(complete(self.egraph, problem, taken), StepKind.INCUMBENT, "cp-sat")
+        yield self._prove(race.bound, proved=race.proved, endings=tuple(race.endings))
+
     def _by_user(self, problem: Problem, extractor: Extractor) -> StepKind:
         """Run a user's extractor and check what it chose; raise BadExtraction if that makes no term."""
-        self._bound = chain_bound(problem)
+        self._bound = 0.0 if self._gains is not None else chain_bound(problem)
         left = max(0.01, self._until - time.perf_counter())
         given = extractor(self.egraph, self.costs, seconds=left)
         choice = checked_choice(self.method, self.egraph, self.costs, given)
         return self._offer(choice, StepKind.OWN, self.method)
 
-    def _exact(self, given: _Reduced) -> Iterator[StepKind]:
-        assert self.solution is not None
+    def _exact(self, given: Reduced) -> Iterator[StepKind]:
+        assert self._best is not None
         reduced = given.problem
         bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
@@ -273,7 +329,7 @@ class Extraction(Stepwise):
         if not reduced.roots:
             # The reductions have decided every choice.
             yield self._offer(complete(self.egraph, reduced, {}), StepKind.INCUMBENT, self.method)
-            yield self._prove(self.solution.cost, proved=True)
+            yield self._prove(self._best.cost, proved=True)
             return
 
         left = self._until - time.perf_counter()
@@ -281,33 +337,35 @@ class Extraction(Stepwise):
             yield self._prove(bound, proved=False, endings=(Ending(Limit.TIME),))
             return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
-        patience = _Patience(len(reduced.nodes)) if self.method == "auto" else None
+        patience = Idling(len(reduced.nodes)) if self.method == "auto" else None
         found, cuts = Exact(None, bound), 0
         begin = self._incumbent(reduced)
         steps = solve(
             reduced, begin, left, solver=solver, patience=patience, memory=self.memory, effort=self.effort
         )
         for found in steps:
-            bound = min(max(bound, found.bound), self.solution.cost)
-            self.solution = replace(self.solution, bound=bound, scope=self._scope)
+            bound = min(max(bound, found.bound), self._best.cost)
+            self._best = replace(self._best, bound=bound, scope=self._scope)
             added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
             cuts = max(cuts, found.cuts)
             if found.taken is not None:
                 selection = complete(self.egraph, reduced, found.taken)
                 self._offer(selection, StepKind.INCUMBENT, "exact", added)
             yield StepKind.INCUMBENT
+        if not {ending.limit for ending in found.endings} & DIED:
+            self._best = replace(self._best, status=Status.FEASIBLE)
         yield self._prove(bound, proved=found.proved, endings=found.endings)
 
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
-        assert self.solution is not None
-        bound = min(bound, self.solution.cost)
+        assert self._best is not None
+        bound = min(bound, self._best.cost)
         # The status is optimal only if cost and bound really meet.
-        closed = met(self.solution.cost, bound)
-        closed |= proved and self.solution.cost - bound <= 1e-6 * self.solution.cost
-        status = Status.OPTIMAL if closed else self.solution.status
-        endings = self.solution.endings + endings
-        self.solution = replace(self.solution, bound=bound, status=status, scope=self._scope, endings=endings)
-        return self._note(StepKind.SETTLED, bound, "; ".join([status.value, *self.solution.notes]))
+        closed = self._met(bound)
+        closed |= proved and self._best.cost - bound <= 1e-6 * self._best.cost
+        status = Status.OPTIMAL if closed else self._best.status
+        endings = self._best.endings + endings
+        self._best = replace(self._best, bound=bound, status=status, scope=self._scope, endings=endings)
+        return self._note(StepKind.SETTLED, bound, "; ".join([status.value, *self._best.notes]))
 
     def _offer(
         self, choice: np.ndarray, kind: StepKind, solver: str = "", rules: tuple[RuleStep, ...] = ()
@@ -316,16 +374,14 @@ class Extraction(Stepwise):
         method = solver or kind.value
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
-        cost = dag_cost(choice, self.costs)
-        bound = self._bound if self.solution is None else max(self._bound, self.solution.bound)
-        if self.solution is None or cost < self.solution.cost * (
-            1 - 1e-12
-        ):  # true of any cost if that is infinite
+        cost = dag_cost(choice, self._costs)
+        bound = self._bound if self._best is None else max(self._bound, self._best.bound)
+        if self._best is None or cost < self._best.cost:
             status = Status.FEASIBLE if kind is StepKind.INCUMBENT else Status.GREEDY
-            self.solution = Solution(choice, cost, min(bound, cost), status, method, self._scope)
+            self._best = Solution(choice, cost, min(bound, cost), status, method, self._scope)
         else:
-            self.solution = replace(self.solution, bound=min(bound, self.solution.cost))
-        return self._note(kind, self.solution.bound, method, rules)
+            self._best = replace(self._best, bound=min(bound, self._best.cost))
+        return self._note(kind, self._best.bound, method, rules)
 
     def _note(
         self,
@@ -344,8 +400,8 @@ class Extraction(Stepwise):
                 0.0,
                 *size,
                 rules=rules,
-                cost=None if self.solution is None else self.solution.cost,
-                bound=bound if math.isfinite(bound) else None,
+                cost=None if self._best is None else self._best.cost + self._offset,
+                bound=bound + self._offset if math.isfinite(bound) else None,
                 note=note,
                 counts=counts or {},
             )
@@ -359,11 +415,17 @@ class Extraction(Stepwise):
         self.stop_reason = None
         began, known = time.perf_counter(), len(self.trace)
         try:
-            with collector_paused():
+            # There is no deadline until a selection is known.
+            last = math.inf if self._best is None else self._until + GRACE
+            with collector_paused(), deadline(last):
                 next(self._stages)
         except StopIteration:
             self._finish()
             raise
+        except TimeUp:
+            self._stages.close()
+            self._prove(self._bound, proved=False, endings=(Ending(Limit.TIME),))
+            self._finish()
         finally:
             spent = time.perf_counter() - began
             self._spent += spent
@@ -372,12 +434,12 @@ class Extraction(Stepwise):
         return self.trace.steps[-1]
 
     def _finish(self) -> None:
-        assert self.solution is not None
-        proved = self.solution.status is Status.OPTIMAL
+        assert self._best is not None
+        proved = self._best.status is Status.OPTIMAL
         if self.stop_reason is None:
             self.stop_reason = StopReason.OPTIMAL if proved else StopReason.FEASIBLE
-        method = self.method if self.method in ("tree", "dag") else self.solution.method
-        self.solution = replace(self.solution, method=method, seconds=self._spent)
+        method = self.method if self.method in ("tree", "dag") else self._best.method
+        self._best = replace(self._best, method=method, seconds=self._spent)
 
     @property
     def unfinished(self) -> bool:
@@ -391,77 +453,22 @@ class Extraction(Stepwise):
         """
         if self.drive(progress) is StopReason.INTERRUPTED:
             return self.interrupt()
-        assert self.solution is not None
-        return self.solution
+        return self._known()
 
     def interrupt(self) -> Solution:
         """End the solvers and return the best selection so far; raise KeyboardInterrupt if there is none."""
         self._stages.close()
         self.stop_reason = StopReason.INTERRUPTED
-        if self.solution is None:
+        if self._best is None:
             raise KeyboardInterrupt
-        if Limit.INTERRUPTED not in self.solution.limits:
-            endings = (*self.solution.endings, Ending(Limit.INTERRUPTED))
-            self.solution = replace(self.solution, endings=endings)
-        self.solution = replace(self.solution, seconds=self._spent)
-        return self.solution
+        if Limit.INTERRUPTED not in self._best.limits:
+            endings = (*self._best.endings, Ending(Limit.INTERRUPTED))
+            self._best = replace(self._best, endings=endings)
+        self._best = replace(self._best, seconds=self._spent)
+        return self._known()
 
     def __repr__(self) -> str:
-        lines = [f"Extraction ({self.method}) from {len(self.egraph)} e-nodes"]
-        if self.solution is not None:
-            s = self.solution
-            lines.append(
-                f"  cost {s.cost:.6g}, bound {s.bound:.6g}, gap {s.gap:.2%}, {s.status.value} ({s.scope})"
-            )
-        lines += [
-            f"  {step.note}: {'nothing yet' if step.cost is None else format(step.cost, '.6g')}"
-            for step in self.trace.steps[-6:]
-        ]
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reduced:
-    """A problem after the reductions, their effects, and the number of candidates before them."""
-
-    problem: Problem
-    effects: list[Effect]
-    before: int
-
-
-class _Patience:
-    """A stopping rule: go on while cost or bound move; larger problems may pause longer."""
-
-    def __init__(self, candidates: int) -> None:
-        self._idle = max(IDLE, PER_CANDIDATE * candidates)
-        self._cost, self._bound, self._since = math.inf, 0.0, 0.0
-
-    def __call__(self, seconds: float, cost: float, bound: float) -> bool:
-        moved = cost < self._cost * (1 - MOVED) or bound > self._bound + MOVED * cost
-        if moved:
-            self._cost, self._bound, self._since = cost, bound, seconds
-        return seconds - self._since < max(self._idle, self._since)
-
-
-def ages(egraph: EGraph) -> list[int]:
-    """Return the step in which every e-node was born, or 0 for all if the steps are not recorded."""
-    known = egraph.birth_step.tolist()
-    return known if known else [0] * len(egraph)
-
-
-def _below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
-    """Return the part of a choice that the roots need, or None if the choice is incomplete."""
-    result = np.full(egraph.n_classes, -1, dtype=np.int64)
-    stack = list(egraph.roots)
-    while stack:
-        c = stack.pop()
-        if result[c] >= 0:
-            continue
-        if choice[c] < 0:
-            return None
-        result[c] = choice[c]
-        stack += egraph.operands(int(choice[c])).tolist()
-    return result
+        return described(self.method, len(self.egraph), self.solution, self.trace.steps[-6:])
 
 
 def extract(
@@ -477,7 +484,7 @@ def extract(
 
     Args:
         egraph: The e-graph, with at least one root.
-        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
+        costs: One cost per e-node; an infinite cost excludes the e-node, a negative one is a gain.
         method: A name of :data:`METHODS`, such as ``"tree"`` (least tree cost), ``"dag"`` (greedy with
             sharing), ``"exact"`` (proved optimal if ``seconds`` suffice) or ``"auto"`` (exact, but stops
             when it makes no more progress).

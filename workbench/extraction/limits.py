@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 
 class Limit(enum.Enum):
@@ -18,6 +19,10 @@ class Limit(enum.Enum):
     KILLED = "was killed"
     FAILED = "failed"
     NOTHING = "nothing found: this is the tree selection"
+
+
+#: Reasons that leave nothing of a solver's work but what it has reported.
+DIED: Final = frozenset({Limit.MEMORY, Limit.KILLED, Limit.FAILED})
 
 
 @dataclass(frozen=True, slots=True)

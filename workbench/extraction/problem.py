@@ -6,14 +6,17 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction.table import CEILING, DEEP, Table, least, ranges
+from workbench.support.collector import collector_paused
 
-#: Tree costs are capped here: far below the largest float and far above any realistic cost.
-CEILING: Final = 1e250
+#: From this number of e-nodes, least costs are found in array operations.
+BULK: Final = 5_000
 
 
 class NoExtraction(ValueError):
@@ -94,28 +97,46 @@ class Problem:
         )
 
 
-def tree_costs(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int]]:
+def table_of(problem: Problem, price: Sequence[float] | None = None) -> Table:
+    """Return a problem as arrays; the table's ``nodes`` are positions of candidates."""
+    n = len(problem.nodes)
+    start = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, problem.children), np.int64, n), out=start[1:])
+    children = np.fromiter(chain.from_iterable(problem.children), np.int64, int(start[-1]))
+    costs = np.array(problem.cost if price is None else price, dtype=float)
+    return Table.of(np.array(problem.eclass, dtype=np.int64), costs, start, children, problem.n_classes)
+
+
+def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tuple[list[float], list[int]]:
     """Return the least tree cost of every e-class and the e-node that attains it.
 
-    This is Knuth's generalisation of Dijkstra's algorithm: e-classes are settled in order of cost, so
-    the choice is acyclic. An e-class without a finite term keeps an infinite cost and the choice -1.
+    An e-class without a finite term keeps an infinite cost and the choice -1. The choices are acyclic.
+    After ``until`` (of ``time.perf_counter``) a large e-graph's costs are upper bounds, finite for all roots.
     """
-    start, children = egraph.child_start.tolist(), egraph.children.tolist()
-    eclass, weight = egraph.eclass.tolist(), costs.tolist()
-    readers: list[list[int]] = [[] for _ in range(egraph.n_classes)]
-    total = list(weight)
-    waiting = [0] * len(eclass)
-    operands: list[list[int]] = []
-    for i in range(len(eclass)):
-        row = children[start[i] : start[i + 1]]
-        operands.append(row)
-        distinct = set(row)
-        waiting[i] = len(distinct)
-        for c in distinct:
-            readers[c].append(i)
+    if len(egraph) < BULK:
+        return _tree_costs_by_heap(egraph, costs)
+    table = Table.of(egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes)
+    found = least(table, until=until, roots=egraph.roots)
+    if found is None:
+        return _tree_costs_by_heap(egraph, costs)
+    choice = np.where(found.choice < 0, -1, table.nodes[found.choice])
+    return found.best.tolist(), choice.tolist()
+
+
+def _tree_costs_by_heap(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int]]:
+    """Return the same by Knuth's generalisation of Dijkstra's algorithm, in order of cost."""
+    table = Table(
+        np.arange(len(egraph)), egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes
+    )
+    by_class, offsets = table.readers()
+    readers, first = by_class.tolist(), offsets.tolist()
+    eclass = egraph.eclass.tolist()
+    total = np.minimum(costs, CEILING, where=np.isfinite(costs), out=np.array(costs, dtype=float)).tolist()
+    waiting = np.diff(egraph.child_start).tolist()
     best = [math.inf] * egraph.n_classes
     choice = [-1] * egraph.n_classes
-    heap = [(total[i], i) for i in range(len(eclass)) if not waiting[i] and total[i] < math.inf]
+    leaves = np.flatnonzero((np.diff(egraph.child_start) == 0) & np.isfinite(costs)).tolist()
+    heap = [(total[i], i) for i in leaves]
     heapq.heapify(heap)
     while heap:
         cost, i = heapq.heappop(heap)
@@ -123,27 +144,32 @@ def tree_costs(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int
         if choice[c] >= 0:
             continue
         choice[c], best[c] = i, cost
-        for reader in readers[c]:
-            if total[reader] < math.inf:
-                # In a deep term the sums double with every level; above the ceiling all count as equal.
-                total[reader] = min(total[reader] + cost * operands[reader].count(c), CEILING)
+        # A reader occurs once for every time that it reads the e-class.
+        for reader in readers[first[c] : first[c + 1]]:
+            # In a deep term the sums double with every level; above the ceiling all count as equal.
+            total[reader] = min(total[reader] + cost, CEILING) if total[reader] < math.inf else math.inf
             waiting[reader] -= 1
             if not waiting[reader] and choice[eclass[reader]] < 0 and total[reader] < math.inf:
                 heapq.heappush(heap, (total[reader], reader))
     return best, choice
 
 
-def check_costs(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
-    """Return the costs as floats; raise :class:`NoExtraction` if they cannot be used."""
+def check_costs(egraph: EGraph, costs: np.ndarray, *, negative: bool = False) -> np.ndarray:
+    """Return the costs as floats; raise :class:`NoExtraction` if they cannot be used.
+
+    ``negative`` admits finite costs below 0.
+    """
     values = np.asarray(costs, dtype=float)
     if values.shape != (len(egraph),):
         raise NoExtraction(
             f"costs must be an array of {len(egraph)}, one per e-node, got shape {values.shape}"
         )
-    if np.isnan(values).any() or (values < 0).any():
-        bad = int(np.flatnonzero(np.isnan(values) | (values < 0))[0])
+    wrong = np.isnan(values) | (values == -math.inf if negative else values < 0)
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
+        norm = "a number above minus infinity" if negative else "0 or more"
         raise NoExtraction(
-            f"the cost of e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) must be 0 or more, "
+            f"the cost of e-node {egraph.node_name(bad)} ({egraph.ops[bad]}) must be {norm}, "
             f"got {values[bad]} (try an infinite cost to keep the e-node out of every term)"
         )
     if not egraph.roots:
@@ -151,7 +177,22 @@ def check_costs(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
     return values
 
 
-def make_problem(egraph: EGraph, costs: np.ndarray, best: Sequence[float], choice: Sequence[int]) -> Problem:
+def check_roots(egraph: EGraph, best: Sequence[float]) -> None:
+    """Raise :class:`NoExtraction` unless every root has a finite least cost."""
+    for root in egraph.roots:
+        if not math.isfinite(best[root]):
+            name = egraph.class_name(root)
+            raise NoExtraction(f"root e-class {name} must have a finite term of finite cost, got none")
+
+
+def make_problem(
+    egraph: EGraph,
+    costs: np.ndarray,
+    best: Sequence[float],
+    choice: Sequence[int],
+    *,
+    fix_free: bool = True,
+) -> Problem:
     """Return the choices left once every e-class with a free term has taken it.
 
     Args:
@@ -159,51 +200,116 @@ def make_problem(egraph: EGraph, costs: np.ndarray, best: Sequence[float], choic
         costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
         best: The least tree cost of every e-class, from :func:`tree_costs`.
         choice: The e-node that attains it, -1 if the e-class has no finite term.
+        fix_free: Whether an e-class with a free term takes it without a choice.
 
     Raises:
         NoExtraction: If a root has no finite term of finite cost.
     """
-    for root in egraph.roots:
-        if not math.isfinite(best[root]):
-            raise NoExtraction(f"root e-class {root} must have a finite term of finite cost, got none")
-    start, children = egraph.child_start.tolist(), egraph.children.tolist()
-    eclass, weight = egraph.eclass.tolist(), costs.tolist()
-    fixed = {c: choice[c] for c in range(egraph.n_classes) if best[c] == 0.0}
-    nodes, classes, prices, below = [], [], [], []
-    for i, c in enumerate(eclass):
-        if c in fixed or not math.isfinite(weight[i]):
-            continue
-        row = tuple(dict.fromkeys(d for d in children[start[i] : start[i + 1]] if d not in fixed))
-        if c in row or any(not math.isfinite(best[d]) for d in row):
-            continue
-        nodes.append(i)
-        classes.append(c)
-        prices.append(weight[i])
-        below.append(row)
+    check_roots(egraph, best)
+    known = np.asarray(best, dtype=float)
+    free = known == 0.0
+    if not fix_free:
+        free[:] = False
+    picked = np.asarray(choice, dtype=np.int64)
+    fixed = dict(zip(np.flatnonzero(free).tolist(), picked[free].tolist(), strict=True))
+    whole = Table(
+        np.arange(len(egraph)),
+        egraph.eclass.astype(np.int64),
+        costs,
+        egraph.child_start.astype(np.int64),
+        egraph.children.astype(np.int64),
+        egraph.n_classes,
+    )
+    alive = ~free[whole.eclass] & np.isfinite(costs) & whole.all_children(np.isfinite(known))
+    owner = np.repeat(whole.nodes, np.diff(whole.start))
+    alive[owner[whole.children == whole.eclass[owner]]] = False
+    order = np.flatnonzero(alive)
+    order = order[np.argsort(whole.eclass[order], kind="stable")]
+    seen = whole.at(order).reachable(tuple(r for r in egraph.roots if r not in fixed))
+    left = whole.at(np.sort(order[seen[whole.eclass[order]]]))
     roots = tuple(dict.fromkeys(r for r in egraph.roots if r not in fixed))
-    problem = Problem(nodes, classes, prices, below, roots, egraph.n_classes, fixed)
-    return problem.keep([True] * len(nodes))
+    return Problem(
+        left.nodes.tolist(),
+        left.eclass.tolist(),
+        left.cost.tolist(),
+        _rows(left, ~free),
+        roots,
+        egraph.n_classes,
+        fixed,
+    )
+
+
+def _rows(table: Table, kept: np.ndarray) -> list[tuple[int, ...]]:
+    """Return the e-classes that each candidate reads, each once, of those that a mask keeps."""
+    mask = kept[table.children]
+    owner = np.repeat(np.arange(len(table.cost)), np.diff(table.start))[mask]
+    children = table.children[mask]
+    _, first = np.unique(owner * table.n_classes + children, return_index=True)
+    first.sort()
+    flat = children[first].tolist()
+    ends = np.cumsum(np.bincount(owner[first], minlength=len(table.cost))).tolist()
+    with collector_paused():
+        return [tuple(flat[a:b]) for a, b in pairwise([0, *ends])]
 
 
 def complete(egraph: EGraph, problem: Problem, taken: dict[int, int]) -> np.ndarray:
     """Return the choice for every needed e-class; ``taken`` maps undecided e-classes to e-nodes."""
     choice = np.full(egraph.n_classes, -1, dtype=np.int64)
-    stack = list(egraph.roots)
-    start, children = egraph.child_start, egraph.children
+    classes = np.fromiter((*problem.fixed, *taken), np.int64, len(problem.fixed) + len(taken))
+    nodes = np.fromiter((*problem.fixed.values(), *taken.values()), np.int64, len(classes))
+    choice[classes] = nodes
+    needed = below(egraph, choice)
+    if needed is None:
+        raise KeyError("a needed e-class has no choice")
+    return needed
+
+
+def below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
+    """Return the part of a choice that the roots need, or None if the choice is incomplete."""
+    result = np.full(egraph.n_classes, -1, dtype=np.int64)
+    front = np.unique(np.array(egraph.roots, dtype=np.int64))
+    rounds = 0
+    while front.size:
+        taken = choice[front]
+        if (taken < 0).any():
+            return None
+        result[front] = taken
+        rounds += 1
+        if rounds > DEEP:
+            return _below_by_stack(egraph, choice, result, front.tolist())
+        entries, _ = ranges(egraph.child_start, taken)
+        found = egraph.children[entries]
+        front = np.unique(found[result[found] < 0])
+    return result
+
+
+def _below_by_stack(
+    egraph: EGraph, choice: np.ndarray, result: np.ndarray, classes: list[int]
+) -> np.ndarray | None:
+    """Finish :func:`below` one e-class at a time: a deep term has few e-classes in a layer."""
+    picked, done = choice.tolist(), result.tolist()
+    start, children = egraph.child_start.tolist(), egraph.children.tolist()
+    for c in classes:
+        done[c] = -1
+    stack = classes
     while stack:
         c = stack.pop()
-        if choice[c] >= 0:
+        if done[c] >= 0:
             continue
-        i = taken[c] if c in taken else problem.fixed[c]
-        choice[c] = i
-        stack += children[start[i] : start[i + 1]].tolist()
-    return choice
+        i = picked[c]
+        if i < 0:
+            return None
+        done[c] = i
+        stack += children[start[i] : start[i + 1]]
+    return np.array(done, dtype=np.int64)
 
 
 def dag_cost(choice: np.ndarray, costs: np.ndarray) -> float:
     """Return the cost of a selection, counting every chosen e-node once; inf if the sum overflows."""
-    with np.errstate(over="ignore"):
-        return float(costs[choice[choice >= 0]].sum())
+    try:
+        return math.fsum(costs[choice[choice >= 0]].tolist())
+    except OverflowError:
+        return math.inf
 
 
 def is_acyclic(egraph: EGraph, choice: np.ndarray) -> bool:

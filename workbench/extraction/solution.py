@@ -13,7 +13,11 @@ from workbench.run.face import Face
 
 
 class Status(enum.Enum):
-    """How much is known about a solution: proved optimal, found by an exact method, or found greedily."""
+    """How much is known about a solution: proved optimal, from an exact method, or from greedy search.
+
+    A solution is from an exact method also if a solver had it as its start and found none that is cheaper.
+    Optimal means that cost and bound differ by at most 1e-9 of the cost that depends on the choice.
+    """
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -54,8 +58,8 @@ class Solution(Face):
 
     @property
     def gap(self) -> float:
-        """Return the relative distance from the bound: (cost - bound) / cost."""
-        return max(0.0, (self.cost - self.bound) / self.cost) if self.cost > 0 else 0.0
+        """Return the relative distance from the bound: (cost - bound) / abs(cost)."""
+        return max(0.0, (self.cost - self.bound) / abs(self.cost)) if self.cost else 0.0
 
     @property
     def limits(self) -> frozenset[Limit]:

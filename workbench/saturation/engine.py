@@ -14,6 +14,7 @@ from workbench.graph import Graph
 from workbench.saturation.base import Base, EngineError, gives_two_types
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import (
+    UNSTAMPED,
     Constructor,
     Encoding,
     constructor_of,
@@ -224,13 +225,14 @@ class Engine:
             self._restart()
             self._blame(plan, error)
         if over:
+            bursting = self._bursting(plan, tally)
             if pushed:
                 self._undo(before)
             else:
                 self._restart()
             tally = _Tally()
             notes = []
-            self._one_by_one(plan, tally, notes)
+            self._one_by_one(plan, tally, notes, bursting)
         self.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
@@ -374,13 +376,46 @@ class Engine:
             tally.note(rule.number, matches, 0.0)
         tally.changed |= merge_members(self.state, rule, plan.step, rows, self.among)
 
-    def _one_by_one(self, plan: Plan, tally: _Tally, notes: list[str]) -> None:
+    def _bursting(self, plan: Plan, tally: _Tally) -> frozenset[int]:
+        """Return rules of one root each of which alone has made too many e-nodes in this iteration.
+
+        An e-node that a rule has made among others it also makes alone, so that trying it would be in vain.
+        """
+        room = plan.limit - self.e_nodes
+        return frozenset(
+            r.number
+            for r in self.rules
+            if not r.rule.multi
+            and tally.rules.get(r.number, (0, 0.0))[0] * r.growth > room
+            and sum(self._born(c, r.number) for c in dict.fromkeys(r.makes)) > room
+        )
+
+    def _born(self, constructor: Constructor, number: int) -> int:
+        """Return the number of e-nodes of a constructor that a rule has made since the last stamp."""
+        name = f"fresh{number}_{constructor.name}"
+        operand = "TT" if constructor.op == "project" else "T"
+        sorts = constructor.columns() + [operand] * constructor.arity
+        columns = " ".join(f"c{i}_" for i in range(len(sorts)))
+        self.run(
+            f"(relation {name} ({' '.join(sorts)})) (ruleset of_{name})"
+            f"(rule ((= {UNSTAMPED + number} ({constructor.born} {columns}))) (({name} {columns}))"
+            f' :ruleset of_{name} :name "of {name}") (run of_{name} 1)'
+        )
+        (output,) = self.run(f"(print-size {name})")
+        return int(output.size)
+
+    def _one_by_one(
+        self, plan: Plan, tally: _Tally, notes: list[str], bursting: frozenset[int] = frozenset()
+    ) -> None:
         """Run the iteration rule by rule; undo and name the rules that would exceed the limit."""
         rules = self._active(plan, multi=False) if plan.among is None else self._merging(plan)
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
         for rule in rules:
             if not self._ready([rule]):
+                continue
+            if rule.number in bursting:
+                notes.append(f"{rule.rule.name} undone: it would have made more than {plan.limit} e-nodes")
                 continue
             self.base.push()
             before = self.state.record.copy()

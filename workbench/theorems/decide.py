@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from typing import Any, Final
 
 from workbench.theorems.integers import (
@@ -20,6 +21,7 @@ from workbench.theorems.integers import (
     add,
     at_least,
     atoms,
+    divided,
     equal,
     mul,
     negated,
@@ -78,10 +80,11 @@ class Facts:
             return all(self.entail(g) for g in goal.args)
         if goal.head == "or" and any(g in self.known for g in goal.args):
             return True
-        for facts in nearer(self.known, goal):
-            key = (*sorted(f.text for f in facts), goal.text)
+        # Linear questions of few facts and of many are cheaper than one about products.
+        for linear, facts in product((True, False), nearer(self.known, goal)):
+            key = (str(linear), *sorted(f.text for f in facts), goal.text)
             if key not in self.asked:
-                self.asked[key] = follows(facts, goal, self.effort)
+                self.asked[key] = follows(facts, goal, self.effort, linear=linear)
                 if self.asked[key]:
                     self.open.append((facts, goal))
             if self.asked[key]:
@@ -126,12 +129,12 @@ def nearer(known: Sequence[Cond], goal: Cond) -> list[tuple[Cond, ...]]:
     return [found[0], found[-1]] if len(found) > 1 else found or [()]
 
 
-def follows(facts: Sequence[Cond], goal: Cond, effort: int) -> bool:
-    """Return whether the solver shows that facts entail a goal."""
+def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> bool:
+    """Return whether the solver shows that facts entail a goal, with every product as an unknown or not."""
     z3 = solver()
     if z3 is None:
         raise Unavailable("this proof needs an SMT solver (try installing workbench[proofs])")
-    return any(Question(z3, linear).refuted((*facts, negated(goal)), effort) for linear in (True, False))
+    return Question(z3, linear).refuted((*facts, negated(goal)), effort)
 
 
 class Question:
@@ -266,15 +269,38 @@ def hints(conditions: Sequence[Cond]) -> list[Cond]:
                     for b in m[:k] + m[k + 1 :]:
                         if b.positive:
                             products.setdefault(a.text, set()).add(b)
-    found: dict[str, Cond] = {}
     known = [d for c in conditions for d in (c.args if c.head == "and" else (c,)) if d.head in ("ge", "eq")]
-    for c in known:
+    found = {d.text: d for d in quotients(known, ints)}
+    for c in [*known, *found.values()]:
         by = {b for m, _ in c.args[0].terms if len(m) == 1 for b in products.get(m[0].text, ())}
         for b in sorted(by, key=lambda b: b.text):
             scaled = mul(Int((((b,), 1),), f"1*{b.text}"), c.args[0])
-            d = at_least(scaled, num(0)) if c.head == "ge" else equal(scaled, num(0))
+            # Not by at_least, which would divide by the factor again.
+            d = Cond(c.head, (scaled,), f"{c.head}({scaled.text})")
             found[d.text] = d
     return [found[k] for k in sorted(found)][:60]
+
+
+def quotients(known: Sequence[Cond], ints: Sequence[Int]) -> list[Cond]:
+    """Return bounds of quotients: from ``a < b * z`` follows ``a div b < z``, and so for ``>=``."""
+    divisions = {a.text: a for x in ints for a in atoms(x) if a.head == "div"}
+    found: dict[str, Cond] = {}
+    for _ in range(2):  # the second round bounds quotients of quotients
+        for c in [*known, *found.values()]:
+            for a in divisions.values():
+                top, below = a.args
+                if c.head != "ge" or not symbols(c) & symbols(top):
+                    continue
+                quotient = Int((((a,), 1),), f"1*{a.text}")
+                above, left = divided(add(c.args[0], top, num(1)), below)
+                if not left.terms:
+                    d = at_least(above, add(quotient, num(1)))
+                    found[d.text] = d
+                under, left = divided(sub(top, c.args[0]), below)
+                if not left.terms:
+                    d = at_least(quotient, under)
+                    found[d.text] = d
+    return [d for d in found.values() if d not in (TRUE, FALSE)]
 
 
 def parts(c: Cond) -> Iterable[Cond]:

@@ -83,14 +83,12 @@ class Int:
         return self.text
 
 
-def _key(mono: Mono) -> tuple[str, ...]:
-    return tuple(a.text for a in mono)
-
-
 def _poly(found: Mapping[Mono, int]) -> Int:
-    terms = tuple(sorted(((m, c) for m, c in found.items() if c), key=lambda t: _key(t[0])))
-    text = "+".join("*".join([str(c), *_key(m)]) for m, c in terms) or "0"
-    return Int(terms, text)
+    terms = [([a.text for a in m], m, c) for m, c in found.items() if c]
+    if len(terms) > 1:
+        terms.sort(key=lambda t: t[0])
+    text = "+".join(["*".join([str(c), *key]) for key, _, c in terms]) or "0"
+    return Int(tuple([(m, c) for _, m, c in terms]), text)
 
 
 @lru_cache(maxsize=4096)
@@ -120,6 +118,7 @@ def sym(name: str) -> Int:
     return _atom("sym", name)
 
 
+@lru_cache(maxsize=65536)
 def add(*xs: Int) -> Int:
     """Return a sum."""
     found: dict[Mono, int] = {}
@@ -129,6 +128,7 @@ def add(*xs: Int) -> Int:
     return _poly(found)
 
 
+@lru_cache(maxsize=65536)
 def mul(x: Int, y: Int) -> Int:
     """Return a product."""
     found: dict[Mono, int] = {}
@@ -202,7 +202,8 @@ def below(x: Int, y: Int) -> bool:
 def divided(x: Int, y: Int) -> tuple[Int, Int]:
     """Return ``(q, r)`` with ``x = q * y + r``, as much of ``x`` in ``q`` as has the one product ``y``."""
     if len(y.terms) != 1:
-        return (num(1), num(0)) if x == y else (num(0), x)
+        exact = _quotient(x, y)
+        return (num(0), x) if exact is None else (exact, num(0))
     (mono, c), q, r = y.terms[0], {}, {}
     for m, d in x.terms:
         left = list(m)
@@ -217,6 +218,28 @@ def divided(x: Int, y: Int) -> tuple[Int, Int]:
         if d % c:
             r[m] = d % c
     return _poly(q), _poly(r)
+
+
+def _quotient(x: Int, y: Int) -> Int | None:
+    """Return the polynomial whose product with a sum is another polynomial, or None if none is found."""
+    if not y.terms:
+        return None
+    (lead, c), quotient, rest = y.terms[-1], num(0), x
+    for _ in x.terms:
+        for mono, d in rest.terms:
+            left = list(mono)
+            if d % c or any(left.count(a) < lead.count(a) for a in lead):
+                continue
+            for a in lead:
+                left.remove(a)
+            part = _poly({tuple(left): d // c})
+            quotient, rest = add(quotient, part), sub(rest, mul(part, y))
+            break
+        else:
+            return None
+        if not rest.terms:
+            return quotient
+    return None
 
 
 class NotPositive(ValueError):

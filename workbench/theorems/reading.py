@@ -256,17 +256,20 @@ def met(key: Key, other: Key) -> Cond:
     Keys without a permutation are different axes if they are different. With one, the condition has one
     form: ``k = p(m)`` is also what ``p-(k) = m`` says.
     """
-    word: list[str] = []
+    inner: list[str] = []
     while isinstance(key, tuple):
-        word.append(opposite(key[0]))
+        inner.append(opposite(key[0]))
         key = key[1]
-    word.reverse()
+    outer: list[str] = []
     while isinstance(other, tuple):
-        if word and word[-1] == opposite(other[0]):
+        outer.append(other[0])
+        other = other[1]
+    word: list[str] = []
+    for name in (*reversed(inner), *outer):
+        if word and word[-1] == opposite(name):
             word.pop()
         else:
-            word.append(other[0])
-        other = other[1]
+            word.append(name)
     if not word:
         return truth(key == other)
     back = [opposite(n) for n in reversed(word)]

@@ -396,8 +396,15 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
                 for c in choices
                 for s in _statements(rule, (f"{name}, {c.text}", *case[1:]), (*assumed, c), solved)
             ]
-        symbol, value = found
-        solved = {k: replaced(v, {symbol: value}) for k, v in solved.items()} | {symbol: value}
+        try:
+            while found is not None:
+                by = dict([found])
+                solved = {k: replaced(v, by) for k, v in solved.items()} | by
+                facts = [replaced_in(f, by) for f in facts]
+                found = solution(facts)
+        except NotPositive:
+            # What divides is known once the rule is read again.
+            continue
     raise NotCovered("equations that are not solved in few rounds")
 
 

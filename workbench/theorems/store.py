@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.rules.pattern import Rule
 from workbench.theorems.check import Checked, Rejected, check
@@ -23,25 +27,40 @@ class Recheck:
     seconds: float
 
 
-def check_library(rules: Iterable[Rule], progress: Callable[[Recheck], None] | None = None) -> list[Recheck]:
+def check_library(
+    rules: Iterable[Rule], progress: Callable[[Recheck], None] | None = None, *, jobs: int = 1
+) -> list[Recheck]:
     """Check the stored proofs of rules again, without the search.
 
-    A rule without a stored proof is left out.
+    Args:
+        rules: The rules; one without a stored proof is left out.
+        progress: Called with every result.
+        jobs: The number of processes; with 1 the proofs are checked in this one.
+
+    Returns:
+        The results in the order of the rules.
     """
+    proved = [(r, record) for r in rules if (record := record_of(r)) is not None and "cases" in record]
     found = []
-    for rule in rules:
-        record = record_of(rule)
-        if record is None or "cases" not in record:
-            continue
-        started = time.perf_counter()
-        try:
-            result = Recheck(rule.name, check(rule, record), "", time.perf_counter() - started)
-        except (Rejected, NotCovered, Unavailable) as error:
-            result = Recheck(rule.name, None, str(error), time.perf_counter() - started)
-        found.append(result)
-        if progress is not None:
-            progress(result)
+    with ExitStack() as stack:
+        results: Iterator[Recheck] = map(_recheck, proved)
+        if jobs > 1:
+            pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
+            results = stack.enter_context(pool).map(_recheck, proved, chunksize=4)
+        for result in results:
+            found.append(result)
+            if progress is not None:
+                progress(result)
     return found
+
+
+def _recheck(proved: tuple[Rule, dict[str, Any]]) -> Recheck:
+    rule, record = proved
+    started = time.perf_counter()
+    try:
+        return Recheck(rule.name, check(rule, record), "", time.perf_counter() - started)
+    except (Rejected, NotCovered, Unavailable) as error:
+        return Recheck(rule.name, None, str(error), time.perf_counter() - started)
 
 
 def obligations(checked: Checked) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,13 @@ def test_values_beside_a_fraction():
     assert 0 < low < at == 0.25 < high < large
 
 
+def test_values_beside_a_negative_number():
+    rule = rule_of("softmax[axis=a](relu(x)) => softmax[axis=a](x) where a < -2, dim(x, -1) > 3")
+    found = beside_literals(rule)
+    assert {-5, -3, -2, -1, 0, 1} <= values(found, ("attr", "a", ""))
+    assert min(values(found, ("dim", "x", -1))) == 2
+
+
 def test_an_equation_leaves_no_other_value():
     assert beside_literals(rule_of("relu(x) => relu(x) where rank(x) = 4, dim(x, -1) = 1")) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.apart import Apart, Call
 from workbench.experiments.kernels.config import KernelsStudy
@@ -14,6 +14,9 @@ from workbench.experiments.plan import Plan, Record, Run
 if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
     from workbench.graph import Graph
+
+#: The rules by which the e-graphs of chains are saturated.
+RULES: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
                     "timing": study.seconds,
                     "seed": seed,
                 }
+                if chain:
+                    config["rules"] = RULES
                 run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
                 runs.append(run)
                 order = Order(subject, chain, threads, study.seconds, seed)
@@ -81,11 +86,17 @@ def run_one(order: Order) -> Record:
     from workbench.codegen.compiler import build_from
     from workbench.codegen.deployed import deploy
     from workbench.costs.choose import cost_model
+    from workbench.optimizer.pipeline import optimize
 
-    build = build_from()
+    build, graph = build_from(), graph_of(order)
+    rewritten: dict[str, Any] = {}
+    if order.chain:  # clusters compete with rewrites in one e-graph
+        found = optimize(graph, rules=RULES, cost="cpu", time=False, seed=order.seed)
+        rewritten = {"saturated": (found.egraph, found.costs), "candidates": [found.graph]}
     done = deploy(
-        graph_of(order),
+        graph,
         cost_model("cpu"),
+        **rewritten,
         threads=order.threads,
         seconds=order.seconds,
         seed=order.seed,

@@ -60,9 +60,10 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
     text = [
         "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
         "A mixed program runs clusters of operators as C kernels and the rest in sessions of ONNX Runtime. "
-        "It and the original in ONNX Runtime (its optimiser on) run in alternation, whole, on the same "
-        "inputs: medians, and the 95 % interval of the ratio. Where the program is not faster beyond the "
-        "noise, the original stays.",
+        "In chains, clusters compete with rewrites in one saturated e-graph. It and the original "
+        "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
+        "and the 95 % interval of the ratio. Where the program is not faster beyond the noise, the "
+        "original stays.",
         f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`).",
         *counts,
     ]

@@ -155,7 +155,7 @@ def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> 
         for d in row:
             if c in order and component[c] == component[d]:
                 model.add(order[d] >= order[c] + 1).only_enforce_if(x[i])
-    model.minimize(sum(math.floor(cost * scale) * x[i] for i, cost in enumerate(problem.cost) if cost > 0.0))
+    model.minimize(sum(math.floor(cost * scale) * x[i] for i, cost in enumerate(problem.cost) if cost != 0.0))
     return model, x
 
 

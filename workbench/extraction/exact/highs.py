@@ -74,6 +74,7 @@ def solve_highs(
     tell: Tell = lambda picked, bound, cuts: None,
     hear: Hear = lambda: None,
     forbidden: Sequence[Sequence[int]] = (),
+    apart: int = 1,
     slack: float = 0.0,
     nodes: int | None = None,
 ) -> Solved:
@@ -87,6 +88,7 @@ def solve_highs(
         tell: Callback for better selections and bounds.
         hear: Callback that returns better selections of other solvers.
         forbidden: Sets of candidates that must not all be taken together.
+        apart: The number of candidates of each such set to be left out at least.
         slack: The difference of cost and bound at which the search ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
 
@@ -95,7 +97,7 @@ def solve_highs(
     """
     rows = program(problem, must.needed() if must is not None else ())
     for taken in forbidden:
-        rows.forbid(taken)
+        rows.forbid(taken, apart)
     cost = selection_cost(problem, start) if start is not None else math.inf
     scale = SCALE / cost if 0.0 < cost < math.inf else 1.0
     rows.cost = [c * scale for c in rows.cost]

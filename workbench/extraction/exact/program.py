@@ -118,9 +118,9 @@ class Program:
                 self.add(columns, [1.0, -1.0, *([size] * len(taking))], -math.inf, size - 1.0)
         self.order = order
 
-    def forbid(self, taken: Sequence[int]) -> None:
-        """Forbid selections that take all of the given candidates."""
-        self.add(taken, [1.0] * len(taken), -math.inf, len(taken) - 1.0)
+    def forbid(self, taken: Sequence[int], apart: int = 1) -> None:
+        """Forbid selections that leave out fewer than ``apart`` of the given candidates."""
+        self.add(taken, [1.0] * len(taken), -math.inf, len(taken) - float(apart))
 
     def rows_from(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return lower bounds, upper bounds, starts, indices and values of the rows from ``first`` on."""

@@ -92,14 +92,15 @@ def solve(
     """
     until = time.perf_counter() + seconds
     pieces = [piece for part in split(problem, until) for piece in tighten(part, incumbent, until)]
-    parts = [part for part, _ in pieces]
+    paid, parts = _without_fixed_costs([part for part, _ in pieces])
     musts = [must_sets(p, until) for p in parts]
     if time.perf_counter() > until:
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
     picks = [start for _, start in pieces]
     bounds = [lower_bound(p, m) for p, m in zip(parts, musts, strict=True)]
-    slack = effort.gap * math.fsum(selection_cost(p, s) for p, s in pieces if s is not None)
+    started = zip(parts, picks, strict=True)
+    slack = effort.gap * (paid + math.fsum(selection_cost(p, s) for p, s in started if s is not None))
     endings: list[Ending] = []
     proved = True
     cuts = 0
@@ -121,7 +122,7 @@ def solve(
             race = Race(Job(part, musts[k], picks[k], until - time.perf_counter()), SOLVERS[solver], memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
-                yield Exact(_taken(parts, picks), math.fsum(bounds), cuts=cuts + race.cuts)
+                yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)
             cuts += race.cuts
             found = race.solved
         if found.proved or effort.nodes is not None:
@@ -135,7 +136,25 @@ def solve(
             slack -= max(0.0, selection_cost(part, picked) - bounds[k])
     taken = _taken(parts, picks)
     distinct = tuple(dict.fromkeys(endings))
-    yield Exact(taken, math.fsum(bounds), proved and taken is not None, distinct, cuts)
+    yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts)
+
+
+def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
+    """Return the cost that every selection pays for roots, and the parts without it.
+
+    A solver's tolerances are relative to the costs it is given, so it is given what depends on the choice.
+    """
+    paid: list[float] = []
+    rest: list[Problem] = []
+    for part in parts:
+        least: dict[int, float] = dict.fromkeys(part.roots, math.inf)
+        for c, cost in zip(part.eclass, part.cost, strict=True):
+            if cost < least.get(c, -math.inf):
+                least[c] = cost
+        paid += least.values()
+        costs = [cost - least.get(c, 0.0) for c, cost in zip(part.eclass, part.cost, strict=True)]
+        rest.append(replace(part, cost=costs))
+    return math.fsum(paid), rest
 
 
 def _taken(parts: Sequence[Problem], picks: Sequence[dict[int, int] | None]) -> dict[int, int] | None:
@@ -207,6 +226,7 @@ def solve_whole(
     seconds: float,
     forbidden: tuple[tuple[int, ...], ...],
     start: dict[int, int] | None = None,
+    apart: int = 1,
 ) -> Solved:
     """Solve a problem with HiGHS without splitting it.
 
@@ -216,15 +236,17 @@ def solve_whole(
         seconds: Time limit.
         forbidden: Sets of candidates that must not all be taken together.
         start: A selection to begin with (e-class → candidate).
+        apart: The number of candidates of each forbidden set to be left out at least.
     """
+    paid, (problem,) = _without_fixed_costs([problem])
     if len(problem.nodes) < QUICK:
-        found = solve_highs(problem, must, start, min(seconds, SOON), forbidden=forbidden)
+        found = solve_highs(problem, must, start, min(seconds, SOON), forbidden=forbidden, apart=apart)
         if found.proved:
-            return found
-    race = Race(Job(problem, must, start, seconds, forbidden), ("highs",))
+            return replace(found, bound=found.bound + paid)
+    race = Race(Job(problem, must, start, seconds, forbidden, apart), ("highs",))
     for _ in race.run():
         pass
-    return race.solved
+    return replace(race.solved, bound=race.bound + paid)
 
 
 def _enumerate(problem: Problem, members: dict[int, list[int]]) -> Solved:

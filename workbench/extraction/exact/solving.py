@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,7 @@ from workbench.extraction.limits import Ending
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.must import Must
 
-#: A bound meets a cost when they differ by at most this share of the cost.
+#: A bound meets a cost when they differ by at most this share of the cost above what all selections pay.
 MET: Final = 1e-9
 
 #: Callback by which a solver reports progress: a selection (e-class → candidate) or None, a lower bound, and
@@ -49,13 +50,17 @@ class Solved:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """The input of a solver: problem, must-sets, start selection, seconds, forbidden sets of candidates."""
+    """The input of a solver: problem, must-sets, start selection, seconds, forbidden sets of candidates.
+
+    A selection must leave out at least ``apart`` candidates of each forbidden set.
+    """
 
     problem: Problem
     must: Must | None
     start: dict[int, int] | None
     seconds: float
     forbidden: tuple[tuple[int, ...], ...] = ()
+    apart: int = 1
 
 
 def selection_cost(problem: Problem, picked: Mapping[int, int]) -> float:
@@ -76,6 +81,11 @@ def selection_cost(problem: Problem, picked: Mapping[int, int]) -> float:
     return math.fsum(costs)
 
 
-def met(cost: float, bound: float) -> bool:
-    """Return whether a bound proves a cost optimal."""
-    return cost < math.inf and cost - bound <= MET * abs(cost)
+def met(cost: float, bound: float, paid: float = 0.0) -> bool:
+    """Return whether a bound proves a cost optimal.
+
+    ``paid`` is the part of the cost that every selection pays: the two must meet without it, as one
+    expensive e-node that is always there would hide all differences.
+    """
+    rounding = 4 * sys.float_info.epsilon * abs(cost)
+    return cost < math.inf and cost - bound <= max(MET * abs(cost - paid), rounding)

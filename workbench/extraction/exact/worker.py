@@ -48,7 +48,8 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
     if name == "highs":
         from workbench.extraction.exact.highs import solve_highs
 
-        found = solve_highs(job.problem, job.must, job.start, job.seconds, forbidden=job.forbidden, **common)
+        common |= {"forbidden": job.forbidden, "apart": job.apart}
+        found = solve_highs(job.problem, job.must, job.start, job.seconds, **common)
     elif name.startswith("tensat"):
         from workbench.extraction.exact.tensat import solve_tensat
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import heapq
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.extraction.problem import NoExtraction, Problem
+import numpy as np
+
+from workbench.extraction.problem import BULK, NoExtraction, Problem, table_of
+from workbench.extraction.table import least
 
 #: Largest number of pairs of an e-class and one below it that are kept; a pair takes about 50 bytes.
 ENTRIES: Final = 20_000_000
@@ -45,9 +49,15 @@ class Settled:
 def settle(problem: Problem, price: Sequence[float]) -> Settled:
     """Return the choice of least tree cost if candidate ``i`` costs ``price[i]`` (0 or more).
 
-    This is Knuth's generalisation of Dijkstra's algorithm, as in ``tree_costs``. An infinite price excludes
-    a candidate. Sums are capped at ``CEILING``; the choice stays acyclic.
+    It is found as in ``tree_costs``. An infinite price excludes a candidate. Sums are capped at
+    ``CEILING``; the choice stays acyclic.
     """
+    if len(problem.nodes) >= BULK:
+        table = table_of(problem, price)
+        found = least(table)
+        if found is not None:
+            choice = np.where(found.choice < 0, -1, table.nodes[found.choice]).tolist()
+            return Settled(found.best.tolist(), choice, found.rank.tolist())
     eclass, children = problem.eclass, problem.children
     readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
     total = list(price)
@@ -89,9 +99,10 @@ def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES)
     """Choose by the least cost of the whole term, counting shared parts once.
 
     Every e-class keeps the e-classes below its best candidate with their costs. Candidates are tried again
-    when a child improves (the worklist method of the extraction gym), in the order in which tree costs
-    settle their e-classes. E-classes that are undecided when a limit is reached are chosen by tree cost.
-    The selection is always complete and acyclic and never costs more than that of tree cost.
+    when a child improves (the worklist method of the extraction gym). Two orders are tried, because neither
+    is always better: that in which tree costs settle the e-classes, and first in, first out as in the gym.
+    E-classes that are undecided when a limit is reached are chosen by tree cost. The selection is always
+    complete and acyclic and never costs more than that of tree cost.
 
     ``until`` is a deadline of ``time.perf_counter``; ``entries`` bounds the number of pairs kept. Raise
     :class:`NoExtraction` if a root has no finite term.
@@ -100,33 +111,67 @@ def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES)
     for root in problem.roots:
         if tree.choice[root] < 0:
             raise NoExtraction(f"root e-class {root} must have a finite term of finite cost, got none")
-    choice, total, finished = _search(problem, tree, until, entries)
-    picked = acyclic(problem, choice, total, tree)
-    if not finished or any(i != tree.choice[c] for c, i in picked.items()):
-        plain = acyclic(problem, tree.choice, tree.best, tree)
-        if _cost(problem, plain) < _cost(problem, picked):
-            picked = plain
-    return Greedy({c: problem.nodes[i] for c, i in picked.items()}, finished)
+    plain = acyclic(problem, tree.choice, tree.best, tree)
+    best, least, complete = plain, _cost(problem, plain), True
+    for in_order in (True, False):
+        choice, total, finished = _search(problem, tree, until, entries, in_order=in_order)
+        complete &= finished
+        picked = acyclic(problem, choice, total, tree)
+        cost = _cost(problem, picked)
+        if cost < least or (best is plain and cost == least):
+            best, least = picked, cost
+    return Greedy({c: problem.nodes[i] for c, i in best.items()}, complete)
+
+
+class _Queue:
+    """Candidates that wait, each with a rank: the lowest rank first, or first in, first out."""
+
+    __slots__ = ("_fifo", "_heap")
+
+    def __init__(self, waiting: list[tuple[int, int]], in_order: bool) -> None:
+        self._heap = waiting if in_order else None
+        self._fifo = deque(waiting)
+        if in_order:
+            heapq.heapify(waiting)
+            self._fifo.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._fifo if self._heap is None else self._heap)
+
+    def push(self, item: tuple[int, int]) -> None:
+        """Add a candidate with its rank."""
+        if self._heap is None:
+            self._fifo.append(item)
+        else:
+            heapq.heappush(self._heap, item)
+
+    def pop(self) -> int:
+        """Remove and return the next candidate."""
+        return (self._fifo.popleft() if self._heap is None else heapq.heappop(self._heap))[1]
 
 
 def _search(
-    problem: Problem, tree: Settled, until: float | None, entries: int
+    problem: Problem, tree: Settled, until: float | None, entries: int, *, in_order: bool
 ) -> tuple[list[int], list[float], bool]:
-    """Return the choice and cost of every e-class, and whether the worklist was emptied."""
+    """Return the choice and cost of every e-class, and whether the worklist was emptied.
+
+    Candidates wait in the order of their e-class's tree cost, or first in, first out.
+    """
     eclass, cost, children = problem.eclass, problem.cost, problem.children
     readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
-    for i, row in enumerate(children):
-        for d in row:
+    by_class = sorted(range(len(eclass)), key=eclass.__getitem__)
+    for i in by_class:
+        for d in children[i]:
             readers[d].append(i)
     below: list[dict[int, float] | None] = [None] * problem.n_classes
     total = [math.inf] * problem.n_classes
     choice = [-1] * problem.n_classes
     # In this order a deep e-graph takes about one pass; first in, first out takes hundreds.
     rank = tree.rank
-    queue = [(rank[eclass[i]], i) for i, row in enumerate(children) if not row and cost[i] < math.inf]
-    heapq.heapify(queue)
+    leaves = [i for i in by_class if not children[i] and cost[i] < math.inf]
+    queue = _Queue([(rank[eclass[i]], i) for i in leaves], in_order)
     queued = bytearray(len(children))
-    for _, i in queue:
+    for i in leaves:
         queued[i] = 1
     kept, work = 0, _STRIDE + 1  # check the clock at once: the time may be up already
     while queue:
@@ -135,7 +180,7 @@ def _search(
             if until is not None and time.perf_counter() > until:
                 return choice, total, False
         work += 20
-        i = heapq.heappop(queue)[1]
+        i = queue.pop()
         queued[i] = 0
         c, known = eclass[i], total[eclass[i]]
         parts = [part for part in (below[d] for d in children[i]) if part is not None]
@@ -151,7 +196,7 @@ def _search(
         united[c] = cost[i]
         work += 2 * len(united)
         sum_ = math.fsum(united.values())
-        if sum_ >= known * (1 - TOLERANCE):
+        if sum_ >= (known * (1 - TOLERANCE) if in_order else known):
             continue
         old = below[c]
         kept += len(united) - (len(old) if old is not None else 0)
@@ -160,7 +205,7 @@ def _search(
             return choice, total, False
         for j in readers[c]:
             if not queued[j] and cost[j] < math.inf:
-                heapq.heappush(queue, (rank[eclass[j]], j))
+                queue.push((rank[eclass[j]], j))
                 queued[j] = 1
     return choice, total, True
 

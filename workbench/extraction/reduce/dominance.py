@@ -18,6 +18,9 @@ from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.must import Must, Weights
 
+#: In an e-class with more than WIDE candidates left, each is compared with the CHEAPEST only.
+WIDE, CHEAPEST = 512, 64
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surroundings:
@@ -66,10 +69,15 @@ def dominated(problem: Problem, must: Must, until: float = math.inf) -> Problem:
         # A circular candidate cannot justify dropping another one.
         finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
         order = sorted(finite, key=lambda i: (problem.cost[i], (own[i] & ~given).bit_count(), i))
+        kept: list[int] = []
         for k, i in enumerate(order):
+            if not k & 63 and time.perf_counter() > until:
+                break
             there = must.of_node[i] | given
-            if any(alive[j] and not own[j] & ~there for j in order[:k]):
+            if any(not own[j] & ~there for j in compared(kept)):
                 alive[i] = False
+            else:
+                kept.append(i)
     return problem.keep(alive, always=False)
 
 
@@ -92,20 +100,29 @@ def replaceable(problem: Problem, must: Must, until: float = math.inf) -> Proble
         finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
         order = sorted(finite, key=lambda i: (problem.cost[i], i))
         given = around.given(c)
+        kept: list[int] = []
         for k, i in enumerate(order):
+            if not k & 15 and time.perf_counter() > until:
+                break
             if i == choice[c]:
+                kept.append(i)
                 continue
             there = must.of_node[i] | given
-            for j in order[:k]:
-                if not alive[j]:
-                    continue
+            for j in compared(kept):
                 more = _missing(problem.children[j], there, must, terms)
                 if more is None or more & around.loop(c):
                     continue
                 if problem.cost[j] + weight(more) <= problem.cost[i]:
                     alive[i] = False
                     break
+            if alive[i]:
+                kept.append(i)
     return problem.keep(alive, always=False)
+
+
+def compared(kept: list[int]) -> list[int]:
+    """Return the siblings with which a candidate is compared: all, or the cheapest of very many."""
+    return kept if len(kept) <= WIDE else kept[:CHEAPEST]
 
 
 def _missing(row: tuple[int, ...], there: int, must: Must, terms: dict[int, int]) -> int | None:

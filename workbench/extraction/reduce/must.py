@@ -9,6 +9,7 @@ integer.
 
 from __future__ import annotations
 
+import heapq
 import math
 import time
 from collections import deque
@@ -17,12 +18,17 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.problem import Problem
+from workbench.extraction.problem import BULK, Problem, table_of
+from workbench.extraction.table import least
 
 #: Sets of at most this many e-classes are summed one by one.
 FEW: Final = 40
 #: With more e-classes than this the sets are not computed, because their size grows with the square.
 MOST_CLASSES: Final = 30_000
+#: Largest number of bytes that all sets together may take.
+MOST_BYTES: Final = 1 << 30
+#: Largest number of sums that are remembered.
+REMEMBERED: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +61,8 @@ class Must:
 def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
     """Return the must-sets, or None if there are too many e-classes or time is up."""
     members = problem.members()
-    if len(members) > MOST_CLASSES:
+    sets = len(members) + len(problem.nodes)
+    if len(members) > MOST_CLASSES or sets * len(members) > 8 * MOST_BYTES:
         return None
     classes = _bottom_up(problem, members)
     position = {c: k for k, c in enumerate(classes)}
@@ -151,8 +158,34 @@ class Weights:
         elif known is None:
             raw = np.frombuffer(bits.to_bytes((len(self.least) + 7) // 8, "little"), dtype=np.uint8)
             known = float(self.least @ np.unpackbits(raw, bitorder="little")[: len(self.least)])
+        if len(self.memo) >= REMEMBERED:
+            self.memo.clear()
         self.memo[bits] = known
         return known
+
+
+def surely_paid(problem: Problem) -> float:
+    """Return a part of the cost that every selection pays, found in linear time.
+
+    It is the sum, each at its cheapest, over the roots and over the e-classes that all candidates of such an
+    e-class read. The must-sets contain these e-classes and more.
+    """
+    members = problem.members()
+    needed = set(problem.roots)
+    stack = list(needed)
+    paid = []
+    while stack:
+        first, *others = members[stack.pop()]
+        paid.append(min(problem.cost[i] for i in (first, *others)))
+        common = set(problem.children[first])
+        for i in others:
+            common &= set(problem.children[i])
+            if not common:
+                break
+        fresh = common - needed
+        needed |= fresh
+        stack += sorted(fresh)
+    return math.fsum(paid)
 
 
 def lower_bound(problem: Problem, must: Must | None) -> float:
@@ -167,8 +200,10 @@ def lower_bound(problem: Problem, must: Must | None) -> float:
 
 def chain_bound(problem: Problem) -> float:
     """Return the least cost, over all choices, of the costliest path below the roots."""
-    import heapq
-
+    if len(problem.nodes) >= BULK:
+        found = least(table_of(problem), highest=True)
+        if found is not None:
+            return max((float(found.best[r]) for r in problem.roots), default=0.0)
     waiting = [len(row) for row in problem.children]
     readers: dict[int, list[int]] = {}
     for i, row in enumerate(problem.children):

@@ -106,17 +106,17 @@ def pull_up(problem: Problem, known: Knowledge) -> Problem:
     It is merged into its only reader together with its cost, or into all readers if it costs nothing.
     """
     members = problem.members()
-    readers: dict[int, list[int]] = {}
+    readers: dict[int, dict[int, None]] = {}
     for i, row in enumerate(problem.children):
         for d in row:
-            readers.setdefault(d, []).append(i)
+            readers.setdefault(d, {})[i] = None
     cost, children = list(problem.cost), list(problem.children)
     roots = set(problem.roots)
     fixed = dict(problem.fixed)
     gone: set[int] = set()
     for d, of_class in members.items():
         only = of_class[0]
-        reading = readers.get(d, [])
+        reading = readers.get(d, {})
         if len(of_class) > 1 or d in roots or not reading or d in children[only]:
             continue
         if len(reading) > 1 and (cost[only] > 0.0 or len(reading) * len(children[only]) > 64):
@@ -129,9 +129,9 @@ def pull_up(problem: Problem, known: Knowledge) -> Problem:
             more = tuple(e for e in children[only] if e not in row)
             children[i] = tuple(e for e in row if e != d) + more
             for e in more:
-                readers[e].append(i)
+                readers[e][i] = None
         for e in children[only]:
-            readers[e].remove(only)
+            del readers[e][only]
     if not gone:
         return problem
     changed = replace(problem, cost=cost, children=children, fixed=fixed)

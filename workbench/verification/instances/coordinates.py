@@ -274,4 +274,7 @@ def _around(literal: int | float, attr: Attr | None) -> tuple[Any, ...]:
     values = (literal - 1, literal, literal + 1, 2 * literal + 3)
     if attr is not None and attr.kind == "ints":
         return tuple((v,) * attr.length for v in values if v >= 0)
+    if attr is not None and attr.kind == "int" and literal < 0:
+        # Compared with a negative number: an axis, which counts from the last, or a start before the first.
+        return tuple(sorted({*values, 2 * literal - 1, 0, 1}))
     return tuple(v for v in values if v >= 0)

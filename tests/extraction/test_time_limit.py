@@ -1,0 +1,155 @@
+"""Time limits and proofs on e-graphs of degenerate shapes."""
+
+import itertools
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.extraction.egraphs import egraph_of
+from workbench.egraph import load_json
+from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
+from workbench.extraction.problem import is_acyclic
+from workbench.extraction.reduce.must import must_sets
+from workbench.support import deadline as deadlines
+
+SHARED = Path(os.environ.get("WORKBENCH_SHARED", "nowhere")) / "reviews" / "repro" / "extraction"
+
+
+def wide(count, leaves=150, arity=6):
+    """Return an e-graph with one e-class of ``count`` e-nodes that read a few leaves each."""
+    rng = random.Random(3)
+    rows = [(c, []) for c in range(1, leaves + 1)]
+    costs = [rng.randint(1, 1000) for _ in rows]
+    rows += [(0, [rng.randint(1, leaves) for _ in range(arity)]) for _ in range(count)]
+    costs += [rng.randint(1, 4000) for _ in range(count)]
+    return egraph_of(rows), np.array(costs, dtype=float)
+
+
+def star(count):
+    """Return an e-graph in which very many e-classes without a choice read one leaf."""
+    rows = [(0, list(range(2, count + 2))), (1, [])] + [(c, [1]) for c in range(2, count + 2)]
+    return egraph_of(rows), np.ones(len(rows))
+
+
+@pytest.mark.parametrize("shape", [lambda: wide(3000), lambda: star(6000)])
+def test_degenerate_shapes_are_solved(shape):
+    egraph, costs = shape()
+    solution = extract(egraph, costs, seconds=60)
+    assert solution.status is Status.OPTIMAL
+    assert is_acyclic(egraph, solution.choice)
+
+
+def test_the_cheapest_of_a_wide_eclass():
+    egraph, costs = wide(2000)
+    leaf = dict(zip(egraph.eclass[:150].tolist(), costs[:150].tolist(), strict=True))
+    expected = min(
+        costs[i] + sum(leaf[c] for c in set(egraph.operands(i).tolist())) for i in range(150, len(egraph))
+    )
+    assert extract(egraph, costs).cost == expected
+
+
+def test_a_stage_without_a_clock_is_ended_from_outside(monkeypatch):
+    """Whatever a stage does, the extraction ends with its best selection and says why."""
+
+    def stuck(*arguments, **options):
+        for n in itertools.count():
+            if n < 0:
+                break
+
+    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "presolve", stuck)
+    rng = random.Random(0)
+    rows = [(c, [rng.randrange(c + 1, min(c + 9, 300)) for _ in range(3)]) for c in range(299) for _ in "abc"]
+    egraph = egraph_of([*rows, (299, [])])
+    costs = np.array([rng.randint(1, 50) for _ in range(len(egraph))], dtype=float)
+    run = Extraction(egraph, costs, seconds=0.2)
+    solution = run.run()
+    assert Limit.TIME in solution.limits
+    assert is_acyclic(egraph, solution.choice)
+    assert not run.unfinished
+    assert solution.status is not Status.OPTIMAL
+    assert run.trace.steps[-1].cost == solution.cost
+
+
+def test_no_deadline_is_left_behind(monkeypatch):
+    egraph, costs = wide(50)
+    sent = []
+    monkeypatch.setattr(deadlines.ctypes.pythonapi, "PyThreadState_SetAsyncExc", lambda *a: sent.append(a[1]))
+    extract(egraph, costs, seconds=50)
+    time.sleep(0.01)
+    assert set(sent) <= {None}
+
+
+def test_must_sets_keep_to_their_memory(monkeypatch):
+    from tests.extraction.problems import problem_of
+
+    problem = problem_of(*wide(300))
+    assert must_sets(problem) is not None
+    monkeypatch.setattr("workbench.extraction.reduce.must.MOST_BYTES", 1000)
+    assert must_sets(problem) is None
+
+
+def test_one_expensive_enode_that_is_always_there_does_not_hide_differences():
+    """Two parts by a leaf each, or both by a shared one: 7 or 5 beside ten thousand million."""
+    rows = [(0, [1, 2]), (1, [3]), (2, [3]), (3, []), (1, []), (2, [])]
+    solution = extract(egraph_of(rows), np.array([1e10, 1, 1, 3, 3.5, 3.5]))
+    assert (solution.cost, solution.bound, solution.status) == (1e10 + 5, 1e10 + 5, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_expensive_enodes_anywhere_do_not_hide_differences(seed):
+    """With one e-node of 1e10 in an e-class that is always there, the rest is still optimal."""
+    from tests.extraction.egraphs import brute_force, random_egraph
+
+    egraph, costs = random_egraph(seed)
+    expected = brute_force(egraph, costs)
+    if expected is None:
+        pytest.skip("there is no term")
+    root = egraph.roots[0]
+    costs = np.where(egraph.eclass == root, costs + 1e10, costs)
+    solution = extract(egraph, costs)
+    assert solution.cost - 1e10 == pytest.approx(expected, abs=1e-4)
+
+
+def test_an_error_names_the_eclass_as_the_file_does(tmp_path):
+    nodes = {
+        "r": {"op": "f", "children": ["a"], "eclass": "Rx", "cost": 1},
+        "a": {"op": "f", "children": ["a"], "eclass": "Alpha", "cost": 1},
+    }
+    file = tmp_path / "e.json"
+    file.write_text(json.dumps({"nodes": nodes, "root_eclasses": ["Rx"]}))
+    with pytest.raises(NoExtraction, match="root e-class Rx must have a finite term"):
+        extract(*load_json(file))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared folder with the files of the review is absent")
+@pytest.mark.parametrize(
+    ("name", "method", "cost", "scope"),
+    [
+        ("tol", "exact", 1e10 + 5, "e-graph"),
+        ("filt", "exact", 18, "e-graph"),
+        ("filt", "filtered", 20, "cycle-free part"),
+        ("negunreach", "exact", 2, "e-graph"),
+    ],
+)
+def test_files_of_the_review(name, method, cost, scope):
+    solution = extract(*load_json(SHARED / f"{name}.json"), method)
+    assert (solution.cost, solution.scope, solution.status) == (cost, scope, Status.OPTIMAL)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared folder with the files of the review is absent")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cyc2", "root e-class Rx must have a finite term"),
+        ("huge", r"costs must add up to less than 1\.8e308"),
+    ],
+)
+def test_refused_files_of_the_review(name, message):
+    with pytest.raises(NoExtraction, match=message):
+        extract(*load_json(SHARED / f"{name}.json"))

@@ -1,0 +1,75 @@
+"""Parts of an extraction between its stages: the reduced problem, the rule of patience, the e-nodes' ages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.problem import Problem, below, is_acyclic
+from workbench.extraction.reduce.presolve import Effect
+from workbench.extraction.solution import Solution
+from workbench.run.trace import Step
+
+#: ``auto`` stops when neither cost nor bound has moved by the share MOVED for IDLE seconds.
+MOVED, IDLE = 1e-3, 5.0
+#: Additional idle seconds per candidate, because the first relaxation of a large problem is slow.
+PER_CANDIDATE: Final = 5e-5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduced:
+    """A problem after the reductions, their effects, and the number of candidates before them."""
+
+    problem: Problem
+    effects: list[Effect]
+    before: int
+
+
+class Idling:
+    """A stopping rule of a race: go on while cost or bound move; larger problems may pause longer."""
+
+    def __init__(self, candidates: int) -> None:
+        self._idle = max(IDLE, PER_CANDIDATE * candidates)
+        self._cost, self._bound, self._since = math.inf, 0.0, 0.0
+
+    def __call__(self, seconds: float, cost: float, bound: float) -> bool:
+        """Return whether the race goes on."""
+        moved = cost < self._cost * (1 - MOVED) or bound > self._bound + MOVED * cost
+        if moved:
+            self._cost, self._bound, self._since = cost, bound, seconds
+        return seconds - self._since < max(self._idle, self._since)
+
+
+def ages(egraph: EGraph) -> list[int]:
+    """Return the step in which every e-node was born, or 0 for all if the steps are not recorded."""
+    known = egraph.birth_step.tolist()
+    return known if known else [0] * len(egraph)
+
+
+def original_selection(egraph: EGraph) -> np.ndarray | None:
+    """Return the start graph's selection, or None if it is incomplete or cyclic."""
+    choice = np.full(egraph.n_classes, -1, dtype=np.int64)
+    for i in egraph.original.tolist():
+        if i >= 0 and choice[egraph.eclass[i]] < 0:
+            choice[egraph.eclass[i]] = i
+    needed = below(egraph, choice)
+    return needed if needed is not None and is_acyclic(egraph, needed) else None
+
+
+def described(method: str, size: int, solution: Solution | None, steps: Sequence[Step]) -> str:
+    """Return an extraction from ``size`` e-nodes as text: its best selection and its last steps."""
+    lines = [f"Extraction ({method}) from {size} e-nodes"]
+    if solution is not None:
+        s = solution
+        lines.append(
+            f"  cost {s.cost:.6g}, bound {s.bound:.6g}, gap {s.gap:.2%}, {s.status.value} ({s.scope})"
+        )
+    lines += [
+        f"  {step.note}: {'nothing yet' if step.cost is None else format(step.cost, '.6g')}" for step in steps
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,232 @@
+"""The candidates of a large extraction as arrays, and least costs of all e-classes in array operations."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+#: Costs are capped here: far below the largest float and far above any realistic cost.
+CEILING: Final = 1e250
+#: Terms with more layers than this are walked one e-class at a time.
+DEEP: Final = 200
+#: The array method is given up when it has evaluated this many times the candidates, or when more than ROUNDS
+#: of its rounds have evaluated fewer than NARROW on average, as in a deep and narrow e-graph.
+REPEATS, ROUNDS, NARROW = 40, 500, 100
+#: Of more e-classes than this, the cheaper half is passed on first.
+MANY: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Candidates in order of their e-class.
+
+    Candidate ``i`` is the e-node ``nodes[i]`` of e-class ``eclass[i]`` (ascending) and costs ``cost[i]``. It
+    reads the e-classes ``children[start[i]:start[i + 1]]``.
+    """
+
+    nodes: np.ndarray
+    eclass: np.ndarray
+    cost: np.ndarray
+    start: np.ndarray
+    children: np.ndarray
+    n_classes: int
+
+    @classmethod
+    def of(
+        cls, eclass: np.ndarray, cost: np.ndarray, start: np.ndarray, children: np.ndarray, n: int
+    ) -> Table:
+        """Return the table of ``n`` e-classes for e-nodes in any order."""
+        whole = cls(np.arange(len(eclass)), eclass.astype(np.int64), cost, start, children, n)
+        return whole.at(np.argsort(eclass, kind="stable"))
+
+    def at(self, positions: np.ndarray) -> Table:
+        """Return the table of some candidates, given in order of their e-class."""
+        entries, start = ranges(self.start, positions)
+        return Table(
+            self.nodes[positions],
+            self.eclass[positions],
+            self.cost[positions],
+            start,
+            self.children[entries],
+            self.n_classes,
+        )
+
+    def keep(self, alive: np.ndarray) -> Table:
+        """Return the table of the candidates that a mask selects."""
+        return self if alive.all() else self.at(np.flatnonzero(alive))
+
+    def all_children(self, flags: np.ndarray) -> np.ndarray:
+        """Return for every candidate whether all e-classes that it reads have a flag."""
+        bad = np.concatenate(([0], np.cumsum(~flags[self.children])))
+        return bad[self.start[1:]] == bad[self.start[:-1]]
+
+    def offsets(self) -> np.ndarray:
+        """Return the place of each e-class's first candidate, followed by the end."""
+        return np.concatenate(([0], np.cumsum(np.bincount(self.eclass, minlength=self.n_classes))))
+
+    def readers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the candidates that read each e-class one after another, and each e-class's first place."""
+        owner = np.repeat(np.arange(len(self.cost)), np.diff(self.start))
+        readers = owner[np.argsort(self.children, kind="stable")]
+        counts = np.bincount(self.children, minlength=self.n_classes)
+        return readers, np.concatenate(([0], np.cumsum(counts)))
+
+    def reachable(self, roots: tuple[int, ...]) -> np.ndarray:
+        """Return for every e-class whether candidates lead to it from the roots."""
+        offsets = self.offsets()
+        seen = np.zeros(self.n_classes, dtype=bool)
+        front = np.unique(np.array(roots, dtype=np.int64))
+        rounds = 0
+        while front.size and rounds < DEEP:
+            rounds += 1
+            seen[front] = True
+            candidates, _ = ranges(offsets, front)
+            entries, _ = ranges(self.start, candidates)
+            below = self.children[entries]
+            front = np.unique(below[~seen[below]])
+        return self._reach(seen, front.tolist(), offsets) if front.size else seen
+
+    def _reach(self, seen: np.ndarray, stack: list[int], offsets: np.ndarray) -> np.ndarray:
+        """Finish :meth:`reachable` one e-class at a time: a deep e-graph has few e-classes in a layer."""
+        bounds, start, children = offsets.tolist(), self.start.tolist(), self.children.tolist()
+        flags = seen.tolist()
+        for c in stack:
+            flags[c] = True
+        while stack:
+            c = stack.pop()
+            for d in children[start[bounds[c]] : start[bounds[c + 1]]]:
+                if not flags[d]:
+                    flags[d] = True
+                    stack.append(d)
+        return np.array(flags, dtype=bool)
+
+
+def ranges(start: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entries of some rows of a table one after another, and the start of each row among them."""
+    first = start[rows]
+    sizes = start[rows + 1] - first
+    begin = np.concatenate(([0], np.cumsum(sizes)))
+    entries = np.arange(begin[-1]) + np.repeat(first - begin[:-1], sizes)
+    return entries, begin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Least:
+    """The least cost of every e-class, the candidate that attains it, and a number above its children's.
+
+    All are indexed by e-class. An e-class without a finite term has an infinite cost, and -1 otherwise.
+    ``complete`` is false if time was up, so that the costs are upper bounds only.
+    """
+
+    best: np.ndarray
+    choice: np.ndarray
+    rank: np.ndarray
+    complete: bool = True
+
+
+def least(
+    table: Table,
+    *,
+    highest: bool = False,
+    until: float = math.inf,
+    roots: tuple[int, ...] = (),
+    thorough: bool = False,
+) -> Least | None:
+    """Return the least costs of all e-classes, or None if a method with a heap will be faster.
+
+    A candidate costs its own cost and that of every child, or the highest of its children's if ``highest``
+    is true. Every round evaluates the candidates that read an e-class which became cheaper. An e-class takes
+    a candidate only if that is strictly cheaper, and no candidate costs less than its children; so the
+    choices are acyclic, whatever the cycles of the e-graph and the rounding of sums.
+
+    Args:
+        table: The candidates; costs are 0 or more, and an infinite cost excludes a candidate.
+        highest: Whether to count the costliest child alone.
+        until: Deadline of ``time.perf_counter``. It holds once all roots have a finite cost.
+        roots: The e-classes that need a cost before time may be up.
+        thorough: Whether to finish even if a heap would be faster.
+    """
+    n = len(table.cost)
+    readers, offsets = table.readers()
+    price = np.array(table.cost, dtype=float)
+    price[price < math.inf] = np.minimum(price[price < math.inf], CEILING)
+    best = np.full(table.n_classes, math.inf)
+    choice = np.full(table.n_classes, -1, dtype=np.int64)
+    when = np.zeros(table.n_classes, dtype=np.int64)
+    active = np.flatnonzero((table.start[1:] == table.start[:-1]) & (price < math.inf))
+    place = np.array(roots, dtype=np.int64)
+    waiting = np.empty(0, dtype=np.int64)  # e-classes that became cheaper and are not yet passed on
+    work = rounds = 0
+    complete = True
+    while active.size:
+        rounds += 1
+        work += active.size
+        if not thorough and (work > REPEATS * n or (rounds > ROUNDS and work < NARROW * rounds)):
+            return None
+        if time.perf_counter() > until and np.isfinite(best[place]).all():
+            complete = False
+            break
+        value = _values(table, price, active, best, highest=highest)
+        of = table.eclass[active]
+        heads = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+        lowest = np.minimum.reduceat(value, heads)
+        better = lowest < best[of[heads]]
+        sizes = np.diff(np.concatenate((heads, [len(of)])))
+        hits = np.flatnonzero((value == np.repeat(lowest, sizes)) & np.repeat(better, sizes))
+        hits = hits[np.flatnonzero(np.diff(of[hits], prepend=-1))]
+        classes = of[hits]
+        best[classes], choice[classes], when[classes] = value[hits], active[hits], rounds
+        waiting = _distinct(np.concatenate((waiting, classes)), table.n_classes)
+        active, waiting = _next(best, waiting, readers, offsets, n)
+    order = np.lexsort((when, best))
+    rank = np.empty(table.n_classes, dtype=np.int64)
+    rank[order] = np.arange(table.n_classes)
+    rank[choice < 0] = -1
+    return Least(best, choice, rank, complete)
+
+
+def _next(
+    best: np.ndarray, waiting: np.ndarray, readers: np.ndarray, offsets: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the candidates to evaluate next, and the e-classes that still wait.
+
+    The cheaper half of many e-classes goes first: the others may yet become cheaper.
+    """
+    active = waiting[:0]
+    while waiting.size and not active.size:
+        value = best[waiting]
+        middle = np.partition(value, len(value) // 10)[len(value) // 10] if len(value) > MANY else math.inf
+        now = value <= middle
+        entries, _ = ranges(offsets, waiting[now])
+        active, waiting = _distinct(readers[entries], n), waiting[~now]
+    return active, waiting
+
+
+def _values(
+    table: Table, price: np.ndarray, active: np.ndarray, best: np.ndarray, *, highest: bool
+) -> np.ndarray:
+    """Return the cost of some candidates."""
+    entries, begin = ranges(table.start, active)
+    value = price[active]
+    parts = best[table.children[entries]]
+    filled = np.flatnonzero(begin[1:] > begin[:-1])
+    if filled.size:
+        fold = np.maximum if highest else np.add
+        value[filled] += fold.reduceat(parts, begin[filled])
+    finite = value < math.inf
+    value[finite] = np.minimum(value[finite], CEILING)
+    return value
+
+
+def _distinct(positions: np.ndarray, n: int) -> np.ndarray:
+    """Return positions below ``n`` in order, each once."""
+    if len(positions) * 8 < n:
+        ordered = np.sort(positions)
+        return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
+    flags = np.zeros(n, dtype=bool)
+    flags[positions] = True
+    return np.flatnonzero(flags)

@@ -53,6 +53,24 @@ def test_wrong_calls_are_refused(name, shapes, reason):
     assert str(caught.value).startswith(f"{name}(float32[")
 
 
+@pytest.mark.parametrize("stride", [1.5, "2", None, np.float64(2.5), float("nan"), float("inf")])
+def test_a_whole_attribute_is_not_rounded(stride):
+    with pytest.raises(TypeMismatch, match="attribute S of strided must be a whole number, got"):
+        at("strided", (4,), S=stride)
+
+
+def test_attributes_may_be_numbers_of_numpy():
+    assert at("strided", (4,), S=np.int64(2)).outputs()[0].shape == (2,)
+    with pytest.raises(TypeMismatch, match="attribute eps of rms must be a number, got 'small'"):
+        at("rms", (2, 4), (4,), eps="small")
+
+
+def test_a_factor_of_zero_is_named():
+    groups = parse("groups", "x{T}[G*S] -> y{T}[G*S]", "y[d] = x[d]", G=2)
+    with pytest.raises(TypeMismatch, match="G must not be 0"):
+        at(groups, (6,), G=0)
+
+
 def test_element_types_must_fit():
     with pytest.raises(TypeMismatch, match="one element type T, got float32 and float64"):
         bind(library()["rms"], [TensorType("float32", (2, 8)), TensorType("float64", (8,))])

@@ -183,7 +183,7 @@ def parse_unit(text: str, source: str) -> Unit:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"^(.*) \(at line (\d+), column \d+\)$", str(error))
         line, reason = (found[2], found[1]) if found else (str(text.count("\n") + 1), str(error))
-        raise UnitError(f"{source}, line {line}: {reason[:1].lower()}{reason[1:]}") from None
+        raise UnitError(f"{source}, line {line}: not TOML: {reason[:1].lower()}{reason[1:]}") from None
 
     def fail(table: str, key: str, reason: str) -> UnitError:
         return UnitError(f"{source}, line {line_of(text, table, key)}: {reason}")

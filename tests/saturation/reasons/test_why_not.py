@@ -192,6 +192,6 @@ def test_a_rule_that_nobody_knows_is_told_with_the_nearest():
     with Saturation(product(), parse_rules(BACK)) as run:
         run.run()
         with pytest.raises(
-            TargetError, match="no rule is called 'asociate-back'; did you mean associate-back?"
+            TargetError, match="no rule is called 'asociate-back'; did you mean associate-back"
         ):
             run.why_not("asociate-back")

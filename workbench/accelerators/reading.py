@@ -110,6 +110,13 @@ def _text(value: Any) -> str:
     return value
 
 
+def _name(value: Any) -> str:
+    # Programs that are written out have an operator of this name, and rules name it.
+    if not re.fullmatch(r"[A-Za-z]\w*", _text(value), re.ASCII):
+        raise ValueError(f"must be letters, digits and _, got {value!r}")
+    return str(value)
+
+
 def _formula(value: Any) -> Formula:
     return Formula(str(value) if type(value) in (int, float) else _text(value), EXTENTS)
 
@@ -144,7 +151,7 @@ def _activations(value: Any) -> tuple[str, ...]:
 
 _KEYS: Final[Mapping[str, Mapping[str, _Key]]] = {
     "unit": {
-        "name": _Key("name", _text, needed=True),
+        "name": _Key("name", _name, needed=True),
         "doc": _Key("doc", _text),
         "rows": _Key("rows", _rows, needed=True),
         "padded_rows": _Key("padded_rows", _flag),

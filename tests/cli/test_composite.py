@@ -76,6 +76,7 @@ def test_c_and_onnx_are_written(mine):
         (("--test", "gemm2", "M=3"), "needs the extents K, N"),
         (("--test", "gemm2", "Q=3"), "no extent or attribute is called 'Q'"),
         (("--test", "gemm2", "M=a"), "M must be a whole number, got 'a'"),
+        (("--test", "gemm2", "M=2", "N=2", "K=2", "OMP=x"), "OMP must be a whole number, got 'x'"),
         (("--test", "gemm2", "M"), "must be NAME=NUMBER"),
     ],
 )
@@ -96,3 +97,9 @@ def test_extents_that_do_not_fit_are_bad_input(tmp_path):
     file.write_text("groups(G=2): x{T}[G*S] -> y{T}[G*S]\n    y[d] = x[d]\n")
     said = " ".join(call("composite", file, "--test", "groups", "G=0", "S=2", code=2).output.split())
     assert "G must not be 0" in said
+
+
+def test_a_missing_file_is_named(tmp_path):
+    said = " ".join(call("composite", tmp_path / "gone.composite", "--list", code=2).output.split())
+    assert "there is no file" in said
+    assert "Errno" not in said

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -274,14 +275,14 @@ def _ways(
     try:
         yield "ONNX Runtime", session(one, operands, attributes)
     except Exception as error:  # whatever the runtime says of a kernel that it lacks
-        yield "ONNX Runtime", str(error).partition("\n")[0][:60]
+        yield "ONNX Runtime", shorten(str(error).partition("\n")[0], 120, placeholder=" …")
     try:
         types = [TensorType.of(x) for x in operands]
         options = {name: given[name] for name in _OPTIONS if name in given}
-        threads = int(options["OMP"]) if options.get("OMP", "").isdecimal() else 1
+        threads = _whole("OMP", options.get("OMP", "1"))
         if "OMP" in options:
             options["OMP"] = str(int(threads > 0))
         built = kernel(one, types, attributes, build=build_from(options or None))
         yield "C", lambda: built(*operands, threads=max(threads, 1))[0]
     except (CompilerMissing, CompilationFailed, NoKernel) as error:
-        yield "C", str(error).partition("\n")[0][:60]
+        yield "C", shorten(str(error).partition("\n")[0], 120, placeholder=" …")

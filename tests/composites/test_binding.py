@@ -14,6 +14,16 @@ def at(name, *shapes, dtype="float32", **attributes):
     return bind(composite, [TensorType(dtype, s) for s in shapes], attributes)
 
 
+def test_what_is_no_composite_is_told_where_it_is():
+    class Operator:
+        composite = library()["rms"]
+
+    with pytest.raises(TypeError, match=r"must be what parse returns, got Operator \(try its \.composite\)"):
+        bind(Operator(), [])
+    with pytest.raises(TypeError, match=r"must be what parse returns, got str$"):
+        bind("rms", [])
+
+
 def test_extents_and_types_follow():
     b = at("attention", (2, 4, 5, 8), (4, 6, 8), (1, 6, 3))
     assert b.extents == {"M": 5, "D": 8, "N": 6, "E": 3}

@@ -68,7 +68,9 @@ def bind(
 
     Raises:
         TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
+        TypeError: If the first argument is no composite.
     """
+    _check_composite(composite)
     if len(inputs) != len(composite.inputs):
         raise TypeMismatch(f"{_call(composite, inputs)}: there must be {len(composite.inputs)} operands")
     given = composite.defaults | dict(attributes or {})
@@ -90,6 +92,12 @@ def bind(
     except TypeMismatch as error:
         raise TypeMismatch(f"{_call(composite, inputs)}: {error}") from None
     return found
+
+
+def _check_composite(given: object) -> None:
+    if not isinstance(given, Composite):
+        hint = " (try its .composite)" if hasattr(given, "composite") else ""
+        raise TypeError(f"a composite must be what parse returns, got {type(given).__name__}{hint}")
 
 
 def _number(composite: Composite, attribute: Attribute, given: object) -> int | float:

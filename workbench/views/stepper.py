@@ -130,7 +130,9 @@ class Stepper(View):
             self.answer = paragraph(str(error))
 
     def _answered(self, question: str) -> str:
-        target, _, other = (part.strip() for part in question.partition("=="))
+        target, compared, other = (part.strip() for part in question.partition("=="))
+        if compared and not (target and other):
+            raise ValueError(f"== must stand between two terms, got {question.strip()!r}")
         told = self._subject.why_not(target, equals=other or None)
         explained = static_html(self._subject.explain(target, other)) if told.represented and other else ""
         return static_html(told) + explained

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from workbench.composites.composite import Composite, NotationError
 from workbench.composites.parsing import parse
+from workbench.support.yaml_errors import yaml_reason
 
 _HEAD: Final = re.compile(r"([A-Za-z]\w*)\s*(?:\(([^)]*)\))?\s*:(.*)")
 _KEYS: Final = ("in", "out", "where", "impl", "attributes", "doc")
@@ -118,7 +119,7 @@ def from_yaml(
     try:
         given = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise NotationError(f"{file or 'the text'} is not YAML: {error}") from None
+        raise NotationError(f"{file or 'the text'} is not YAML: {yaml_reason(error)}") from None
     if not isinstance(given, dict):
         raise NotationError(f"{file or 'the text'} must be a map of composites by name")
     found: dict[str, Composite] = {}

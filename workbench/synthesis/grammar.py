@@ -14,6 +14,7 @@ from workbench.rules.expressions import evaluate
 from workbench.rules.language import RuleSyntaxError, parse_term
 from workbench.rules.pattern import App, AttrExpr, Literal, Term, Var, format_term, names_in
 from workbench.support.names import unknown
+from workbench.support.yaml_errors import yaml_reason
 
 #: Operand kinds by name: the symbolic extents and the names of the operands.
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -265,7 +266,7 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
     try:
         given = yaml.safe_load(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GrammarError(f"{file}: not a YAML file: {error}") from None
+        raise GrammarError(f"{file}: not a YAML file: {yaml_reason(error)}") from None
     if not isinstance(given, dict):
         raise GrammarError(f"{file}: a grammar must have operators and operands, got {given!r:.80}")
     known = ("operators", "operands", "size", "sizes", "repeats", "name")

@@ -43,6 +43,7 @@ def test_a_number_after_a_slash_is_the_number_of_operands():
         ("", "matrix: 1", "must have operators"),
         ("relu", "", "must have operands"),
         ("relu", "matrx: 2", "did you mean matrix"),
+        ("relu", "matrix: -1", "an extent of matrix must be a name or a positive number, got '-1'"),
     ],
 )
 def test_errors_name_the_part(operators, operands, said):

@@ -72,7 +72,9 @@ def bind(
     """
     _check_composite(composite)
     if len(inputs) != len(composite.inputs):
-        raise TypeMismatch(f"{_call(composite, inputs)}: there must be {len(composite.inputs)} operands")
+        count = len(composite.inputs)
+        noun = "operand" if count == 1 else "operands"
+        raise TypeMismatch(f"{_call(composite, inputs)}: there must be {count} {noun}, got {len(inputs)}")
     given = composite.defaults | dict(attributes or {})
     unknown = set(given) - set(composite.defaults)
     if unknown:

@@ -234,6 +234,9 @@ def _of_kind(left: str, right: Any) -> Iterator[Operand]:
     for name in left.split():
         if not name.isidentifier():
             raise GrammarError(f"an operand's name must be a word, got {name!r}")
+        for extent in extents:
+            if not (extent.isidentifier() or (extent.isdecimal() and int(extent) > 0)):
+                raise GrammarError(f"an extent of {name} must be a name or a positive number, got {extent!r}")
         yield Operand(name, extents)
 
 

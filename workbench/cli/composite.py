@@ -251,15 +251,15 @@ def _ways(
     from workbench.composites.onnx_model import session
     from workbench.ops.types import TensorType
 
+    options = {name: given[name] for name in _OPTIONS if name in given}
+    threads = int(options["OMP"]) if options.get("OMP", "").isdecimal() else 1
     yield "numpy", lambda: evaluate(one, operands, **attributes)
     try:
-        yield "ONNX Runtime", session(one, operands, attributes)
+        yield "ONNX Runtime", session(one, operands, attributes, max(threads, 1))
     except Exception as error:  # whatever the runtime says of a kernel that it lacks
         yield "ONNX Runtime", str(error).partition("\n")[0][:60]
     try:
         types = [TensorType.of(x) for x in operands]
-        options = {name: given[name] for name in _OPTIONS if name in given}
-        threads = int(options["OMP"]) if options.get("OMP", "").isdecimal() else 1
         if "OMP" in options:
             options["OMP"] = str(int(threads > 0))
         built = kernel(one, types, attributes, build=build_from(options or None))

@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from workbench.ops import TypeMismatch
@@ -160,7 +160,11 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
     if modelled and (at := corners_of(rule, min(effort.models, deadline.left()))):
         # The solver's numbers are no counterexample before both sides are evaluated on them.
         more = _searched(settings, rule, 0, corners=at)
-        found, corners = (more, at) if more.counterexample is not None else (found.joined(more), corners)
+        if more.counterexample is not None:
+            # A proof in generic cases is none for these numbers, so the axioms do not contradict themselves.
+            known = {} if question.proof is None else {"beyond": f"proved in {question.proof.cases} cases"}
+            return "refuted", known | _refutation(settings, replace(question, proof=None), more, at)
+        found = found.joined(more)
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found, corners)
     evidence: dict[str, Any] = {

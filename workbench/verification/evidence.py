@@ -163,11 +163,14 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
         if more.counterexample is not None:
             # A proof in generic cases is none for these numbers, so the axioms do not contradict themselves.
             known = {} if question.proof is None else {"beyond": f"proved in {question.proof.cases} cases"}
-            return "refuted", known | _refutation(settings, replace(question, proof=None), more, at)
+            evidence = _refutation(settings, replace(question, proof=None), more, at)
+            # Draws seldom have such numbers, so they do not tell in which region the rule holds.
+            evidence.pop("region", None)
+            return "refuted", known | evidence
         found = found.joined(more)
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found, corners)
-    evidence: dict[str, Any] = {
+    evidence = {
         "draws": len(found.passed),
         "unusual": found.unusual,
         "arithmetic": dict(found.arithmetics),

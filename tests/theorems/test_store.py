@@ -3,6 +3,7 @@
 import pytest
 
 from workbench.rules.library import rule_set
+from workbench.theorems import decide
 from workbench.theorems.decide import solver
 from workbench.theorems.store import check_library, obligations
 
@@ -21,6 +22,26 @@ def test_some_stored_proofs_are_checked_and_their_obligations_are_unsatisfiable(
         solving = z3.Solver()
         solving.from_string(text)
         assert solving.check() == z3.unsat
+
+
+@pytest.mark.skipif(solver() is None, reason="no z3")
+def test_rules_share_the_solver_s_answers_and_each_keeps_its_obligations(monkeypatch):
+    asked = []
+    plain = decide.follows
+
+    def counted(*args, **options):
+        asked.append(args)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(decide, "follows", counted)
+    rules = [r for r in rule_set("default") if r.name == "conv-of-point"]
+    check_library(rules)
+    alone = len(asked)
+    asked.clear()
+    first, second = check_library(rules * 2)
+    assert len(asked) == alone > 0
+    assert first.checked == second.checked
+    assert second.checked.obligations
 
 
 @pytest.mark.slow

@@ -354,8 +354,11 @@ def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) ->
         check_equal(left, right, node, facts)
 
 
-def check(rule: Rule, proof: Mapping[str, Any]) -> Checked:
-    """Check a proof that a rule holds for all types; raise Rejected if a step does not apply."""
+def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], bool] | None = None) -> Checked:
+    """Check a proof that a rule holds for all types; raise Rejected if a step does not apply.
+
+    ``asked`` has the solver's answers so far by the texts of the questions; rules may share them.
+    """
     made = statements(rule)
     cases = proof.get("cases") if isinstance(proof, Mapping) else None
     _require(isinstance(cases, list), "cases", "the proof has no cases")
@@ -363,8 +366,8 @@ def check(rule: Rule, proof: Mapping[str, Any]) -> Checked:
     _require(len(cases) == len(made), "cases", f"the rule has {len(made)} cases, the proof {len(cases)}")
     applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
     _require(bool(applies), "cases", "the rule never applies")
-    asked: dict[tuple[str, ...], bool] = {}
-    obligations: list[tuple[tuple[Cond, ...], Cond]] = []
+    asked = {} if asked is None else asked
+    obligations: dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]] = {}
     for statement, nodes in zip(made, cases, strict=True):
         facts = Facts(statement.facts, asked, obligations)
         try:
@@ -373,4 +376,4 @@ def check(rule: Rule, proof: Mapping[str, Any]) -> Checked:
             if isinstance(error, Rejected):
                 raise Rejected(f"{rule.name}, {statement.name}: {error}") from None
             raise Rejected(f"{rule.name}, {statement.name}: the steps are malformed: {error!r}") from None
-    return Checked(rule.name, len(made), tuple(obligations))
+    return Checked(rule.name, len(made), tuple(obligations.values()))

@@ -63,13 +63,14 @@ def solver() -> Any:
 class Facts:
     """Conditions that hold: of a rule's left-hand side, of a case, or of the guards around a position.
 
-    ``open`` collects the obligations that were met by the solver: pairs of facts and a condition. ``missing``
+    ``asked`` are the answers to questions by their texts, which facts of other rules may share. ``open``
+    collects the obligations that were met by the solver: facts and a condition, by their texts. ``missing``
     collects those that were not, as what would hold then: the facts and the opposite of the condition.
     """
 
     known: tuple[Cond, ...] = ()
     asked: dict[tuple[str, ...], bool] = field(default_factory=dict)
-    open: list[tuple[tuple[Cond, ...], Cond]] = field(default_factory=list)
+    open: dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]] = field(default_factory=dict)
     missing: list[tuple[Cond, ...]] = field(default_factory=list)
     effort: int = EFFORT
 
@@ -91,9 +92,8 @@ class Facts:
             key = (str(linear), *sorted(f.text for f in facts), goal.text)
             if key not in self.asked:
                 self.asked[key] = follows(facts, goal, self.effort, linear=linear)
-                if self.asked[key]:
-                    self.open.append((facts, goal))
             if self.asked[key]:
+                self.open.setdefault(key, (facts, goal))
                 return True
         self.missing.append((*self.known, negated(goal)))
         return False

@@ -380,6 +380,7 @@ def _reduced(x: Int) -> Int:
     return x if by == num(1) else divided(x, by)[0]
 
 
+@lru_cache(maxsize=65536)
 def at_least(x: Int, y: Int) -> Cond:
     """Return ``x >= y``, without a positive factor of both."""
     d = _reduced(sub(x, y))
@@ -390,6 +391,7 @@ def at_least(x: Int, y: Int) -> Cond:
     return FALSE if is_positive(neg(d)) else _cond("ge", d)
 
 
+@lru_cache(maxsize=65536)
 def equal(x: Int, y: Int) -> Cond:
     """Return ``x = y``, without a positive factor of both."""
     d = _reduced(sub(x, y))

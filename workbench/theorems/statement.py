@@ -8,7 +8,7 @@ others, so that most of what remains to be shown is an identity of normal forms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -316,7 +316,7 @@ def _stated(
     types = Reading(keys, literal)
     reader = Reader(types, places, solved, fixed_images(rule))
     try:
-        NONNEGATIVE.update(a.text for c in known if (a := single(c.args[0])) is not None)
+        _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)
         _note_places(types, keys, literal)
         pairs = _read(rule, reader)
         more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
@@ -324,7 +324,17 @@ def _stated(
     except TypeMismatch:
         return None
     finally:
+        _nonnegative(())
+
+
+def _nonnegative(texts: Iterable[str]) -> None:
+    """Hold these atoms for not negative, and no others; comparisons that were made before are forgotten."""
+    now = set(texts)
+    if now != NONNEGATIVE:
         NONNEGATIVE.clear()
+        NONNEGATIVE.update(now)
+        at_least.cache_clear()
+        equal.cache_clear()
 
 
 def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:

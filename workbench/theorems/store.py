@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from workbench.rules.pattern import Rule
 from workbench.theorems.check import Checked, Rejected, check
 from workbench.theorems.decide import Unavailable, smt
 from workbench.theorems.reading import NotCovered
 from workbench.theorems.records import record_of
+
+#: The number of parts that each process checks of all proofs.
+CHUNKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,15 @@ def check_library(
     """
     proved = [(r, record) for r in rules if (record := record_of(r)) is not None and "cases" in record]
     found = []
+    # Rules that are alike ask the same questions, and are neighbours: each process answers them once.
+    check_one = partial(_recheck, {})
     with ExitStack() as stack:
-        results: Iterator[Recheck] = map(_recheck, proved)
+        results: Iterator[Recheck] = map(check_one, proved)
         if jobs > 1:
             pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
-            results = stack.enter_context(pool).map(_recheck, proved, chunksize=4)
+            results = stack.enter_context(pool).map(
+                check_one, proved, chunksize=max(1, len(proved) // (CHUNKS * jobs))
+            )
         for result in results:
             found.append(result)
             if progress is not None:
@@ -54,11 +62,11 @@ def check_library(
     return found
 
 
-def _recheck(proved: tuple[Rule, dict[str, Any]]) -> Recheck:
+def _recheck(asked: dict[tuple[str, ...], bool], proved: tuple[Rule, dict[str, Any]]) -> Recheck:
     rule, record = proved
     started = time.perf_counter()
     try:
-        return Recheck(rule.name, check(rule, record), "", time.perf_counter() - started)
+        return Recheck(rule.name, check(rule, record, asked), "", time.perf_counter() - started)
     except (Rejected, NotCovered, Unavailable) as error:
         return Recheck(rule.name, None, str(error), time.perf_counter() - started)
 

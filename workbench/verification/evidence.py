@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from workbench.ops import TypeMismatch
@@ -160,10 +160,17 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
     if modelled and (at := corners_of(rule, min(effort.models, deadline.left()))):
         # The solver's numbers are no counterexample before both sides are evaluated on them.
         more = _searched(settings, rule, 0, corners=at)
-        found, corners = (more, at) if more.counterexample is not None else (found.joined(more), corners)
+        if more.counterexample is not None:
+            # A proof in generic cases is none for these numbers, so the axioms do not contradict themselves.
+            known = {} if question.proof is None else {"beyond": f"proved in {question.proof.cases} cases"}
+            evidence = _refutation(settings, replace(question, proof=None), more, at)
+            # Draws seldom have such numbers, so they do not tell in which region the rule holds.
+            evidence.pop("region", None)
+            return "refuted", known | evidence
+        found = found.joined(more)
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found, corners)
-    evidence: dict[str, Any] = {
+    evidence = {
         "draws": len(found.passed),
         "unusual": found.unusual,
         "arithmetic": dict(found.arithmetics),

@@ -107,7 +107,8 @@ class Extraction(Stepwise):
             raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
         super().__init__()
         self.egraph = egraph
-        shifted = signed(egraph, costs)
+        began = time.perf_counter()
+        shifted = signed(egraph, costs, began + FIRST * seconds)
         self.costs = np.asarray(costs, dtype=float)
         self._costs, self._offset, self._gains = shifted.costs, shifted.offset, shifted.core
         self.method = method
@@ -117,7 +118,7 @@ class Extraction(Stepwise):
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self._best: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
-        self._spent = 0.0
+        self._spent = time.perf_counter() - began  # a look at negative costs may be long
         self._until = math.inf
         self._bound = 0.0
         self._scope = "e-graph"
@@ -157,7 +158,7 @@ class Extraction(Stepwise):
         return (now := time.perf_counter()) + share * max(0.0, self._until - now)
 
     def _plan(self) -> Generator[StepKind]:
-        self._until = time.perf_counter() + self.seconds
+        self._until = time.perf_counter() + max(0.0, self.seconds - self._spent)
         best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
         check_roots(self.egraph, best)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
@@ -413,22 +414,24 @@ class Extraction(Stepwise):
         if not self.unfinished:
             raise StopIteration("the extraction has finished")
         self.stop_reason = None
-        began, known = time.perf_counter(), len(self.trace)
+        began, known, spent_before = time.perf_counter(), len(self.trace), self._spent
         try:
             # There is no deadline until a selection is known.
             last = math.inf if self._best is None else self._until + GRACE
             with collector_paused(), deadline(last):
                 next(self._stages)
         except StopIteration:
+            self._spent = spent_before + time.perf_counter() - began
             self._finish()
             raise
         except TimeUp:
             self._stages.close()
             self._prove(self._bound, proved=False, endings=(Ending(Limit.TIME),))
+            self._spent = spent_before + time.perf_counter() - began
             self._finish()
         finally:
             spent = time.perf_counter() - began
-            self._spent += spent
+            self._spent = spent_before + spent
             if len(self.trace) > known:
                 self.trace.steps[-1] = replace(self.trace.steps[-1], seconds=spent)
         return self.trace.steps[-1]

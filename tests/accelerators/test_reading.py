@@ -35,7 +35,13 @@ def test_a_unit_is_read_from_any_file(tmp_path):
         ("strided = true", 'strided = "yes"', "strided", "strided must be true or false, got 'yes'"),
         ('["relu"]', '["gelu"]', "activations", "must be a list of sigmoid, relu, tanh"),
         ("[vector]", "[vectors]", "vectors", "did you mean vector"),
-        ("clock = 1000", "clock = ", "clock", "invalid value"),
+        ("clock = 1000", "clock = ", "clock", "not TOML: invalid value"),
+        (
+            'name = "systolic64"',
+            'name = "my unit"',
+            "name",
+            "name must be letters, digits and _, got 'my unit'",
+        ),
         ('load = "inner"', 'load = "inner - 100"', "load", "must be at least 0, got -36"),
     ],
 )

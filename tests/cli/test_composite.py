@@ -75,8 +75,31 @@ def test_c_and_onnx_are_written(mine):
         (("--test", "gem2"), "did you mean gemm2?"),
         (("--test", "gemm2", "M=3"), "needs the extents K, N"),
         (("--test", "gemm2", "Q=3"), "no extent or attribute is called 'Q'"),
+        (("--test", "gemm2", "M=a"), "M must be a whole number, got 'a'"),
+        (("--test", "gemm2", "M=2", "N=2", "K=2", "OMP=x"), "OMP must be a whole number, got 'x'"),
         (("--test", "gemm2", "M"), "must be NAME=NUMBER"),
     ],
 )
 def test_wrong_calls(mine, words, reason):
     assert reason in call("composite", mine, *words, code=2).output
+
+
+def test_an_error_of_the_notation_is_one_line_with_its_column(tmp_path):
+    file = tmp_path / "wrong.composite"
+    file.write_text("a: x{T}[~] -> y{T}[~]\n    y = x ^^ 2\n")
+    said = " ".join(call("composite", file, "--list", code=2).output.split())
+    assert "line 1: a: a value must be a name, got '^' (column 8 of 'y = x ^^ 2')" in said
+    assert "^ ^" not in said
+
+
+def test_extents_that_do_not_fit_are_bad_input(tmp_path):
+    file = tmp_path / "groups.composite"
+    file.write_text("groups(G=2): x{T}[G*S] -> y{T}[G*S]\n    y[d] = x[d]\n")
+    said = " ".join(call("composite", file, "--test", "groups", "G=0", "S=2", code=2).output.split())
+    assert "G must not be 0" in said
+
+
+def test_a_missing_file_is_named(tmp_path):
+    said = " ".join(call("composite", tmp_path / "gone.composite", "--list", code=2).output.split())
+    assert "there is no file" in said
+    assert "Errno" not in said

@@ -142,6 +142,16 @@ def test_operands_are_read_where_they_are():
 
 
 @compiler
+def test_operands_must_be_arrays_and_as_many_as_declared():
+    a, b = draw(4, 6), draw(6, 5, seed=1)
+    gemm = kernel(GEMM, types(a, b))
+    with pytest.raises(ValueError, match="gemm must have 2 operands, got 1"):
+        gemm(a)
+    with pytest.raises(TypeError, match="A must be an array of numpy, got list"):
+        gemm(a.tolist(), b)
+
+
+@compiler
 def test_threads_are_in_the_text_and_extents_are_arguments():
     a, b = draw(8, 8), draw(8, 8, seed=1)
     text = emitted(GEMM, types(a, b))

@@ -14,6 +14,16 @@ def at(name, *shapes, dtype="float32", **attributes):
     return bind(composite, [TensorType(dtype, s) for s in shapes], attributes)
 
 
+def test_what_is_no_composite_is_told_where_it_is():
+    class Operator:
+        composite = library()["rms"]
+
+    with pytest.raises(TypeError, match=r"must be what parse returns, got Operator \(try its \.composite\)"):
+        bind(Operator(), [])
+    with pytest.raises(TypeError, match=r"must be what parse returns, got str$"):
+        bind("rms", [])
+
+
 def test_extents_and_types_follow():
     b = at("attention", (2, 4, 5, 8), (4, 6, 8), (1, 6, 3))
     assert b.extents == {"M": 5, "D": 8, "N": 6, "E": 3}
@@ -51,6 +61,24 @@ def test_wrong_calls_are_refused(name, shapes, reason):
         at(name, *shapes)
     assert reason in str(caught.value)
     assert str(caught.value).startswith(f"{name}(float32[")
+
+
+@pytest.mark.parametrize("stride", [1.5, "2", None, np.float64(2.5), float("nan"), float("inf")])
+def test_a_whole_attribute_is_not_rounded(stride):
+    with pytest.raises(TypeMismatch, match="attribute S of strided must be a whole number, got"):
+        at("strided", (4,), S=stride)
+
+
+def test_attributes_may_be_numbers_of_numpy():
+    assert at("strided", (4,), S=np.int64(2)).outputs()[0].shape == (2,)
+    with pytest.raises(TypeMismatch, match="attribute eps of rms must be a number, got 'small'"):
+        at("rms", (2, 4), (4,), eps="small")
+
+
+def test_a_factor_of_zero_is_named():
+    groups = parse("groups", "x{T}[G*S] -> y{T}[G*S]", "y[d] = x[d]", G=2)
+    with pytest.raises(TypeMismatch, match="G must not be 0"):
+        at(groups, (6,), G=0)
 
 
 def test_element_types_must_fit():

@@ -50,6 +50,10 @@ four:
         ("twice x -> y\n    y = x\n", "line 1: a head must be name: operands -> results"),
         ("a: x{T}[~] -> y{T}[~]\n    y = z\n", "line 1: a: no index, tensor or attribute is called 'z'"),
         ("a(b): x{T}[~] -> y{T}[~]\n    y = x\n", "an attribute must be name=number"),
+        (
+            "a: x{T}[~] -> y{T}[~], b=1\n    y = x\n",
+            "b is not a tensor, and an attribute of a file stands behind",
+        ),
         (TEXT + TEXT, "composite twice is declared twice"),
     ],
 )

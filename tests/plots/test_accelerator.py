@@ -26,6 +26,9 @@ def test_the_data_are_those_of_the_layers(placed):
 @pytest.mark.parametrize("plot", [plot_accelerator_cycles, plot_accelerator_use])
 def test_every_product_has_a_row_of_two_bars(placed, plot):
     ax = Figure().subplots()
-    assert plot(placed, ax) == accelerator_data(placed)
+    assert plot(placed, ax) is ax
     assert len(ax.patches) == 4
+    assert {text.get_text() for text in ax.get_legend().get_texts()} >= {
+        "loads and calls" if plot is plot_accelerator_cycles else "multipliers used"
+    }
     assert [label.get_text() for label in ax.get_yticklabels()] == ["7 × 13 × 17", "7 × 17 × 16"]

@@ -58,7 +58,11 @@ def test_a_file_is_read_and_a_wrong_one_is_refused(tmp_path):
     for text, said in [
         ("operator: [add]", "did you mean operators"),
         ("[1, 2]", "must have operators"),
-        ("operators: [add]\noperands: {matrix: 2}\nsize: many", "small.yaml"),
+        (
+            "operators: [add]\noperands: {matrix: 2}\nsize: many",
+            "small.yaml: size must be a whole number, got 'many'",
+        ),
+        ("operators: [add]\noperands: {matrix: 2}\nsizes: 2", "sizes must be a list of assignments, got 2"),
         ("{", "not a YAML file"),
     ]:
         file.write_text(text)

@@ -84,6 +84,7 @@ def test_the_library_is_judged_again(files):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axiom", list(axioms()), ids=lambda a: a.name)
 def test_no_axiom_is_refuted(axiom):
     test = exhaust(axiom, 60, seed=5)

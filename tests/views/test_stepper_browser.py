@@ -103,3 +103,30 @@ def test_start_pause_and_stop_are_sent(browser):
 
 def test_without_a_run_there_is_nothing_to_start(shown):
     assert not shown.get_by_label("start or continue").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_a_question_is_sent_and_the_same_answer_is_shown_again(browser, width):
+    page, problems = show(browser, "stepper", {**state(), "answers": True, "answer": ""})
+    page.set_viewport_size({"width": width, "height": 800})
+    field, answer = page.get_by_label("why not"), page.locator(".wb-answer")
+    # The whole hint is readable, and the field is no wider than the page.
+    hint = field.evaluate(
+        "e => { const c = document.createElement('canvas').getContext('2d');"
+        " c.font = getComputedStyle(e).font; return c.measureText(e.placeholder).width; }"
+    )
+    assert hint < field.bounding_box()["width"] <= width
+    for _ in range(2):
+        field.fill("relu(x) == y")
+        field.press("Enter")
+        assert page.evaluate("window.model.sent.at(-1)") == {"command": "ask", "question": "relu(x) == y"}
+        assert answer.inner_text() == "asking …"
+        for said in ("", "<p>represented</p>"):
+            page.evaluate("said => window.model.change('answer', said)", said)
+        assert answer.inner_text().strip() == "represented"
+    assert problems == []
+    page.context.close()
+
+
+def test_without_answers_there_is_no_question(shown):
+    assert not shown.get_by_label("why not").is_visible()

@@ -42,4 +42,10 @@ def test_a_stepper_answers_questions():
         assert "associate" in stepper.answer
         stepper.ask("relu(nothing)")
         assert "must be an input" in stepper.answer
+        # The page waits for a change, so that an answer that is given twice is sent twice.
+        shown: list[str] = []
+        stepper.observe(lambda change: shown.append(change["new"]), "answer")
+        stepper.ask("relu(nothing)")
+        assert shown == ["", stepper.answer]
+        assert stepper.answer
         assert not run.trace.view().answers

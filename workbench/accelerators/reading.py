@@ -110,6 +110,13 @@ def _text(value: Any) -> str:
     return value
 
 
+def _name(value: Any) -> str:
+    # Programs that are written out have an operator of this name, and rules name it.
+    if not re.fullmatch(r"[A-Za-z]\w*", _text(value), re.ASCII):
+        raise ValueError(f"must be letters, digits and _, got {value!r}")
+    return str(value)
+
+
 def _formula(value: Any) -> Formula:
     return Formula(str(value) if type(value) in (int, float) else _text(value), EXTENTS)
 
@@ -144,7 +151,7 @@ def _activations(value: Any) -> tuple[str, ...]:
 
 _KEYS: Final[Mapping[str, Mapping[str, _Key]]] = {
     "unit": {
-        "name": _Key("name", _text, needed=True),
+        "name": _Key("name", _name, needed=True),
         "doc": _Key("doc", _text),
         "rows": _Key("rows", _rows, needed=True),
         "padded_rows": _Key("padded_rows", _flag),
@@ -183,7 +190,7 @@ def parse_unit(text: str, source: str) -> Unit:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"^(.*) \(at line (\d+), column \d+\)$", str(error))
         line, reason = (found[2], found[1]) if found else (str(text.count("\n") + 1), str(error))
-        raise UnitError(f"{source}, line {line}: {reason[:1].lower()}{reason[1:]}") from None
+        raise UnitError(f"{source}, line {line}: not TOML: {reason[:1].lower()}{reason[1:]}") from None
 
     def fail(table: str, key: str, reason: str) -> UnitError:
         return UnitError(f"{source}, line {line_of(text, table, key)}: {reason}")

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -163,11 +164,13 @@ def _drawn(one: Composite, given: Mapping[str, str]) -> tuple[list[np.ndarray], 
     known = {n for t in one.inputs for d in t.dims for n in extent_names(d)}
     for name, value in given.items():
         if name == "~":
-            leading = tuple(int(v) for v in value.split("x"))
+            leading = tuple(_whole(name, v) for v in value.split("x"))
         elif name in attributes:
-            attributes[name] = int(value) if isinstance(attributes[name], int) else float(value)
+            attributes[name] = (
+                _whole(name, value) if isinstance(attributes[name], int) else _real(name, value)
+            )
         elif name in known:
-            extents[name] = int(value)
+            extents[name] = _whole(name, value)
         elif name not in _OPTIONS:
             raise LookupError(unknown("extent or attribute", name, [*sorted(known), *attributes, "~"]))
     extents |= {n: int(v) for n, v in attributes.items() if isinstance(v, int)}
@@ -187,17 +190,34 @@ def _drawn(one: Composite, given: Mapping[str, str]) -> tuple[list[np.ndarray], 
     return operands, attributes
 
 
+def _whole(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
+
+
+def _real(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+
+
 def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
     import numpy as np
 
     from workbench.composites import bind
     from workbench.composites.evaluate import evaluate
     from workbench.composites.flops import operations
-    from workbench.ops.types import TensorType
+    from workbench.ops.types import TensorType, TypeMismatch
 
     operands, attributes = _drawn(one, given)
     exact = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
-    binding = bind(one, [TensorType.of(x) for x in operands], attributes)
+    try:
+        binding = bind(one, [TensorType.of(x) for x in operands], attributes)
+    except TypeMismatch as misfit:
+        raise ValueError(str(misfit)) from None
     try:
         wanted = np.asarray(evaluate(one, exact, **attributes), np.float64)
     except TypeError:  # an operand is declared in float32
@@ -251,18 +271,18 @@ def _ways(
     from workbench.composites.onnx_model import session
     from workbench.ops.types import TensorType
 
+    options = {name: given[name] for name in _OPTIONS if name in given}
+    threads = _whole("OMP", options.get("OMP", "1"))
     yield "numpy", lambda: evaluate(one, operands, **attributes)
     try:
-        yield "ONNX Runtime", session(one, operands, attributes)
+        yield "ONNX Runtime", session(one, operands, attributes, max(threads, 1))
     except Exception as error:  # whatever the runtime says of a kernel that it lacks
-        yield "ONNX Runtime", str(error).partition("\n")[0][:60]
+        yield "ONNX Runtime", shorten(str(error).partition("\n")[0], 120, placeholder=" …")
     try:
         types = [TensorType.of(x) for x in operands]
-        options = {name: given[name] for name in _OPTIONS if name in given}
-        threads = int(options["OMP"]) if options.get("OMP", "").isdecimal() else 1
         if "OMP" in options:
             options["OMP"] = str(int(threads > 0))
         built = kernel(one, types, attributes, build=build_from(options or None))
         yield "C", lambda: built(*operands, threads=max(threads, 1))[0]
     except (CompilerMissing, CompilationFailed, NoKernel) as error:
-        yield "C", str(error).partition("\n")[0][:60]
+        yield "C", shorten(str(error).partition("\n")[0], 120, placeholder=" …")

@@ -70,7 +70,8 @@ class Kernel:
             out: Dense arrays for the results; by default new ones.
 
         Raises:
-            ValueError: An operand or a result is not of the kernel's type.
+            ValueError: An operand or a result is not of the kernel's type, or their number is wrong.
+            TypeError: An operand or a result is not an array.
         """
         results = self.empty() if out is None else tuple(out)
         self.bound(inputs, results, threads)()
@@ -84,7 +85,12 @@ class Kernel:
         self, inputs: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int = 1
     ) -> Callable[[], None]:
         """Return a function without arguments that runs the kernel on these arrays."""
-        held = [self._dense(t.name, x) for t, x in zip(self.form.composite.inputs, inputs, strict=True)]
+        wanted = self.form.composite.inputs
+        if len(inputs) != len(wanted):
+            raise ValueError(
+                f"{self.form.composite.name} must have {len(wanted)} operands, got {len(inputs)}"
+            )
+        held = [self._dense(t.name, x) for t, x in zip(wanted, inputs, strict=True)]
         for t, y in zip(self.form.composite.outputs, results, strict=True):
             if self._dense(t.name, y) is not y:
                 raise ValueError(f"the array for {t.name} must be dense")
@@ -100,6 +106,8 @@ class Kernel:
 
     def _dense(self, name: str, array: np.ndarray) -> np.ndarray:
         kind = self.binding.types[name]
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} must be an array of numpy, got {type(array).__name__}")
         if array.shape != kind.shape or array.dtype != kind.numpy_dtype():
             raise ValueError(f"{name} must be {kind}, got {array.dtype}{list(array.shape)}")
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)

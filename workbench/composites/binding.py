@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.composites.composite import Composite, Condition, Equation, Tensor
+from workbench.composites.composite import Attribute, Composite, Condition, Equation, Tensor
 from workbench.composites.index import (
     ARITHMETIC,
     ExtentName,
@@ -68,15 +68,19 @@ def bind(
 
     Raises:
         TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
+        TypeError: If the first argument is no composite.
     """
+    _check_composite(composite)
     if len(inputs) != len(composite.inputs):
         raise TypeMismatch(f"{_call(composite, inputs)}: there must be {len(composite.inputs)} operands")
     given = composite.defaults | dict(attributes or {})
     unknown = set(given) - set(composite.defaults)
     if unknown:
         raise TypeMismatch(f"{composite.name} has no attribute {', '.join(sorted(unknown))}")
-    extents = {a.name: int(given[a.name]) for a in composite.attributes if a.whole}
-    values = {a.name: float(given[a.name]) for a in composite.attributes if not a.whole}
+    extents = {a.name: int(_number(composite, a, given[a.name])) for a in composite.attributes if a.whole}
+    values = {
+        a.name: float(_number(composite, a, given[a.name])) for a in composite.attributes if not a.whole
+    }
     try:
         dtypes = _dtypes(composite, inputs)
         leading = _leading(composite, inputs)
@@ -87,6 +91,21 @@ def bind(
             _check_reads(found, e, found.sizes(e), e.value)
     except TypeMismatch as error:
         raise TypeMismatch(f"{_call(composite, inputs)}: {error}") from None
+    return found
+
+
+def _check_composite(given: object) -> None:
+    if not isinstance(given, Composite):
+        hint = " (try its .composite)" if hasattr(given, "composite") else ""
+        raise TypeError(f"a composite must be what parse returns, got {type(given).__name__}{hint}")
+
+
+def _number(composite: Composite, attribute: Attribute, given: object) -> int | float:
+    """Return an attribute's value; raise TypeMismatch for one that is no number of the attribute's kind."""
+    found = given.item() if isinstance(given, np.generic) else given
+    if not isinstance(found, (int, float)) or (attribute.whole and not float(found).is_integer()):
+        kind = "a whole number" if attribute.whole else "a number"
+        raise TypeMismatch(f"attribute {attribute.name} of {composite.name} must be {kind}, got {found!r}")
     return found
 
 
@@ -193,7 +212,12 @@ def _solved(
             return False
         known = computed(one.right if unknown_left else one.left, extents)
         if one.op == "*":
-            if known == 0 or value % known:
+            factor = one.right if unknown_left else one.left
+            if known == 0:
+                raise TypeMismatch(
+                    f"{factor} must not be 0, because {one} is to be solved for the other factor"
+                )
+            if value % known:
                 raise TypeMismatch(f"{why}, which must be a multiple of {known}")
             value //= known
         elif one.op == "+":

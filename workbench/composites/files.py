@@ -60,7 +60,7 @@ def from_text(
             known = {**(composites or {}), **found}
             found[name] = parse(name, signature, body, composites=known, doc=doc, **attributes)
         except NotationError as error:
-            raise NotationError(f"{_at(file, line)}{name}: {error}") from None
+            raise error.within(f"{_at(file, line)}{name}: ") from None
     return found
 
 
@@ -144,7 +144,7 @@ def from_yaml(
                 **{str(k): v for k, v in (entry.get("attributes") or {}).items()},
             )
         except NotationError as error:
-            raise NotationError(f"{where}: {error}") from None
+            raise error.within(f"{where}: ") from None
     return found
 
 

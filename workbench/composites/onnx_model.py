@@ -55,20 +55,25 @@ def model(
 
 
 def session(
-    composite: Composite, operands: Sequence[np.ndarray], attributes: Mapping[str, Any] | None = None
+    composite: Composite,
+    operands: Sequence[np.ndarray],
+    attributes: Mapping[str, Any] | None = None,
+    threads: int = 1,
 ) -> Callable[[], np.ndarray]:
     """Return a function without arguments that runs a composite in ONNX Runtime on these operands.
+
+    Args:
+        composite: The composite.
+        operands: Its operands.
+        attributes: Values of its attributes, if they are not the declared ones.
+        threads: The number of threads of an operator.
 
     Raises:
         TypeMismatch: If the operands do not fit the declaration.
     """
-    import onnxruntime
+    from workbench.frontends.runtime import session as loaded
 
     made = model(composite, [TensorType.of(x) for x in operands], attributes)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    run = onnxruntime.InferenceSession(
-        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    ).run
+    run = loaded(made, threads=threads, spin=False).run
     feeds = {t.name: x for t, x in zip(composite.inputs, operands, strict=True)}
     return lambda: np.asarray(run(None, feeds)[0])

@@ -83,6 +83,12 @@ def _tensor(c: Cursor, extent: Leaf) -> Tensor:
                 token,
             )
         c.expect("}", "an element type")
+    if c.at("="):
+        c.fail(
+            f"{name.text} is not a tensor, and an attribute of a file stands behind the composite's name "
+            f"(try name({name.text}=…): …)",
+            name,
+        )
     c.expect("[", f"tensor {name.text}")
     leading = c.accept("~") is not None
     dims: list[IndexExpr] = []

@@ -58,10 +58,8 @@ class Attr:
             if self.kind == "perm" and sorted(result) != list(range(len(result))):
                 raise TypeMismatch(f"{op}: {self.name} must be a permutation, got {value!r}")
             return result
-        if self.kind == "int":
-            return int(value)
-        if self.kind == "float":
-            return float(value)
+        if self.kind in ("int", "float"):
+            return self._number(value, op)
         if self.kind == "act" and value not in ACTIVATIONS:
             raise TypeMismatch(f"{op}: the activation must be one of {ACTIVATIONS}, got {value!r}")
         if self.kind == "word" and value not in self.words:
@@ -69,6 +67,16 @@ class Attr:
         if self.kind == "dtype" and value not in DTYPE_CODES:
             raise TypeMismatch(f"{op}: dtype must be one of {', '.join(DTYPE_CODES)}, got {value!r}")
         return str(value)
+
+    def _number(self, value: Any, op: str) -> AttrValue:
+        kind = "a whole number" if self.kind == "int" else "a number"
+        try:
+            found = int(value) if self.kind == "int" else float(value)
+        except (TypeError, ValueError, OverflowError):
+            found = None
+        if found is None or isinstance(value, str) or (self.kind == "int" and found != value):
+            raise TypeMismatch(f"{op}: {self.name} must be {kind}, got {value!r}")
+        return found
 
 
 Evaluate = Callable[[Sequence[np.ndarray], Attrs], np.ndarray]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.plots.style import BLUE, FAINT, GREY, VERMILION
+from workbench.plots.style import BLUE, FAINT, GREY, VERMILION, axes_for, legend_above, paper_style, set_title
 from workbench.support.numbers import thousands
 
 if TYPE_CHECKING:
@@ -46,36 +46,38 @@ def accelerator_size(placement: Placement) -> tuple[float, float]:
     return 7.0, max(2.0, 0.9 + 0.22 * len(placement.layers))
 
 
-def plot_accelerator_cycles(placement: Placement, ax: Axes) -> AcceleratorLayers:
-    """Plot the cycles of every product on the unit next to those that memory needs; return the data."""
+def plot_accelerator_cycles(placement: Placement, ax: Axes | None = None) -> Axes:
+    """Draw the cycles of every product on the unit next to those that memory needs."""
     data = accelerator_data(placement)
-    places = list(range(len(data.names)))
-    ax.barh([p - 0.2 for p in places], data.cycles, 0.4, color=BLUE, label="loads and calls")
-    ax.barh(
-        [p + 0.2 for p in places], data.memory, 0.4, color=FAINT, edgecolor=GREY, hatch="////", label="memory"
-    )
-    _rows(ax, data)
-    ax.set_xlabel(f"cycles ({thousands(round(placement.cycles))} of loads and calls in all)")
-    ax.set_title(f"{placement.unit.name}: cycles by product")
-    ax.legend(loc="best")
-    return data
+    places = range(len(data.names))
+    with paper_style():
+        ax = axes_for(ax, accelerator_size(placement))
+        ax.barh([p - 0.2 for p in places], data.cycles, 0.4, color=BLUE, label="loads and calls")
+        below = [p + 0.2 for p in places]
+        ax.barh(below, data.memory, 0.4, color=FAINT, edgecolor=GREY, hatch="////", label="memory")
+        _rows(ax, data)
+        ax.set_xlabel(f"cycles ({thousands(round(placement.cycles))} of loads and calls in all)")
+        set_title(ax, f"{placement.unit.name}: cycles by product")
+        legend_above(ax)
+    return ax
 
 
-def plot_accelerator_use(placement: Placement, ax: Axes) -> AcceleratorLayers:
-    """Plot the use of the multipliers and the waste by filling zeros of every product; return the data."""
+def plot_accelerator_use(placement: Placement, ax: Axes | None = None) -> Axes:
+    """Draw the use of the multipliers and the waste by filling zeros of every product."""
     data = accelerator_data(placement)
-    places = list(range(len(data.names)))
-    ax.barh([p - 0.2 for p in places], data.utilisation, 0.4, color=BLUE, label="multipliers used")
-    ax.barh(
-        [p + 0.2 for p in places], data.waste, 0.4, color=VERMILION, hatch="....", label="zeros that fill"
-    )
-    _rows(ax, data)
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("part of all multiplications possible; part of those done")
-    used, zeros = placement.utilisation, placement.waste
-    ax.set_title(f"{placement.unit.name}: {used:.0%} used, {zeros:.0%} zeros that fill")
-    ax.legend(loc="best")
-    return data
+    places = range(len(data.names))
+    with paper_style():
+        ax = axes_for(ax, accelerator_size(placement))
+        ax.barh([p - 0.2 for p in places], data.utilisation, 0.4, color=BLUE, label="multipliers used")
+        below = [p + 0.2 for p in places]
+        ax.barh(below, data.waste, 0.4, color=VERMILION, hatch="....", label="zeros that fill")
+        _rows(ax, data)
+        ax.set_xlim(0, 1)
+        ax.set_xlabel("part of all multiplications possible; part of those done")
+        used, zeros = placement.utilisation, placement.waste
+        set_title(ax, f"{placement.unit.name}: {used:.0%} used, {zeros:.0%} zeros")
+        legend_above(ax)
+    return ax
 
 
 def _rows(ax: Axes, data: AcceleratorLayers) -> None:

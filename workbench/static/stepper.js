@@ -258,14 +258,17 @@ function render({ model, el }) {
     end.disabled = !running && !model.get("live");
     status.textContent = model.get("status") || "";
     asking.style.display = model.get("answers") ? "" : "none";
-    // The kernel escapes what it puts into the answer.
-    answer.innerHTML = model.get("answer") || "";
   };
+  // The kernel escapes what it puts into the answer. It empties the answer before it thinks, so that the same
+  // answer to a second question is a change, too.
+  const answered = () => { if (model.get("answer")) answer.innerHTML = model.get("answer"); };
   model.on("change:data", rebuild);
   model.on("change:step", show);
-  model.on("change:running change:live change:status change:answer", state);
+  model.on("change:running change:live change:status change:answers", state);
+  model.on("change:answer", answered);
   rebuild();
   state();
+  answered();
   el.append(root);
   const unfollow = followTheme(el, root);
   return () => { clearInterval(timer); unfollow(); };

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 #: What a verdict under given laws says about a rule.
 MEANING: Final = {"proved": "derived", "refuted": "refuted", "vacuous": "derived"}
 #: The limits by default: rounds, e-nodes and passes of the e-graph in which rules are derived.
-EFFORT: Final = Effort(draws=24, region=0, e_nodes=60_000, rounds=10, passes=4, chain=0, seconds=600.0)
+EFFORT: Final = Effort(
+    draws=24, region=0, e_nodes=60_000, rounds=10, passes=4, chain=0, models=0, seconds=600.0
+)
 
 
 @dataclass(slots=True)

@@ -236,6 +236,18 @@ def _of_kind(left: str, right: Any) -> Iterator[Operand]:
         yield Operand(name, extents)
 
 
+def _whole(size: object) -> int:
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise GrammarError(f"size must be a whole number, got {size!r}")
+    return size
+
+
+def _assignments(sizes: object) -> tuple[dict[str, int], ...]:
+    if not isinstance(sizes, list | tuple) or not all(isinstance(s, dict) for s in sizes):
+        raise GrammarError(f"sizes must be a list of assignments, got {sizes!r} (try [{{n: 2}}, {{n: 3}}])")
+    return tuple(sizes)
+
+
 def read_grammar(path: str | os.PathLike[str]) -> Grammar:
     """Return the grammar in a YAML file.
 
@@ -266,8 +278,8 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
         return Grammar.of(
             text,
             given.get("operands", {}),
-            operators=int(given.get("size", 3)),
-            sizes=tuple(given.get("sizes", ())),
+            operators=_whole(given.get("size", 3)),
+            sizes=_assignments(given.get("sizes", ())),
             name=str(given.get("name", file.stem)),
             repeats=bool(given.get("repeats", True)),
         )

@@ -34,6 +34,11 @@ from workbench.theorems.integers import (
 EFFORT: Final = 400_000
 
 
+#: Bounds under which a model puts as many symbols as it can, one after another.
+SMALL: Final = (1, 2, 4, 8)
+#: What part of the work for a model is spent on each such bound.
+LESS: Final = 20
+
 #: Functions of an index, an extent and another extent whose value is a place inside the first extent.
 PLACES: Final = ("first", "second", "nearest")
 
@@ -58,13 +63,14 @@ def solver() -> Any:
 class Facts:
     """Conditions that hold: of a rule's left-hand side, of a case, or of the guards around a position.
 
-    ``open`` collects the obligations that were met by the solver: pairs of facts and a condition.
+    ``open`` collects the obligations that were met by the solver: pairs of facts and a condition. ``missing``
+    collects those that were not, as what would hold then: the facts and the opposite of the condition.
     """
 
     known: tuple[Cond, ...] = ()
     asked: dict[tuple[str, ...], bool] = field(default_factory=dict)
     open: list[tuple[tuple[Cond, ...], Cond]] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    missing: list[tuple[Cond, ...]] = field(default_factory=list)
     effort: int = EFFORT
 
     def plus(self, *more: Cond) -> Facts:
@@ -89,6 +95,7 @@ class Facts:
                     self.open.append((facts, goal))
             if self.asked[key]:
                 return True
+        self.missing.append((*self.known, negated(goal)))
         return False
 
     def absurd(self) -> bool:
@@ -161,7 +168,7 @@ class Question:
         return bool(solving.check() == self.z3.unsat)
 
     def model(self, conditions: Sequence[Cond], effort: int) -> dict[str, int] | None:
-        """Return numbers for symbols with which the conditions hold, if some are found."""
+        """Return numbers for symbols with which the conditions hold, small ones first, if some are found."""
         solving = self.z3.Solver()
         solving.set("rlimit", effort)
         solving.set("timeout", 60_000)
@@ -169,9 +176,18 @@ class Question:
         if solving.check() != self.z3.sat:
             return None
         model = solving.model()
-        return {
-            n: model.eval(v, model_completion=True).as_long() for n, v in self.made.items() if n[:1] != "("
-        }
+        named = {n: v for n, v in self.made.items() if n[:1] != "("}
+        solving.set("rlimit", max(1, effort // LESS))
+        for v in (named[n] for n in sorted(named, key=_importance)):
+            found = model.eval(v, model_completion=True).as_long()
+            for most in (m for m in SMALL if found > m):
+                solving.push()
+                solving.add(v <= most, v >= -most)
+                if solving.check() == self.z3.sat:
+                    model = solving.model()
+                    break
+                solving.pop()
+        return {n: model.eval(v, model_completion=True).as_long() for n, v in named.items()}
 
     def condition(self, c: Cond) -> Any:
         """Return a condition as the solver's."""
@@ -246,6 +262,11 @@ class Question:
             if a.head.split(" ")[0] in PLACES:
                 self.side += [self.made[text] >= 0, self.made[text] < self.integer(a.args[1])]
         return self.made[text]
+
+
+def _importance(name: str) -> tuple[int, str]:
+    """Return the place of a symbol among those that a model makes small: ranks, extents, the others."""
+    return (0 if name.startswith("rank ") else 1 if name[0] == "+" else 2, name)
 
 
 def hints(conditions: Sequence[Cond]) -> list[Cond]:

@@ -69,11 +69,15 @@ class NeverApplies(NotFound):
 # -- search ------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Search:
-    """The search for the proofs of one rule, with a limit on its time."""
+    """The search for the proofs of one rule, with a limit on its time.
+
+    If it ends without a proof, the two sides may differ under each of the lists of conditions in ``doubts``.
+    """
 
     seconds: float
     started: float = field(default_factory=time.perf_counter)
     stuck: str = ""
+    doubts: list[tuple[Cond, ...]] = field(default_factory=list)
 
     def tick(self) -> None:
         """Raise OutOfTime if the time is spent."""
@@ -87,12 +91,15 @@ class Search:
         self.tick()
         found, rest = self.sums(left, right, facts, thorough=False)
         if rest:
+            facts.missing.clear()
             found, rest = self.sums(left, right, facts, thorough=True)
         if not rest:
             return found
         if quick:
             raise NotFound("terms are left")
         self.stuck = "; ".join(t.text for t in rest)[:400]
+        # Where a term is left that is not 0, and where a pairing of terms fails.
+        self.doubts = [(*facts.known, *t.guards) for t in rest] + list(reversed(facts.missing))
         if facts.absurd():
             return ["absurd"]
         if splits == 0:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits
+from workbench.theorems.records import is_theorem
 from workbench.verification import deadline
 from workbench.verification.instances.coordinates import OPEN, Corner, decisions_of
 from workbench.verification.instances.ground import Instance, broadcasting_mismatch
@@ -24,6 +25,7 @@ from workbench.verification.proving.needed import axioms_needed
 from workbench.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
 from workbench.verification.refuting.cases import replays
 from workbench.verification.refuting.exact_arithmetic import NEAR
+from workbench.verification.refuting.models import corners_of
 from workbench.verification.refuting.refute import Findings, search
 from workbench.verification.refuting.region import find_region
 
@@ -38,8 +40,9 @@ class Effort:
     ``screening`` instances of every rule are evaluated before any proof, ``draws`` of those that are not
     proved, and ``region`` more after a counterexample; fewer than ``enough`` do not decide. The prover's
     e-graph has at most ``e_nodes`` e-nodes and ``rounds`` rounds per pass, in at most ``passes`` passes.
-    ``chain`` limits the number of terms rewritten to explain a proof (0: no explanation), ``seconds`` the
-    whole verification.
+    ``chain`` limits the number of terms rewritten to explain a proof (0: no explanation), ``models`` the
+    seconds in which a proof for all types is sought, so that its failure gives an instance to evaluate (0: no
+    search), ``seconds`` the whole verification.
     """
 
     screening: int = 24
@@ -50,6 +53,7 @@ class Effort:
     rounds: int = 10
     passes: int = 4
     chain: int = 2000
+    models: float = 3.0
     seconds: float = 300.0
 
 
@@ -152,6 +156,11 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
             # A case that the axioms do not prove may be one in which the rule is wrong.
             more = _searched(settings, rule, 0, corners=corners)
             found = more if more.counterexample is not None else found.joined(more)
+    modelled = found.counterexample is None and effort.models > 0 and not is_theorem(rule)
+    if modelled and (at := corners_of(rule, min(effort.models, deadline.left()))):
+        # The solver's numbers are no counterexample before both sides are evaluated on them.
+        more = _searched(settings, rule, 0, corners=at)
+        found, corners = (more, at) if more.counterexample is not None else (found.joined(more), corners)
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found, corners)
     evidence: dict[str, Any] = {

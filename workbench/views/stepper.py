@@ -120,6 +120,7 @@ class Stepper(View):
 
         ``a == b`` asks why two terms are not equal. If they are, the chain of rules between them is shown.
         """
+        self.answer = ""
         if self.running:
             self.answer = paragraph("a question can be asked when the run is paused or stopped")
             return

@@ -15,6 +15,7 @@ from workbench.saturation.guided import (
     TreeSearch,
     parse_schedule,
 )
+from workbench.saturation.guided.policies import Policy
 from workbench.saturation.guided.saturation import trials
 
 AC = parse_rules("commute: add(x, y) => add(y, x)\nregroup: add(add(x, y), z) => add(x, add(y, z))")
@@ -100,3 +101,28 @@ def test_without_a_policy_nothing_is_different():
     with Saturation(sum_of(5), AC) as run:
         run.run()
         assert run.e_nodes == FULL
+
+
+@pytest.mark.parametrize(
+    ("choice", "error", "words"),
+    [
+        ("regroup", TypeError, "must choose a set of names of rules, got 'regroup'"),
+        (3, TypeError, "got 3"),
+        (["regruop"], LookupError, "no rule is called 'regruop'; did you mean regroup"),
+    ],
+)
+def test_a_policy_that_chooses_no_rules_is_told_so(choice, error, words):
+    class Own(Policy):
+        def choose(self, progress):
+            return choice
+
+    with pytest.raises(error, match=words):
+        after(Own())
+
+
+def test_a_policy_may_choose_a_list():
+    class Own(Policy):
+        def choose(self, progress):
+            return ["regroup"] if not progress.steps else None
+
+    assert after(Own())[2] == [("regroup",)]

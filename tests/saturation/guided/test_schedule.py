@@ -22,7 +22,8 @@ def test_the_text_of_a_schedule_reads_back():
 @pytest.mark.parametrize(
     ("text", "words"),
     [("a", "how often"), ("twice", "name rules"), ("(a once", r"end with '\)'"), ("a 0 times", "at least 1"),
-     ("a once b", "end here"), ("a once; b", "rules and words")],
+     ("a once b", "or the end, got 'b'"),
+     ("a 3 time", "after 'a 3 time'"), ("a once; b", "rules and words")],
 )  # fmt: skip
 def test_other_texts_are_refused(text, words):
     with pytest.raises(ScheduleError, match=words):
@@ -31,5 +32,7 @@ def test_other_texts_are_refused(text, words):
 
 def test_patterns_choose_names_and_must_match():
     assert chosen(("m*", "c"), ("mat", "conv", "c")) == {"mat", "c"}
-    with pytest.raises(ScheduleError, match="got x"):
+    with pytest.raises(ScheduleError, match="got 'x'"):
         chosen(("x",), ("a",))
+    with pytest.raises(ScheduleError, match="did you mean regroup"):
+        chosen(("regruop",), ("regroup", "commute"))

@@ -4,7 +4,7 @@ import pytest
 
 from workbench.graph import GraphBuilder
 from workbench.rules.language import parse_term
-from workbench.saturation.reasons.targets import TargetError, graph_of, names_of
+from workbench.saturation.reasons.targets import TargetError, graph_of, listed, names_of
 
 from .test_why_not import product
 
@@ -32,3 +32,14 @@ def test_extents_may_be_read_from_tensors():
 def test_an_unknown_name_is_told_with_the_nearest():
     with pytest.raises(TargetError, match="got 'xx'"):
         graph_of(parse_term("relu(xx)"), product())
+
+
+def test_names_that_resemble_nothing_are_listed():
+    with pytest.raises(TargetError, match=r"got 'quite_other'\. There are: .*, n0 … n\d"):
+        graph_of(parse_term("relu(quite_other)"), product())
+    b = GraphBuilder()
+    inputs = [b.input(f"in_{i}", (2,)) for i in range(20)]
+    total = inputs[0]
+    for x in inputs[1:]:
+        total = b.op("add", total, x)
+    assert listed(b.graph({"y": total})).endswith("in_11, 9 more, n0 … n38")

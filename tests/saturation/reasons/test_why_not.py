@@ -186,3 +186,12 @@ def test_twenty_thousand_e_nodes_change_no_answer():
         assert run.why_not(
             "add(x8, add(x7, add(x6, add(x5, add(x4, add(x3, add(x2, add(x1, x0))))))))"
         ).represented
+
+
+def test_a_rule_that_nobody_knows_is_told_with_the_nearest():
+    with Saturation(product(), parse_rules(BACK)) as run:
+        run.run()
+        with pytest.raises(
+            TargetError, match="no rule is called 'asociate-back'; did you mean associate-back"
+        ):
+            run.why_not("asociate-back")

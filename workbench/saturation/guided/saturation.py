@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
@@ -15,6 +15,7 @@ from workbench.saturation.guided.policies import Policy, Progress, Trial
 from workbench.saturation.limits import Limits
 from workbench.saturation.remote import RemoteEngine
 from workbench.saturation.saturation import Saturation
+from workbench.support.names import unknown
 
 
 class Guided(Saturation):
@@ -55,8 +56,17 @@ class Guided(Saturation):
                 complete = bool(self.chosen) and self._calm and self.chosen[-1] >= self._usable
                 self.stop_reason = StopReason.SATURATED if complete else StopReason.FINISHED
                 raise StopIteration("the policy has ended the run")
-            self.chosen.append(choice)
+            self.chosen.append(self._known(choice))
         return super().step()
+
+    def _known(self, choice: object) -> frozenset[str]:
+        """Return the names that a policy chose; a policy of a caller's own may be wrong about them."""
+        if isinstance(choice, str) or not isinstance(choice, Iterable):
+            raise TypeError(f"a policy must choose a set of names of rules, got {choice!r}")
+        names = frozenset(choice)
+        if strange := sorted(map(str, names - self._usable - {r.name for r in self.rules})):
+            raise LookupError(unknown("rule", strange[0], sorted(self._usable), listed=False))
+        return names
 
     def _progress(self) -> Progress:
         last = self.trace.steps[-1]

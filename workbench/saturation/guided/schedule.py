@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from workbench.support.names import nearest
+
 
 class ScheduleError(ValueError):
     """Raised when the text of a schedule cannot be read, or a pattern of it matches no rule."""
@@ -78,7 +80,8 @@ def parse_schedule(text: str) -> Schedule:
     reader = _Reader(tokens)
     schedule = reader.sequence()
     if reader.next():
-        raise ScheduleError(f"a schedule must end here, got {' '.join(reader.tokens[reader.at :])!r}")
+        rest = " ".join(reader.tokens[reader.at :])
+        raise ScheduleError(f"a schedule must go on with ', then', ', repeat' or the end, got {rest!r}")
     return schedule
 
 
@@ -122,7 +125,11 @@ class _Reader:
         times = self.times()
         if times is None:
             got = self.next() or "the end"
-            raise ScheduleError(f"a part must say how often, got {got!r} (try until saturated, or 2 times)")
+            said = " ".join(patterns)
+            raise ScheduleError(
+                f"a part must say how often its rules run, got {got!r} after {said!r} "
+                "(try until saturated, once, or 2 times)"
+            )
         return Run(tuple(patterns), times)
 
     def counted(self) -> bool:
@@ -148,6 +155,7 @@ def chosen(patterns: Iterable[str], names: Iterable[str]) -> frozenset[str]:
     for pattern in patterns:
         matched = {name for name in known if fnmatch.fnmatchcase(name, pattern)}
         if not matched:
-            raise ScheduleError(f"a pattern must match the name of a rule, got {pattern}")
+            hint = nearest(pattern, known)
+            raise ScheduleError(f"a pattern must match the name of a rule, got {pattern!r}{hint}")
         found |= matched
     return frozenset(found)

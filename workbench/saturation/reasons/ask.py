@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from workbench.saturation.reasons.examined import Examined
 from workbench.saturation.reasons.explain import explain_terms
 from workbench.saturation.reasons.targets import TargetError, graph_of
 from workbench.saturation.reasons.why_not import why_not_graph, why_not_rule
+from workbench.support.names import unknown
 
 if TYPE_CHECKING:
     from workbench.saturation.saturation import Saturation
@@ -32,6 +34,8 @@ def ask_why_not(saturation: Saturation, target: Target, equals: str | None, more
     examined, run = _examined(saturation), _run(saturation, more)
     if isinstance(target, str):
         named = rules_by_name(saturation, run.more).get(target)
+        if named is None and re.fullmatch(r"\w+(-\w+)+", target):
+            raise TargetError(unknown("rule", target, rules_by_name(saturation, run.more), listed=False))
         target = named if named is not None else parse_term(target)
     if isinstance(target, Rule):
         if equals is not None:
@@ -111,5 +115,6 @@ def _alike(model: Graph, target: Graph) -> str:
         if model.nodes[i].type == wanted:
             return f"n{i}"
     raise TargetError(
-        f"a term must have the type of an output, got {wanted} (try equals=…, a term to compare it with)"
+        f"a term must have the type of an output, got {wanted} (name a term to compare it with: equals=… in "
+        "Python, --equals on the command line, a == b in a view)"
     )

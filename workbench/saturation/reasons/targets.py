@@ -35,6 +35,15 @@ def names_of(graph: Graph) -> dict[str, int]:
     return found
 
 
+def listed(graph: Graph, most: int = 12) -> str:
+    """Return the first names of a graph that a message shows, and ``n0 … `` for its nodes."""
+    names = list(
+        dict.fromkeys(re.sub(r"\W", "_", n) for n in names_of(graph) if not re.fullmatch(r"n\d+", n))
+    )
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more, f"n0 … n{len(graph) - 1}"])
+
+
 def graph_of(term: Term, graph: Graph) -> Graph:
     """Return a term as a graph whose one output is called ``target``.
 
@@ -46,7 +55,7 @@ def graph_of(term: Term, graph: Graph) -> Graph:
         if name not in known:
             raise TargetError(
                 f"a name in a target must be an input, a weight or an output of {graph.name}, got {name!r}"
-                f"{nearest(name, known)}"
+                f"{nearest(name, known) or f'. There are: {listed(graph)}'}"
             )
     builder = GraphBuilder(graph.name)
     builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)

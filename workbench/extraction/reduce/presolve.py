@@ -120,27 +120,27 @@ def pull_up(problem: Problem, known: Knowledge) -> Problem:
         reading = readers.get(d, {})
         if len(of_class) > 1 or d in roots or not reading:
             continue
-        given = rows.get(only, children[only])
+        given = tuple(rows[only]) if only in rows else children[only]
         if d in given or (len(reading) > 1 and (cost[only] > 0.0 or len(reading) * len(given) > 64)):
             continue
         gone.add(d)
         fixed[d] = problem.nodes[only]
         for i in reading:
             cost[i] += cost[only]
-            row = rows.get(i)
-            if row is None:
-                row = rows[i] = dict.fromkeys(children[i])
-            del row[d]
+            if i not in rows:
+                rows[i] = dict.fromkeys(children[i])
+            reads = rows[i]
+            del reads[d]
             for e in given:
-                if e not in row:
-                    row[e] = None
+                if e not in reads:
+                    reads[e] = None
                     readers[e][i] = None
         for e in given:
             del readers[e][only]
     if not gone:
         return problem
-    for i, row in rows.items():
-        children[i] = tuple(row)
+    for i, reads in rows.items():
+        children[i] = tuple(reads)
     changed = replace(problem, cost=cost, children=children, fixed=fixed)
     return changed.keep(
         [c not in gone and c not in row for c, row in zip(problem.eclass, children, strict=True)]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.extraction.anything import Extracted, extract
     from workbench.extraction.choose import extractor
     from workbench.extraction.extract import Extraction
+    from workbench.extraction.whole import extract_whole
     from workbench.frontends import (
         import_onnx,
         load_model,
@@ -48,7 +49,7 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
     "operator", "composite", "rule_set", "RuleSet", "parse_rule", "parse_rules",
     "Verification", "sound_rules", "Grammar", "Synthesis",
-    "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction", "Extracted",
+    "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction", "Extracted", "extract_whole",
     "cost_model", "extractor", "target",
     "certify", "Trace", "StopReason",
     "rule_table", "contributions", "ablation", "Ablation",
@@ -81,6 +82,7 @@ _HOMES = {
     "extractor": "workbench.extraction.choose",
     "extract": "workbench.extraction.anything",
     "Extracted": "workbench.extraction.anything",
+    "extract_whole": "workbench.extraction.whole",
     "import_onnx": "workbench.frontends",
     "load_model": "workbench.frontends",
     "load_onnx": "workbench.frontends",

@@ -100,6 +100,28 @@ def test_a_root_with_a_free_term_has_other_terms_too():
     assert [s.cost for s in k_best(egraph, costs, 5)] == [0.0, 5.0, 7.0]
 
 
+def test_a_free_enode_that_reads_an_eclass_with_a_paid_term_is_another_extraction():
+    """The root takes a leaf for nothing, or an e-node that costs nothing and reads an e-class at 0 or 2."""
+    nodes = [(0, []), (0, [1]), (1, []), (1, [])]
+    egraph, costs = egraph_of(nodes), np.array([0.0, 0.0, 0.0, 2.0])
+    assert [s.cost for s in k_best(egraph, costs, 5)] == [0.0, 2.0]
+
+
+def test_every_cost_of_a_selection_is_among_the_k_best():
+    compared = 0
+    for seed in (20013, *range(30)):
+        egraph, costs = random_egraph(seed)
+        if brute_force(egraph, costs) is None:
+            continue
+        expected = sorted(set(every(egraph, costs)))[:3]
+        found = [s.cost for s in k_best(egraph, costs, 20)]
+        if len(found) < 20:
+            assert found == sorted(found)
+            assert sorted(set(found))[:3] == pytest.approx(expected)
+            compared += len(expected) > 1
+    assert compared > 5
+
+
 def test_a_distance_makes_the_extractions_diverse():
     rows = [(0, [1, 2, 3])] + [(c, []) for c in (1, 2, 3) for _ in range(2)]
     egraph, costs = egraph_of(rows), np.array([1.0, 1, 2, 1, 3, 1, 4])

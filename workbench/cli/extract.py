@@ -105,8 +105,9 @@ def extract(
 def _figure(value: float | None, kind: str = "f") -> str:
     if value is None:
         return "–"
-    small = kind == "f" and 0.0 < abs(value) < 1e-3  # six decimals would leave nothing of it
-    return format(value, ".6g" if small else f".6{kind}")
+    # Six decimals would leave nothing of a small figure, and print hundreds of digits of a large one.
+    short = kind == "f" and (0.0 < abs(value) < 1e-3 or abs(value) >= 1e15)
+    return format(value, ".6g" if short else f".6{kind}")
 
 
 def chosen(egraph: EGraph, solution: Solution) -> dict[str, Any]:

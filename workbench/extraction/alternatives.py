@@ -98,12 +98,25 @@ def k_best(
 
 
 def _one_free_term(problem: Problem, best: Sequence[float], choice: Sequence[int]) -> Problem:
-    """Return a problem with the chosen free term of each e-class and all terms that cost something."""
-    alive = []
-    for node, c, cost, row in zip(
-        problem.nodes, problem.eclass, problem.cost, problem.children, strict=True
-    ):  # fmt: skip
-        alive.append(node == choice[c] or cost > 0.0 or any(best[d] > 0.0 for d in row) or best[c] > 0.0)
+    """Return a problem with the chosen free term of each e-class and all terms that may cost something.
+
+    The free terms of an e-class from which such a term can be reached all stay: they break different cycles.
+    """
+    readers: dict[int, list[int]] = {}
+    for i, row in enumerate(problem.children):
+        for d in row:
+            readers.setdefault(d, []).append(i)
+    paying = {c for c, cost in zip(problem.eclass, problem.cost, strict=True) if cost > 0.0}
+    stack = list(paying)
+    while stack:
+        for i in readers.get(stack.pop(), ()):
+            if problem.eclass[i] not in paying:
+                paying.add(problem.eclass[i])
+                stack.append(problem.eclass[i])
+    alive = [
+        node == choice[c] or best[c] > 0.0 or c in paying
+        for node, c in zip(problem.nodes, problem.eclass, strict=True)
+    ]
     return problem.keep(alive)
 
 
@@ -125,21 +138,41 @@ def _next_best(
         picked = rest  # the first takes another free term
     found = [first]
     forbidden = [_taken(problem.roots, problem.children, picked)]
+    known = {_paid(problem, forbidden[0])}
     while len(found) < k and time.perf_counter() < until:
         start = _neighbour(problem, picked, rest, forbidden, until) if distance == 1 else None
         left = until - time.perf_counter()
         solved = solve_whole(problem, must, left, tuple(forbidden), start, distance)
         if solved.picked is None:
             break
-        selection = complete(egraph, problem, {c: problem.nodes[i] for c, i in solved.picked.items()})
+        picked = solved.picked
+        forbidden.append(_taken(problem.roots, problem.children, picked))
+        if (paid := _paid(problem, forbidden[-1])) in known:
+            continue  # it differs in free terms only
+        known.add(paid)
+        selection = complete(egraph, problem, {c: problem.nodes[i] for c, i in picked.items()})
         assert is_acyclic(egraph, selection)
         cost = dag_cost(selection, costs)
         status = Status.OPTIMAL if solved.proved else Status.FEASIBLE
         bound = cost if solved.proved else min(cost, max(solved.bound, found[-1].bound))
         found.append(Solution(selection, cost, bound, status, "exact", endings=solved.endings))
-        picked = solved.picked
-        forbidden.append(_taken(problem.roots, problem.children, picked))
     return found
+
+
+def _paid(problem: Problem, taken: tuple[int, ...]) -> frozenset[int]:
+    """Return those candidates of a selection whose terms cost something."""
+    readers: dict[int, list[int]] = {}
+    for i in taken:
+        for d in problem.children[i]:
+            readers.setdefault(d, []).append(i)
+    stack = [i for i in taken if problem.cost[i] > 0.0]
+    seen = set(stack)
+    while stack:
+        for j in readers.get(problem.eclass[stack.pop()], ()):
+            if j not in seen:
+                seen.add(j)
+                stack.append(j)
+    return frozenset(seen)
 
 
 def _closed(problem: Problem, picked: dict[int, int]) -> bool:

@@ -107,7 +107,8 @@ class Extraction(Stepwise):
             raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
         super().__init__()
         self.egraph = egraph
-        shifted = signed(egraph, costs)
+        self._since = time.perf_counter()
+        shifted = signed(egraph, costs, self._since + FIRST * seconds)
         self.costs = np.asarray(costs, dtype=float)
         self._costs, self._offset, self._gains = shifted.costs, shifted.offset, shifted.core
         self.method = method
@@ -117,7 +118,7 @@ class Extraction(Stepwise):
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self._best: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
-        self._spent = 0.0
+        self._spent = time.perf_counter() - self._since  # a look at negative costs may be long
         self._until = math.inf
         self._bound = 0.0
         self._scope = "e-graph"
@@ -157,7 +158,7 @@ class Extraction(Stepwise):
         return (now := time.perf_counter()) + share * max(0.0, self._until - now)
 
     def _plan(self) -> Generator[StepKind]:
-        self._until = time.perf_counter() + self.seconds
+        self._until = time.perf_counter() + max(0.0, self.seconds - self._spent)
         best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
         check_roots(self.egraph, best)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
@@ -413,7 +414,7 @@ class Extraction(Stepwise):
         if not self.unfinished:
             raise StopIteration("the extraction has finished")
         self.stop_reason = None
-        began, known = time.perf_counter(), len(self.trace)
+        self._since, known = time.perf_counter(), len(self.trace)
         try:
             # There is no deadline until a selection is known.
             last = math.inf if self._best is None else self._until + GRACE
@@ -427,8 +428,7 @@ class Extraction(Stepwise):
             self._prove(self._bound, proved=False, endings=(Ending(Limit.TIME),))
             self._finish()
         finally:
-            spent = time.perf_counter() - began
-            self._spent += spent
+            self._spent += (spent := time.perf_counter() - self._since)
             if len(self.trace) > known:
                 self.trace.steps[-1] = replace(self.trace.steps[-1], seconds=spent)
         return self.trace.steps[-1]
@@ -439,7 +439,8 @@ class Extraction(Stepwise):
         if self.stop_reason is None:
             self.stop_reason = StopReason.OPTIMAL if proved else StopReason.FEASIBLE
         method = self.method if self.method in ("tree", "dag") else self._best.method
-        self._best = replace(self._best, method=method, seconds=self._spent)
+        spent = self._spent + time.perf_counter() - self._since
+        self._best = replace(self._best, method=method, seconds=spent)
 
     @property
     def unfinished(self) -> bool:

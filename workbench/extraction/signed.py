@@ -25,7 +25,7 @@ class Signed:
     core: Problem | None = None
 
 
-def signed(egraph: EGraph, costs: np.ndarray) -> Signed:
+def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed:
     """Return costs of which every selection costs 0 or more.
 
     A negative cost is a gain that an extraction makes when a root needs the e-node. Costs of an e-class that
@@ -35,6 +35,8 @@ def signed(egraph: EGraph, costs: np.ndarray) -> Signed:
     Args:
         egraph: The e-graph.
         costs: One cost per e-node; an infinite cost excludes the e-node.
+        until: Deadline of ``time.perf_counter`` for the e-classes that every selection contains; after it
+            only the roots count as such.
 
     Raises:
         NoExtraction: For costs that are not numbers, minus infinity, or a root without a finite term.
@@ -43,13 +45,13 @@ def signed(egraph: EGraph, costs: np.ndarray) -> Signed:
     if not (values < 0).any():
         return Signed(values)
     raised = np.maximum(values, 0.0)
-    problem = make_problem(egraph, raised, *tree_costs(egraph, raised), fix_free=False)
+    problem = make_problem(egraph, raised, *tree_costs(egraph, raised, until), fix_free=False)
     at = np.array(problem.nodes, dtype=np.int64)
     result = raised.copy()  # e-nodes that no selection can take gain nothing
     result[at] = values[at]
     members = problem.members()
     least = {c: min(float(result[problem.nodes[i]]) for i in m) for c, m in members.items()}
-    must = must_sets(problem)
+    must = must_sets(problem, until)
     needed = set(problem.roots) if must is None else must.needed()
     offset = []
     for c in sorted(needed):

@@ -95,6 +95,15 @@ def _combined(
     """Return the cheapest ways to build several e-classes at once."""
     found = [_Term(0.0, {})]
     for d in sorted(classes, key=lambda d: -len(known[d][0].parts) if known[d] else 0):
+        if len(found) == 1 and len(known[d]) == 1:
+            # The only way grows in place: copies of it would take quadratic time under a wide e-node.
+            cost, grown = found[0].cost, found[0].parts
+            for c, i in known[d][0].parts.items():
+                if c not in grown:
+                    grown[c] = i
+                    cost += problem.cost[i]
+            found = [_Term(cost, grown)]
+            continue
         united = []
         for one in found:
             for other in known[d]:

@@ -173,6 +173,7 @@ def _search(
     queued = bytearray(len(children))
     for i in leaves:
         queued[i] = 1
+    missing = [len(row) for row in children]  # e-classes that a candidate reads and that have no term yet
     kept, work = 0, _STRIDE + 1  # check the clock at once: the time may be up already
     while queue:
         if work > _STRIDE:
@@ -182,9 +183,12 @@ def _search(
         work += 20
         i = queue.pop()
         queued[i] = 0
+        if missing[i]:
+            continue
         c, known = eclass[i], total[eclass[i]]
+        work += len(children[i])
         parts = [part for part in (below[d] for d in children[i]) if part is not None]
-        if len(parts) < len(children[i]) or any(c in part for part in parts):
+        if any(c in part for part in parts):
             continue
         # The costliest child alone is a lower bound.
         if cost[i] + max((total[d] for d in children[i]), default=0.0) >= known:
@@ -204,6 +208,7 @@ def _search(
         if kept > entries:
             return choice, total, False
         for j in readers[c]:
+            missing[j] -= old is None
             if not queued[j] and cost[j] < math.inf:
                 queue.push((rank[eclass[j]], j))
                 queued[j] = 1

@@ -111,29 +111,36 @@ def pull_up(problem: Problem, known: Knowledge) -> Problem:
         for d in row:
             readers.setdefault(d, {})[i] = None
     cost, children = list(problem.cost), list(problem.children)
+    rows: dict[int, dict[int, None]] = {}  # the e-classes that a changed candidate reads, in order
     roots = set(problem.roots)
     fixed = dict(problem.fixed)
     gone: set[int] = set()
     for d, of_class in members.items():
         only = of_class[0]
         reading = readers.get(d, {})
-        if len(of_class) > 1 or d in roots or not reading or d in children[only]:
+        if len(of_class) > 1 or d in roots or not reading:
             continue
-        if len(reading) > 1 and (cost[only] > 0.0 or len(reading) * len(children[only]) > 64):
+        given = tuple(rows[only]) if only in rows else children[only]
+        if d in given or (len(reading) > 1 and (cost[only] > 0.0 or len(reading) * len(given) > 64)):
             continue
         gone.add(d)
         fixed[d] = problem.nodes[only]
         for i in reading:
             cost[i] += cost[only]
-            row = children[i]
-            more = tuple(e for e in children[only] if e not in row)
-            children[i] = tuple(e for e in row if e != d) + more
-            for e in more:
-                readers[e][i] = None
-        for e in children[only]:
+            if i not in rows:
+                rows[i] = dict.fromkeys(children[i])
+            reads = rows[i]
+            del reads[d]
+            for e in given:
+                if e not in reads:
+                    reads[e] = None
+                    readers[e][i] = None
+        for e in given:
             del readers[e][only]
     if not gone:
         return problem
+    for i, reads in rows.items():
+        children[i] = tuple(reads)
     changed = replace(problem, cost=cost, children=children, fixed=fixed)
     return changed.keep(
         [c not in gone and c not in row for c, row in zip(problem.eclass, children, strict=True)]

@@ -51,7 +51,12 @@ def test_costs_that_a_second_implementation_found(shared_data, name):
     egraph = saturated(name, list(tensat_rules(shared_data / "tensat")))
     costs = price_egraph(egraph, ROOFLINE)
     before = graph_cost(benchmark(name), ROOFLINE)
-    assert [round(cost, 1) for cost in (before, *extracted(egraph, costs))] == list(FOUND[name])
+    original, tree, dag, exact = FOUND[name]
+    ours = [round(cost, 1) for cost in (before, *extracted(egraph, costs))]
+    assert (ours[0], ours[3]) == (original, exact)
+    # Greedy methods depend on their order; ours try several, and must not be behind.
+    assert ours[1] <= tree
+    assert exact <= ours[2] <= dag
 
 
 @pytest.fixture

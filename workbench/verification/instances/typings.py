@@ -146,6 +146,8 @@ class SpaceTyping:
     def with_dim(self, x: SpaceType, axis: Extent, extent: Extent) -> SpaceType:
         assert isinstance(axis, int)
         self.require_axis(x, axis)
+        if -axis > len(x.dims):
+            raise Inconsistent(f"more than {self.axes} axes", limited=True)
         dims = list(x.dims)
         dims[axis] = extent
         return SpaceType(x.rank, tuple(dims), x.element)

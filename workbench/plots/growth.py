@@ -68,10 +68,11 @@ def growth_data(trace: Trace) -> Growth:
     )
 
 
-def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
-    """Draw e-nodes and e-classes by iteration, with the limits as lines and the stop reason in the title.
+def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
+    """Draw e-nodes and e-classes by iteration, with the limits as lines.
 
     The axis is logarithmic if the e-graph grew very much. A limit far above the curve is named, not drawn.
+    Without a ``title`` the graph, the stop reason and the seconds are the title.
     """
     data = growth_data(trace)
     with paper_style():
@@ -95,7 +96,7 @@ def plot_growth(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_xlabel("iteration" + limit)
         ax.set_ylabel("count")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        set_title(ax, _title(trace, data))
+        set_title(ax, title or _title(trace, data))
         legend_above(ax, 3)
     return ax
 

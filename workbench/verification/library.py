@@ -252,7 +252,7 @@ def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
         "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, by the axioms "
         "named. *tested*: no axiom reaches the rule (the reason is given), or it is an axiom itself; none of "
         "the given number of instances refutes it in exact arithmetic. A *theorem* is also proved for all "
-        "extents and ranks, from definitions of the operators ([how](kernel.md)): "
+        "extents and ranks, from definitions of the operators (`rules/kernel.md` says how): "
         f"{sum(map(is_theorem, _library_rules()))} of them are.",
     ]
     for file in sorted(folder.glob("*.rules")):

@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import contextlib
 import re
 import signal
 from collections import Counter
@@ -65,3 +66,22 @@ def shared_data():
     if not root.is_dir():
         pytest.skip("TASO's and Tensat's data are not here (set WORKBENCH_SHARED)")
     return root
+
+
+@pytest.fixture(scope="session")
+def launch():
+    """Return a function that starts Debian's Chromium with further options.
+
+    One Playwright drives all browsers of a process: it refuses to be started a second time.
+    """
+    playwright = pytest.importorskip("playwright.sync_api")
+    from tests.browser import chromium
+
+    with playwright.sync_playwright() as p, contextlib.ExitStack() as open_browsers:
+
+        def start(*options):
+            found = p.chromium.launch(executable_path=chromium(), args=["--no-sandbox", *options])
+            open_browsers.callback(found.close)
+            return found
+
+        yield start

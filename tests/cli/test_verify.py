@@ -117,7 +117,6 @@ def test_verify_needs_a_file_or_the_library(run):
 
 @pytest.mark.slow
 def test_verify_checks_stored_proofs_and_writes_what_the_solver_showed(run, tmp_path):
-    pytest.importorskip("z3")
     code, out, _ = run("verify", "--check", "--smt", tmp_path / "smt", "--quiet")
     assert code == 0
     theorems, default = re.search(r"(\d+) of \d+ rules are theorems, (\d+) of the", out).groups()

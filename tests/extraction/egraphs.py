@@ -51,6 +51,16 @@ def random_egraph(seed, *, acyclic=False):
     return egraph_of(nodes, roots), costs
 
 
+def solvable_egraph(seed):
+    """Return a small random e-graph that has a term, its costs, and the least cost of a term."""
+    for number in range(100):
+        egraph, costs = random_egraph(1000 * number + seed)
+        least = brute_force(egraph, costs)
+        if least is not None:
+            return egraph, costs, least
+    raise AssertionError("a hundred random e-graphs without a term")
+
+
 def brute_force(egraph, costs):
     """Return the least cost of an acyclic selection, None where there is none."""
     members = egraph.members()

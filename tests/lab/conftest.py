@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.browser import chromium
 from tests.lab.server import NO_NETWORK, jupyter_lab
 
 
@@ -19,10 +18,6 @@ def lab(folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def offline():
+def offline(launch):
     """Return Chromium that resolves no name."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        found = p.chromium.launch(executable_path=chromium(), args=["--no-sandbox", NO_NETWORK])
-        yield found
-        found.close()
+    return launch(NO_NETWORK)

@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.extraction.egraphs import brute_force, egraph_of, random_egraph
+from tests.extraction.egraphs import egraph_of, solvable_egraph
 from tests.extraction.problems import chain, cost_of, merged, problem_of, tangle, wide
 from workbench.extraction.greedy.beam import beam
 from workbench.extraction.greedy.dag import greedy_dag
@@ -20,10 +20,7 @@ def test_a_term_that_pays_only_when_it_is_shared_is_kept():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_selections_are_complete_and_acyclic(seed):
-    egraph, costs = random_egraph(seed)
-    least = brute_force(egraph, costs)
-    if least is None:
-        pytest.skip("there is no term")
+    egraph, costs, least = solvable_egraph(seed)
     problem = problem_of(egraph, costs)
     found = beam(problem)
     assert found is not None

@@ -97,6 +97,8 @@ def test_comments_continuations_and_lines():
         ("a: relu(x => x", "column 11: expected ','"),
         ("a: rleu(x) => x", "did you mean relu"),
         ("a: relu(x) => y", "y occurs only on the right-hand side"),
+        ("a: relu(x) => transpose(x)", "transpose needs perm (try transpose[perm=...])"),
+        ("a: slice[axis=a, start=i](x) => x", "slice needs stop"),
         ("Big: relu(x) => x", "a rule's name must be in kebab-case, got 'Big'"),
         ("relu(x) => x", "expected 'name: lhs => rhs'"),
         ("a: conv2d[stride=(1, 1)](x, w) => x", "did you mean strides"),

@@ -47,7 +47,7 @@ def differs(rule, record):
         else:
             attrs[name] = value
     kinds = {n: TensorType(x["dtype"], tuple(x["shape"])) for n, x in record["inputs"].items()}
-    members = sum(name[-1].isdigit() and "_" in name for name in kinds) if rule.each else 0
+    members = 1 + max(int(name.rpartition("_")[2]) for name in kinds if "_" in name) if rule.each else 0
     ground = Ground()
     pairs = ground.add(Instance(rule, kinds, attrs, rows, members))
 
@@ -81,6 +81,14 @@ def contradictions(verdicts, seed):
         ):
             found.append(("refuted", verdict.law, verdict.evidence["summary"]))
     return found
+
+
+def test_a_record_names_the_members_of_all_starred_operands():
+    text = "r: each conv2d[groups=1, c](x, w*, b*) => slice[axis=-3](conv2d[c](x, concat[axis=-4](w*)))"
+    law = rule_of(text)
+    (verdict,) = judged([law])
+    assert verdict.verdict == "refuted"
+    assert contradictions([verdict], 0) == []
 
 
 @pytest.mark.slow

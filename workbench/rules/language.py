@@ -54,11 +54,12 @@ from workbench.rules.pattern import (
     Var,
     Vector,
     attribute_variables,
-    format_expr,
     measured,
     names_in,
     subterms,
     tensor_variables,
+    unbinding,
+    ungiven,
 )
 from workbench.support.names import nearest
 
@@ -408,14 +409,10 @@ class _Parser:
         patterns = [s for s in sources if isinstance(s, App)]
         if len(patterns) != len(sources):
             raise self.error("a left-hand side must be an operator's application, got a bare variable")
-        for term in (t for s in sources for t in subterms(s) if isinstance(t, App)):
-            for name_, expr in term.attrs:
-                for item in expr.items if isinstance(expr, Vector) else (expr,):
-                    if not isinstance(item, Literal | AttrVar):
-                        raise self.error(
-                            f"on the left-hand side an attribute must be a value or a variable, got {name_}="
-                            f"{format_expr(expr)} (try a condition)"
-                        )
+        whole = targets[0].args if each and isinstance(targets[0], App) else targets
+        wrong = next((f for s in sources if (f := unbinding(s))), "") or ungiven((*sources, *whole))
+        if wrong:
+            raise self.error(wrong)
         named = [v for s in sources for v in tensor_variables(s)]
         bound = set(named)
         if named:

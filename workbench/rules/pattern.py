@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -248,6 +248,30 @@ def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:
                 yield "row", sub.row
             for _, expr in sub.attrs:
                 yield from names_in(expr)
+
+
+def unbinding(source: Term) -> str:
+    """Return what is wrong with the attributes of a left-hand side, empty if each is matched or bound."""
+    for term in subterms(source):
+        for name, expr in term.attrs if isinstance(term, App) else ():
+            for item in expr.items if isinstance(expr, Vector) else (expr,):
+                if not isinstance(item, Literal | AttrVar):
+                    return (
+                        f"on the left-hand side an attribute must be a value or a variable, got {name}="
+                        f"{format_expr(expr)} (try a condition)"
+                    )
+    return ""
+
+
+def ungiven(terms: Sequence[Term]) -> str:
+    """Return what is wrong with terms that leave out an attribute without a default, empty if none does."""
+    for term in (t for whole in terms for t in subterms(whole)):
+        if isinstance(term, App) and term.row is None:
+            given = dict(term.attrs)
+            for attr in spec_of(term.op).attrs:
+                if attr.default is None and attr.name not in given:
+                    return f"{term.op} needs {attr.name} (try {term.op}[{attr.name}=...])"
+    return ""
 
 
 def measured(condition: Compare) -> list[str]:

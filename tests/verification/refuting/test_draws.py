@@ -6,6 +6,7 @@ import pytest
 from workbench.ops import ACTIVATIONS, TensorType, TypeMismatch
 from workbench.rules.expressions import holds
 from workbench.rules.language import parse_rule
+from workbench.verification.instances.coordinates import coordinate_of
 from workbench.verification.instances.ground import Ground
 from workbench.verification.refuting.draws import Draft, draw_instance, draw_type
 
@@ -144,3 +145,22 @@ def test_a_bound_variable_keeps_its_type():
         draw_type(draft, source)
     assert draft.types == {"x": kind}
     assert TensorType("float32", draft.attrs["s"]).elements == 24
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "reduce_max[axes=(a, b), keepdims=1](transpose[perm=p](x))",
+        "transpose[perm=(a, b)](relu(x))",
+        "reduce_sum[axes=a](x)",
+    ],
+)
+def test_a_vector_gets_as_many_values_as_it_has(left):
+    found = drawn(f"{left} => {left}", 30)
+    assert len(found) > 10
+    assert fitting(found) == found
+
+
+def test_a_convolution_without_groups_is_not_drawn():
+    rule = law("conv2d[groups=g, c](x, w) => conv2d[groups=g, c](x, w)")
+    assert draw_instance(rule, random.Random(0), fixed={coordinate_of("g"): 0}) is None

@@ -172,6 +172,8 @@ def _operand(
     first = before[0]
     if term.op == "conv2d" and first.rank == 4:
         channels, groups = first.shape[1], int(attrs["groups"])
+        if groups < 1:
+            raise TypeMismatch(f"groups must be positive, got {groups}")
         if position == 1:
             seen = [k for k in draft.types.values() if k.rank == 4 and k.shape[1] * groups == channels]
             if seen and rng.random() < 0.5:
@@ -233,7 +235,7 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
     if isinstance(expr, Literal):
         return expr.value
     if isinstance(expr, Vector):
-        whole = _split(draft, expr, first) if attr.kind == "shape" else _draw(draft.rng, attr, first)
+        whole = _several(draft, expr, attr, first)
         items = []
         for i, item in enumerate(expr.items):
             if isinstance(item, AttrVar):
@@ -247,6 +249,19 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
         given = draft.fixed.get(coordinate_of(expr.name))
         draft.attrs[expr.name] = _draw(draft.rng, attr, first) if given is None else given
     return draft.attrs[expr.name]
+
+
+def _several(draft: Draft, expr: Vector, attr: Attr, first: TensorType) -> tuple[Any, ...]:
+    """Return as many values of an attribute as a vector has; raise TypeMismatch if a tensor has not so many."""
+    if attr.kind == "shape":
+        return _split(draft, expr, first)
+    count = len(expr.items)
+    if attr.kind == "axes" and count <= first.rank:
+        return tuple(draft.rng.sample(range(-first.rank, 0), count))
+    drawn: tuple[Any, ...] = _draw(draft.rng, attr, first)
+    if len(drawn) != count:
+        raise TypeMismatch(f"{attr.name} has {len(drawn)} values, not {count}")
+    return drawn
 
 
 def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
@@ -294,7 +309,7 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     if name in ("ceil", "include_pad", "keepdims", "tanh"):
         return rng.randint(0, 1)
     if attr.kind == "axes":
-        return tuple(sorted(rng.sample(range(-first.rank, 0), rng.randint(1, first.rank))))
+        return tuple(sorted(rng.sample(range(-first.rank, 0), rng.randint(min(1, first.rank), first.rank))))
     if attr.tried:
         return rng.choice(attr.tried)
     if attr.kind == "float":

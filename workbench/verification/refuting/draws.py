@@ -252,7 +252,7 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
 
 
 def _several(draft: Draft, expr: Vector, attr: Attr, first: TensorType) -> tuple[Any, ...]:
-    """Return as many values of an attribute as a vector has; raise TypeMismatch if a tensor has not so many."""
+    """Return as many values of an attribute as a vector has; raise TypeMismatch if there are fewer."""
     if attr.kind == "shape":
         return _split(draft, expr, first)
     count = len(expr.items)

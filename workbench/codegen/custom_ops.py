@@ -122,13 +122,17 @@ def _written(op: Operator) -> tuple[str, str]:
     known = {**binding.extents, **dict(zip(program.leading, leading.sizes, strict=True))}
     numbers = [str(known[e]) for e in program.extents]
     if program.leading:
-        numbers = ["count" if e == program.leading[0] else n for e, n in zip(program.extents, numbers, strict=True)]
+        numbers = [
+            "count" if e == program.leading[0] else n for e, n in zip(program.extents, numbers, strict=True)
+        ]
     numbers += [literal(binding.values[p], program.dtype) for p in program.parameters]
     present = dict(form.present)
     arrays = []
     for place, array in enumerate((*program.inputs, *program.outputs)):
         made = place == len(program.inputs)
-        step = binding.types[array.name].elements // parted if _parted(array.name, present, leading.sizes) else 0
+        step = (
+            binding.types[array.name].elements // parted if _parted(array.name, present, leading.sizes) else 0
+        )
         kind = f"{'' if made else 'const '}{c_type(array.dtype)} *"
         arrays.append(f"({kind}){'output' if made else f'inputs[{place}]'} + first * {step}")
     call = f"{entry(program)}(1, {', '.join([*numbers, *arrays])})"

@@ -42,7 +42,7 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
     ("hardswish", 1): (_ONE, "y = x * min(max(x + 3, 0), 6) / 6"),
     ("softmax", 1): (
         "x{T}[~ D] -> y{T}[~ D]",
-        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) / sum(f) exp(x[~ f] - max(e) x[~ e])",
+        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) * (1 / sum(f) exp(x[~ f] - max(e) x[~ e]))",
     ),
     ("layernorm", 2): (
         "x{T}[~ D], s{T}[~ D] -> y{T}[~ D]",

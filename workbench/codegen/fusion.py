@@ -25,6 +25,9 @@ from workbench.ops.activations import operator_of
 #: The operator of a cluster's e-node.
 FUSED: Final = "fused"
 
+#: The operator of the e-node of a cluster that ONNX Runtime runs, in less time than its operators one by one.
+TOGETHER: Final = "together"
+
 #: Operators that are one number, and those that are stored.
 _NUMBERS: Final = with_trait(Trait.NUMBER)
 _STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
@@ -66,15 +69,17 @@ Measure = Callable[[Cluster], Beside]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fusion:
-    """An e-graph with an e-node for each cluster, and the costs of all e-nodes in microseconds.
+    """An e-graph with e-nodes for clusters, and the costs of all e-nodes in microseconds.
 
-    ``clusters`` maps e-nodes to clusters, whose values are numbered by e-class. ``left`` is the number of
-    clusters that were not priced, because time or the number of kernels ran out.
+    ``clusters`` maps e-nodes to clusters that kernels run, ``together`` to those that ONNX Runtime runs, in
+    less time than their operators one by one. Their values are numbered by e-class. ``left`` is the number
+    of clusters that were not priced, because time or the number of kernels ran out.
     """
 
     egraph: EGraph
     costs: np.ndarray
-    clusters: Mapping[int, Cluster]
+    clusters: dict[int, Cluster]
+    together: dict[int, Cluster]
     left: int = 0
 
     def solve(self, seconds: float = 20.0) -> Solution:
@@ -108,10 +113,8 @@ def fused(
     *,
     seconds: float = 60.0,
 ) -> Fusion:
-    """Return an e-graph with an e-node for each cluster that pays.
+    """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
 
-    ONNX Runtime may compute the operators of a cluster together, in less time than one by one. A cluster
-    costs as much as its kernel, and in addition what its operators cost more one by one than together.
     Clusters are grown from all operators of all e-classes.
 
     Args:
@@ -127,7 +130,7 @@ def fused(
     for cluster in _candidates(egraph, numbers):
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
-    chosen: list[tuple[Cluster, float]] = []
+    chosen: list[tuple[str, Cluster, float]] = []
     tried = left = 0
     for kind in sorted(kinds, key=lambda k: (-whole[k] * len(kinds[k]), k)):
         if tried >= KERNELS or time.monotonic() - began > seconds:
@@ -135,11 +138,12 @@ def fused(
             continue
         tried += 1
         times = measure(kinds[kind][0])
-        if times.pays:
-            for cluster in kinds[kind]:
-                apart = sum(cheapest[m.place] for m in cluster.members)
-                chosen.append((cluster, times.kernel + max(apart - times.operators, 0.0)))
-    chosen.sort(key=lambda found: found[0].result)
+        for cluster in kinds[kind]:
+            if times.pays:
+                chosen.append((FUSED, cluster, times.kernel))
+            if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
+                chosen.append((TOGETHER, cluster, times.operators))
+    chosen.sort(key=lambda found: found[1].result)
     return _extended(egraph, costs, chosen, left)
 
 
@@ -156,15 +160,15 @@ def _cheapest(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
 
 
 def _extended(
-    egraph: EGraph, costs: np.ndarray, chosen: Sequence[tuple[Cluster, float]], left: int
+    egraph: EGraph, costs: np.ndarray, chosen: Sequence[tuple[str, Cluster, float]], left: int
 ) -> Fusion:
-    count, more = len(egraph), [c for c, _ in chosen]
+    count, more = len(egraph), [c for _, c, _ in chosen]
     ends = egraph.child_start[-1] + np.cumsum([len(c.inputs) for c in more], dtype=np.int64)
     read = np.array([j for c in more for j in c.inputs], dtype=np.int64)
     births = egraph.birth_rule, egraph.birth_step
     grown = replace(
         egraph,
-        ops=(*egraph.ops, *[FUSED] * len(more)),
+        ops=(*egraph.ops, *(op for op, _, _ in chosen)),
         attrs=(*egraph.attrs, *[(k,) for k in range(len(more))]),
         child_start=np.concatenate([egraph.child_start, ends]),
         children=np.concatenate([egraph.children, read]),
@@ -174,8 +178,10 @@ def _extended(
         node_names=(),
         class_names=(),
     )
-    prices = np.concatenate([costs, np.array([p for _, p in chosen], dtype=float)])
-    return Fusion(grown, prices, {count + k: c for k, c in enumerate(more)}, left)
+    prices = np.concatenate([costs, np.array([p for _, _, p in chosen], dtype=float)])
+    kernels = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == FUSED}
+    others = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == TOGETHER}
+    return Fusion(grown, prices, kernels, others, left)
 
 
 def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
@@ -320,19 +326,20 @@ def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
 
     It has the inputs, outputs and weights of ``graph``, and is what a certificate is about.
     """
-    members = fusion.egraph.members()
+    return written(graph, fusion, choice, lambda b, node, places: _apart(b, fusion, node, places))
 
-    def operators(builder: GraphBuilder, node: int, places: Mapping[int, int]) -> int:
-        cluster, inner = fusion.clusters[node], dict(places)
-        for j in {j for m in cluster.members for j in m.operands} - set(places):
-            known = next((i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS | _STORED), None)
-            if known is not None:  # a number, which is in the kernel's text
-                inner[j] = builder.apply(fusion.egraph.ops[known], [], fusion.egraph.attrs[known])
-        for m in cluster.members:
-            inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
-        return inner[cluster.result]
 
-    return written(graph, fusion, choice, operators)
+def _apart(builder: GraphBuilder, fusion: Fusion, node: int, places: Mapping[int, int]) -> int:
+    """Write the operators of a cluster; return its result."""
+    cluster = (fusion.clusters | fusion.together)[node]
+    members, inner = fusion.egraph.members(), dict(places)
+    for j in {j for m in cluster.members for j in m.operands} - set(places):
+        known = next((i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS | _STORED), None)
+        if known is not None:  # a number, which is in the kernel's text
+            inner[j] = builder.apply(fusion.egraph.ops[known], [], fusion.egraph.attrs[known])
+    for m in cluster.members:
+        inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
+    return inner[cluster.result]
 
 
 def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) -> Graph:
@@ -365,6 +372,8 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) 
                 continue
             if node in fusion.clusters:
                 place[c] = cluster(builder, node, place)
+            elif node in fusion.together:
+                place[c] = _apart(builder, fusion, node, place)
             elif egraph.ops[node] == "input":
                 place[c] = names[egraph.attrs[node][0]]
             else:

@@ -1,6 +1,8 @@
 import numpy as np
+import onnxruntime as ort
 import pytest
 
+import workbench
 from tests.codegen.needs import compiler, expensive, free
 from workbench.codegen.chains import CHAINS, chain
 from workbench.codegen.mixed import Mixed, plan_of
@@ -58,3 +60,25 @@ def test_chains_compute_the_same(name):
 def test_nothing_is_fused_if_nothing_pays():
     plan = plan_of(block(), Expensive(), measure=expensive)
     assert (plan.clusters, plan.others) == ((), 6)
+
+
+@compiler
+def test_a_saved_program_runs_with_and_without_its_library(tmp_path):
+    graph = block()
+    program = Mixed(plan_of(graph, Expensive(), measure=free))
+    model, library = program.save(tmp_path / "block.onnx")
+    assert library == tmp_path / "block.so"
+    x = np.random.default_rng(0).standard_normal((1, 32, 64)).astype(np.float32)
+    expected = evaluate(graph, {"x": x})["y"]
+    for given in (None, str(library)):
+        options = ort.SessionOptions()
+        if given:
+            options.register_custom_ops_library(given)
+        loaded = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(loaded.run(["y"], {"x": x})[0], expected, rtol=1e-3, atol=1e-4)
+    assert certify_files(graph, model)
+
+
+def certify_files(graph, model):
+    """Whether the workbench reads the file and finds it equal."""
+    return workbench.certify(graph, workbench.load_onnx(model)).passed

@@ -16,7 +16,7 @@ from typing import Final
 
 import onnx
 
-from workbench.codegen.clusters import Cluster
+from workbench.codegen.clusters import Cluster, as_graph
 from workbench.codegen.compiler import Build, compiled
 from workbench.codegen.kernel import THREADED, form_of
 from workbench.codegen.scalars import c_type, entry, literal
@@ -27,9 +27,6 @@ from workbench.graph import Opaque
 
 #: The domain of the operators.
 DOMAIN: Final = "workbench.kernels"
-
-#: The most operands of an operator; ``runtime.c`` has the same number.
-INPUTS: Final = 64
 
 _RUNTIME: Final = Path(__file__).with_name("runtime.c")
 
@@ -68,18 +65,30 @@ def operator(cluster: Cluster, threads: int = 1, schedule: Schedule | None = Non
     return Operator(cluster, replace(chosen, threaded=False), parts)
 
 
-def payload(op: Operator) -> Opaque:
-    """Return an operator as a record that a graph can hold."""
-    kind = _TYPES[op.cluster.type.dtype]
-    names = [f"x{k}" for k in range(len(op.cluster.inputs))]
+def payload(op: Operator, opset: int | None = None) -> Opaque:
+    """Return an operator as a record that a graph can hold.
+
+    The record has the cluster's operators as a local function of the same name: a runtime without the
+    library runs these, and ONNX Runtime prefers the library's operator.
+
+    Args:
+        op: The operator.
+        opset: The version of the default operator set; by default that of graphs from no file.
+    """
+    from workbench.frontends import to_onnx
+
+    inside = to_onnx(as_graph(op.cluster), opset=opset)
+    names = [i.name for i in inside.graph.input]
+    constants = [onnx.helper.make_node("Constant", [], [c.name], value=c) for c in inside.graph.initializer]
+    nodes = [*constants, *inside.graph.node]
+    imports = list(inside.opset_import)
+    function = onnx.helper.make_function(DOMAIN, op.name, names, ["y"], nodes, imports)
     node = onnx.helper.make_node(op.name, names, ["y"], domain=DOMAIN)
-    shapes = zip(names, op.cluster.shapes, strict=True)
-    given = [onnx.helper.make_tensor_value_info(name, kind, None) for name, _ in shapes]
-    made = onnx.helper.make_tensor_value_info("y", kind, list(op.cluster.type.shape))
     model = onnx.helper.make_model(
-        onnx.helper.make_graph([node], "kernel", given, [made]),
-        opset_imports=[onnx.helper.make_opsetid(DOMAIN, 1)],
-        ir_version=8,
+        onnx.helper.make_graph([node], "kernel", inside.graph.input, inside.graph.output),
+        functions=[function],
+        opset_imports=[onnx.helper.make_opsetid(DOMAIN, 1), *imports],
+        ir_version=10,
     )
     reason = f"a kernel in C for {', '.join(m.op for m in op.cluster.members)}"
     content = model.SerializeToString(deterministic=True)

@@ -131,12 +131,16 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[C
         choice: The e-node of every e-class that is needed.
         choose: Makes an operator of a cluster.
     """
+    from workbench.frontends.onnx.versions import default_opset
+    from workbench.frontends.onnx.writer import shell_of
+
     operators: list[Operator] = []
+    opset = default_opset(shell_of(graph))
 
     def kernel(builder: GraphBuilder, node: int, places: Mapping[int, int]) -> int:
         op = choose(found.clusters[node])
         operators.append(op)
-        (result,) = builder.opaque(payload(op), [places[j] for j in op.cluster.inputs], op.name)
+        (result,) = builder.opaque(payload(op, opset), [places[j] for j in op.cluster.inputs], op.name)
         return result
 
     program = written(graph, found, choice, kernel)
@@ -195,8 +199,9 @@ class Mixed:
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
         """Write the program as an ONNX model, and its kernels as a library beside it; return both paths.
 
-        ``SessionOptions.register_custom_ops_library`` of ONNX Runtime loads the library. Raise OSError if a
-        file cannot be written.
+        ``SessionOptions.register_custom_ops_library`` of ONNX Runtime loads the library. Without it, and in
+        other runtimes, the model runs as well: each kernel's operators are in it as a local function. Raise
+        OSError if a file cannot be written.
         """
         from workbench.frontends import save_onnx
 

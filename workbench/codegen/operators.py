@@ -25,6 +25,7 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
     ("div", 2): (_TWO, "y = x / z"),
     ("max", 2): (_TWO, "y = max(x, z)"),
     ("min", 2): (_TWO, "y = min(x, z)"),
+    ("pow", 2): (_TWO, "y = x ^ z"),
     ("relu", 1): (_ONE, "y = max(x, 0)"),
     ("leakyrelu", 1): (_ONE, "y = where(x >= 0, x, alpha * x)"),
     ("sigmoid", 1): (_ONE, "y = 1 / (1 + exp(-x))"),

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.codegen.needs import compiler, expensive, free
 from tests.codegen.test_mixed import Expensive, block
+from workbench.codegen import deployed
 from workbench.codegen.compiler import Build, CompilerMissing
 from workbench.codegen.deployed import Timed, certified, deploy
 from workbench.codegen.fusion import egraph_of
@@ -56,3 +59,18 @@ def test_faster_means_beyond_the_noise():
 def test_without_a_compiler_a_deployment_is_refused():
     with pytest.raises(CompilerMissing):
         deploy(block(), Expensive(), build=Build(cc="no-such-compiler"), time=False)
+
+
+@compiler
+def test_if_the_best_program_is_refused_the_next_one_is_taken(monkeypatch):
+    graph, certificates = block(), []
+
+    def refusing(original, program, *, seed):
+        found = certified(original, program, seed=seed)
+        certificates.append(found)
+        return replace(found, passed=False, reason="refused") if len(certificates) == 1 else found
+
+    monkeypatch.setattr(deployed, "certified", refusing)
+    egraph = egraph_of(graph)
+    done = deploy(graph, Expensive(), saturated=(egraph, np.full(len(egraph), 1e3)), time=False, measure=free)
+    assert (len(certificates), done.plan is done.tried, done.reason) == (2, True, "")

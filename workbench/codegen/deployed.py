@@ -132,8 +132,14 @@ def deploy(
             tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
     programs = [Mixed(p, threads=threads, build=options) for p in tried]
     times = _times(graph, programs, feeds, threads, seconds / 2) if time else []
-    best = max(range(len(tried)), key=lambda k: times[k].speedup) if times else 0
-    certificate = certified(graph, programs[best], seed=seed)
+    order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
+    best, certificate = order[0], certified(graph, programs[order[0]], seed=seed)
+    for k in order[1:]:  # the next best one, if the best is refused
+        if certificate.passed:
+            break
+        other = certified(graph, programs[k], seed=seed)
+        if other.passed:
+            best, certificate = k, other
     timed = times[best] if times else None
     reason = ""
     if not certificate.passed:

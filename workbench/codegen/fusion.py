@@ -334,7 +334,9 @@ def _apart(builder: GraphBuilder, fusion: Fusion, node: int, places: Mapping[int
     cluster = (fusion.clusters | fusion.together)[node]
     members, inner = fusion.egraph.members(), dict(places)
     for j in {j for m in cluster.members for j in m.operands} - set(places):
-        known = next((i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS | _STORED), None)
+        stored = [i for i in members[j] if fusion.egraph.ops[i] in _STORED]
+        written_out = [i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS]  # exact, if it is there
+        known = next(iter([*written_out, *stored]), None)
         if known is not None:  # a number, which is in the kernel's text
             inner[j] = builder.apply(fusion.egraph.ops[known], [], fusion.egraph.attrs[known])
     for m in cluster.members:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.verification.ranges import RangeFault
 
 #: A region with more operations than this is compared at smaller extents, if its attributes allow.
-LARGE: Final = 2e7
+LARGE: Final = 1e6
 #: Divisors of height, width and features, the largest first; height and width stay at least ``_LEAST``.
 _SHRINK: Final = (16, 8, 4, 2)
 _LEAST: Final = 8

@@ -64,7 +64,7 @@ class Cluster:
         return tuple(TensorType(self.type.dtype, shape) for shape in self.shapes)
 
 
-def fusible(op: str, operands: int, attrs: Sequence[Any], kind: Any) -> bool:
+def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
     """Return whether an operator may be in a cluster."""
     if not isinstance(kind, TensorType) or kind.dtype not in ("float32", "float64"):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from workbench.composites.composite import Composite
 from workbench.composites.onnx_function import DOMAIN, function
 from workbench.ops.types import DTYPE_CODES, TensorType
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 def model(
     composite: Composite,
     types: Sequence[TensorType],
     attributes: Mapping[str, Any] | None = None,
     opset: int = 18,
-) -> Any:
+) -> ModelProto:
     """Return a model of one call of a composite, with its function, as a ``ModelProto``.
 
     Raises:

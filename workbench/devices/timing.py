@@ -17,6 +17,7 @@ from workbench.support.numbers import gain
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
     from workbench.graph import Graph
 
@@ -232,7 +233,7 @@ def compare(
 
 
 def random_feeds(
-    session: Any, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
+    session: InferenceSession, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, np.ndarray]:
     """Return random inputs of a loaded model by name: normal floats, integers 0 and 1; equal for equal seeds.
 

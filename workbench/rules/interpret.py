@@ -52,15 +52,14 @@ RELATIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def related(relation: str, left: Any, right: Any) -> bool:
+def related(relation: str, left: float | str, right: float | str) -> bool:
     """Return whether a relation holds between two numbers, or between the names of two element types.
 
     One element type is at most another if every number of it is one of the other.
     """
-    if isinstance(left, str) and relation in ("<=", "<"):
-        return contains(right, left) and (relation == "<=" or left != right)
-    if isinstance(left, str) and relation in (">=", ">"):
-        return related("<=" if relation == ">=" else "<", right, left)
+    if isinstance(left, str) and isinstance(right, str) and relation not in ("=", "!="):
+        small, large = (left, right) if relation[0] == "<" else (right, left)
+        return contains(large, small) and (relation in ("<=", ">=") or left != right)
     return bool(RELATIONS[relation](left, right))
 
 

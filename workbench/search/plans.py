@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.ops import AttrValue, TypeMismatch, spec_of
+from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.each import off_axis, parts
 from workbench.rules.interpret import read_term, value
 from workbench.rules.matching import Bindings, Matched
@@ -96,7 +96,7 @@ class _Reading(Matched):
         super().__init__(bindings)
         self.table = table
 
-    def kind(self, name: str) -> Any:
+    def kind(self, name: str) -> TensorType:
         return self.table.kinds[self.bindings[name]].type
 
 

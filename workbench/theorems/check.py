@@ -72,7 +72,7 @@ class Rejected(ValueError):
 
 
 # -- integers and conditions as data --------------------------------------------------------------------
-def read_int(data: Any) -> Int:
+def read_int(data: object) -> Int:
     """Return an integer from its data: a number, a symbol's name or an operation.
 
     >>> read_int(["+", "+n", -1])
@@ -101,7 +101,7 @@ def read_int(data: Any) -> Int:
     return made(*args) if made is not None else call(head, *args)
 
 
-def read_condition(data: Any) -> Cond:
+def read_condition(data: object) -> Cond:
     """Return a condition from its data."""
     if not isinstance(data, list) or not data:
         raise Rejected(f"no condition: {data!r}")
@@ -119,7 +119,7 @@ def read_condition(data: Any) -> Cond:
 
 
 # -- nodes -----------------------------------------------------------------------------------------------
-def check_equal(left: Value, right: Value, node: Any, facts: Facts, depth: int = 0) -> None:
+def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: int = 0) -> None:
     """Check that two values are equal if facts hold; raise Rejected otherwise."""
     if depth > DEEPEST:
         raise Rejected("the proof is too deep")
@@ -282,7 +282,7 @@ def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
 
 
 def check_factor(
-    f: Factor, other: Factor, there: Mapping[str, Int], how: Any, facts: Facts, depth: int
+    f: Factor, other: Factor, there: Mapping[str, Int], how: object, facts: Facts, depth: int
 ) -> None:
     """Check that a factor equals another one after a change of index."""
     changed = in_factor(other, there)
@@ -309,7 +309,8 @@ def check_factor(
         _check_function(f, g, how, facts, depth)
     elif f.head == "top":
         (own, guards, value), (others, other_guards, other_value) = f.args, g.args
-        _require(isinstance(how, list) and len(how) == 3, "largest", "the step is incomplete")
+        if not isinstance(how, list) or len(how) != 3:
+            raise Rejected("largest: the step is incomplete")
         forth, back, node = how
         inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
         check_equal(

@@ -332,7 +332,7 @@ class Search:
                 back | {m: sym(y) for m, y in zip(mine, order, strict=True)},
             )
 
-    def factor(self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts) -> Any:
+    def factor(self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts) -> list[Any] | bool | None:
         """Return how a factor equals another after a change of index, or False."""
         how: Any = None
         changed = _changed(g, forth)

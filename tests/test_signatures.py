@@ -1,6 +1,7 @@
-"""Signatures of public functions have real types."""
+"""Signatures of public functions: real types, and sections that explain more than three parameters."""
 
 import ast
+import re
 from pathlib import Path
 
 import workbench
@@ -53,3 +54,39 @@ def bare(function):
 def test_public_signatures_have_real_types():
     found = {str(p.relative_to(PACKAGE)): sum(map(bare, public(p))) for p in PACKAGE.rglob("*.py")}
     assert {name: n for name, n in found.items() if n} == {name: n for name, (n, _) in OPEN.items()}
+
+
+def documented(function):
+    """Return the parameters that a docstring explains in its section ``Args:``."""
+    section = (ast.get_docstring(function) or "").partition("\nArgs:\n")[2]
+    return set(re.findall(r"^    \*{0,2}(\w+): ", section, re.MULTILINE))
+
+
+def elsewhere(function):
+    """Return whether a docstring names the function that explains the arguments."""
+    return re.search(
+        r"arguments[^.]* are those of :(func|meth):", ast.get_docstring(function) or "", re.DOTALL
+    )
+
+
+def decorators(function):
+    return {n.id for d in function.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
+
+
+def test_functions_of_more_than_three_parameters_explain_each_of_them():
+    missing = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        # The commands of the command line explain their parameters in their options' help.
+        command = path.is_relative_to(PACKAGE / "cli")
+        for function in public(path):
+            names = [a.arg for a in parameters(function)]
+            if (
+                len(names) > 3
+                and not command
+                and "overload" not in decorators(function)
+                and not elsewhere(function)
+            ):
+                left = [n for n in names if n not in documented(function)]
+                if left:
+                    missing[f"{path.relative_to(PACKAGE)}: {function.name}"] = left
+    assert missing == {}

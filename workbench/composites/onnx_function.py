@@ -36,6 +36,12 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 def call(composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any]) -> str:
     """Write a call of a composite, whose function the model then carries along; return the result's name.
 
+    Args:
+        composite: The composite.
+        e: The writer of the model.
+        xs: The names of the operands.
+        attrs: The attributes by name.
+
     Raises:
         OpsetTooOld: If the model's operator set lacks operators that functions use.
     """

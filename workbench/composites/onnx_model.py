@@ -24,6 +24,12 @@ def model(
 ) -> ModelProto:
     """Return a model of one call of a composite, with its function, as a ``ModelProto``.
 
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        opset: The version of the default operator set.
+
     Raises:
         TypeMismatch: If the types do not fit the declaration.
     """

@@ -23,6 +23,12 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     """Return a composite of tensors, on their device.
 
+    Args:
+        composite: The composite.
+        torch: The module ``torch``.
+        xs: The operands.
+        attrs: The attributes by name.
+
     Raises:
         TypeMismatch: If the operands do not fit the declaration.
     """

@@ -120,7 +120,11 @@ def run_graph(
 ) -> dict[str, np.ndarray]:
     """Run a graph once in torch and return its outputs by name.
 
-    ``feeds`` are the inputs by name; ``fuse`` is as for :class:`Program`.
+    Args:
+        graph: The graph.
+        feeds: The inputs by name.
+        device: The device that runs it.
+        fuse: Whether elementwise operators run as one kernel, as for :class:`Program`.
 
     >>> from workbench.devices.device import open_device
     >>> from workbench.graph import GraphBuilder

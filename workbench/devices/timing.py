@@ -82,7 +82,7 @@ def alternate(
 ) -> list[list[float]]:
     """Run each of ``runs`` in turn and return the seconds of each run.
 
-    The arguments and the number of rounds are as in :func:`rounds`.
+    The arguments are those of :func:`rounds`, as is the number of rounds.
     """
 
     def timed(run: Callable[[], object]) -> float:
@@ -217,7 +217,7 @@ def compare(
     optimise: bool = True,
     seed: int = 0,
 ) -> Timing:
-    """Time two models on the same inputs; the options are those of :func:`time_models`."""
+    """Time two models on the same inputs; the arguments are those of :func:`time_models`."""
     began = time.perf_counter()
     taken = time_models([before, after], seconds=seconds, threads=threads, optimise=optimise, seed=seed)
     figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]

@@ -301,7 +301,7 @@ def bound_term(
 def read_term(
     term: Term, algebra: Algebra[T], *, member: int | None = None, made: dict[Term, T] | None = None
 ) -> T:
-    """Return the meaning of a term whose variables are bound; the arguments are as in :func:`bound_term`."""
+    """Return the meaning of a term with bound variables; the arguments are those of :func:`bound_term`."""
     return _fold(term, algebra, lambda app: read_attributes(app, algebra), member, made)
 
 
@@ -324,7 +324,14 @@ def _fold(
 def arguments(
     term: App, algebra: Algebra[T], fold: Callable[[Term], T], member: int | None = None
 ) -> list[T]:
-    """Return a term's operands; without a ``member`` a starred variable stands for those of all members."""
+    """Return a term's operands.
+
+    Args:
+        term: The term.
+        algebra: The meaning of variables, attributes and operators.
+        fold: The function that interprets an operand.
+        member: The number of a member; without it a starred variable stands for the tensors of all members.
+    """
     operands: list[T] = []
     for arg in term.args:
         if isinstance(arg, Var) and arg.starred and member is None:

@@ -153,6 +153,12 @@ def group_key(rule: Rule, match: Match, stars: Mapping[str, int], table: NodeTab
 
     It consists of all bindings except the starred variables, and the types of these without the extents
     along the joined axes.
+
+    Args:
+        rule: A rule that merges several members.
+        match: The match of one member.
+        stars: The axis along which the tensors of each starred variable are joined.
+        table: The nodes of the graph.
     """
     shared = tuple((n, v) for n, v in sorted(match.bindings.items()) if n not in stars)
     kinds = tuple(

@@ -141,7 +141,14 @@ def nearer(known: Sequence[Cond], goal: Cond) -> list[tuple[Cond, ...]]:
 
 
 def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> bool:
-    """Return whether the solver shows that facts entail a goal, with every product as an unknown or not."""
+    """Return whether the solver shows that facts entail a goal, with every product as an unknown or not.
+
+    Args:
+        facts: The conditions that hold.
+        goal: The condition to be shown.
+        effort: The limit on the solver's work, in its own units.
+        linear: Whether every product is an unknown of its own.
+    """
     z3 = solver()
     if z3 is None:
         raise Unavailable("this proof needs an SMT solver (try installing workbench[proofs])")

@@ -121,5 +121,12 @@ class Tiling:
 def tiling_of(
     unit: Unit, attrs: Mapping[str, Any], operands: Sequence[TensorType], result: TensorType
 ) -> Tiling | None:
-    """Return the tiling of a ``blocked`` product, or None if it is cut for another unit."""
+    """Return the tiling of a ``blocked`` product, or None if it is cut for another unit.
+
+    Args:
+        unit: The hardware unit.
+        attrs: The attributes of the product by name; they name the unit that it is cut for.
+        operands: The types of both operands.
+        result: The type of the result.
+    """
     return Tiling.of(unit, operands, result) if unit.runs(attrs) else None

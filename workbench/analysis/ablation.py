@@ -13,7 +13,6 @@ from workbench.costs import CostModel
 from workbench.costs.choose import cost_model
 from workbench.extraction.limits import Limit
 from workbench.extraction.solution import Status
-from workbench.graph import Graph
 from workbench.optimizer.chosen import Rules, rules_of
 from workbench.optimizer.pipeline import Optimized, optimize
 from workbench.optimizer.stages import graph_of
@@ -24,6 +23,8 @@ from workbench.support.numbers import change, gain, microseconds
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from workbench.optimizer.job import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Ablation(Stepwise):
 
     def __init__(
         self,
-        model: Graph | str | os.PathLike[str] | bytes | Any,
+        model: Model,
         rules: Rules = "default",
         *,
         candidates: Sequence[str] | None = None,
@@ -221,7 +222,7 @@ def _complete(result: Optimized) -> bool:
 
 
 def ablation(
-    model: Graph | str | os.PathLike[str] | bytes | Any,
+    model: Model,
     rules: Rules = "default",
     *,
     candidates: Sequence[str] | None = None,

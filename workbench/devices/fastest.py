@@ -27,6 +27,7 @@ from workbench.support.numbers import span, times
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from workbench.devices.loaded import Loaded
     from workbench.frontends.onnx.mapped import Apart
 
 #: The least and largest number of rounds; below nine, the interval of the median is the range of all rounds.
@@ -278,7 +279,7 @@ def rank(
     with target.timers(models, seed) as timers:
         first: Any = timers[0]
         again = timers[len(given) + 1]
-        entrants = timers[1 : len(given) + 1]
+        entrants: list[Any] = list(timers[1 : len(given) + 1])
         stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
         run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
 
@@ -337,7 +338,7 @@ def rank(
 
 
 def blocks(
-    first: Any, other: Any, *, seconds: float, enough: Callable[[list[list[float]]], bool]
+    first: Loaded, other: Loaded, *, seconds: float, enough: Callable[[list[list[float]]], bool]
 ) -> list[list[float]]:
     """Time two models in blocks of runs; one is unloaded before the other is loaded.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
 
 from workbench.experiments.plan import Plan, Record
 
@@ -50,7 +49,7 @@ def missing(plan: Plan) -> list[str]:
     return ["## Missing", "\n".join(found)] if found else []
 
 
-def seconds_text(value: Any) -> str:
+def seconds_text(value: float | None) -> str:
     """Return seconds with the significant digits only, or an empty text for None and NaN."""
     if value is None or value != value:
         return ""

@@ -71,15 +71,15 @@ def extract(
 
 
 def extract(
-    egraph: Any,
-    costs: Any = None,
+    egraph: EGraph | egglog.EGraph | str | os.PathLike[str],
+    costs: object = None,
     method: str = "exact",
     *,
     cost: Callable[[Any], float] | None = None,
     k: int = 1,
     seconds: float = 60.0,
     **options: Any,
-) -> Any:
+) -> Solution | Extracted[Any]:
     """Return the cheapest term that a method finds in an e-graph.
 
     - ``extract(egraph, costs)`` takes an :class:`~workbench.egraph.EGraph` and one cost per e-node, and
@@ -105,7 +105,7 @@ def extract(
         EGraphFormatError: (a ValueError) if a file is not an e-graph.
     """
     if isinstance(egraph, EGraph):
-        return extract_columns(egraph, costs, method, seconds=seconds, **options)
+        return extract_columns(egraph, np.asarray(costs), method, seconds=seconds, **options)
     if isinstance(egraph, str | os.PathLike):
         columns, values = load_json(egraph)
         if cost is not None:

@@ -44,7 +44,7 @@ def methods() -> list[str]:
     return [*METHODS, *OWN.names()]
 
 
-def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: Any) -> np.ndarray:
+def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) -> np.ndarray:
     """Return the choice of a user's extractor, without the e-classes that are not needed.
 
     Args:

@@ -218,8 +218,9 @@ def candidates(
     starts: int = STARTS,
     seed: int = 0,
 ) -> list[list[Judged]]:
-    """Return for each of several costs all selections that were judged by it, as :func:`extract_whole` does.
+    """Return for each of several costs all selections that were judged by it.
 
+    The arguments are those of :func:`extract_whole`.
     Raise :class:`NoExtraction` if a cost refuses all of them.
     """
     until = time.perf_counter() + seconds

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from workbench.ops import AttrValue
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
@@ -150,10 +151,10 @@ class Matched(Numbers):
     def __init__(self, bindings: Mapping[str, Any]) -> None:
         self.bindings = bindings
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> AttrValue:
         """Return the value of an attribute variable."""
         return self.bindings[f"@{name}"]
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> AttrValue | None:
         """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.bindings.get(f"#{row}.{name}")

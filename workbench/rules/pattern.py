@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from workbench.graph.text import format_attr
 from workbench.ops import AttrValue, Trait, spec_of
@@ -222,7 +222,7 @@ def tensor_variables(term: Term) -> list[str]:
     return list(names)
 
 
-def names_in(expr: Any) -> Iterator[tuple[str, str]]:
+def names_in(expr: AttrExpr) -> Iterator[tuple[str, str]]:
     """Yield the variables of an attribute expression: ("attr" or "tensor", name)."""
     if isinstance(expr, AttrVar):
         yield "attr", expr.name
@@ -284,7 +284,7 @@ def measured(condition: Compare) -> list[str]:
 _STRENGTH: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 
-def format_expr(expr: Any, strength: int = 0) -> str:
+def format_expr(expr: AttrExpr, strength: int = 0) -> str:
     """Return an attribute expression as text."""
     if isinstance(expr, Literal):
         return format_attr(expr.value)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
 from workbench.saturation.base import Base
 from workbench.saturation.encoding import Constructor, Encoding
+
+if TYPE_CHECKING:
+    from egglog.bindings import FrozenFunction
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ class State:
         return self.base.run(text)
 
     @property
-    def functions(self) -> Any:
+    def functions(self) -> dict[str, FrozenFunction]:
         """Return the tables of the e-graph, as they are now."""
         return self.base.egraph.freeze().functions
 

@@ -72,7 +72,7 @@ class Rejected(ValueError):
 
 
 # -- integers and conditions as data --------------------------------------------------------------------
-def read_int(data: Any) -> Int:
+def read_int(data: object) -> Int:
     """Return an integer from its data: a number, a symbol's name or an operation.
 
     >>> read_int(["+", "+n", -1])
@@ -101,7 +101,7 @@ def read_int(data: Any) -> Int:
     return made(*args) if made is not None else call(head, *args)
 
 
-def read_condition(data: Any) -> Cond:
+def read_condition(data: object) -> Cond:
     """Return a condition from its data."""
     if not isinstance(data, list) or not data:
         raise Rejected(f"no condition: {data!r}")
@@ -119,8 +119,16 @@ def read_condition(data: Any) -> Cond:
 
 
 # -- nodes -----------------------------------------------------------------------------------------------
-def check_equal(left: Value, right: Value, node: Any, facts: Facts, depth: int = 0) -> None:
-    """Check that two values are equal if facts hold; raise Rejected otherwise."""
+def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: int = 0) -> None:
+    """Check that two values are equal if facts hold; raise Rejected otherwise.
+
+    Args:
+        left: A value.
+        right: A value.
+        node: The step of the proof, as data.
+        facts: The conditions that hold.
+        depth: The number of steps around this one.
+    """
     if depth > DEEPEST:
         raise Rejected("the proof is too deep")
     if not isinstance(node, list) or not node:
@@ -186,7 +194,14 @@ def _taken(terms: dict[int, Term], k: Any) -> Term:
 
 
 def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
-    """Return a sum over a variable that has one value only, without the variable."""
+    """Return a sum over a variable that has one value only, without the variable.
+
+    Args:
+        t: The sum.
+        name: The variable.
+        place: Its only value.
+        facts: The conditions that hold around the sum.
+    """
     _require(name in t.variables, "one-point", f"there is no variable {name}")
     _require(name not in symbols(place), "one-point", f"the place of {name} is itself")
     inside = _inside(facts, t.variables, t.guards)
@@ -198,7 +213,14 @@ def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
 
 
 def counted(t: Term, name: str, extent: Int, facts: Facts) -> Term:
-    """Return a sum over a variable that its product does not have, as the number of its values times it."""
+    """Return a sum over a variable that its product does not have, as the number of its values times it.
+
+    Args:
+        t: The sum.
+        name: The variable.
+        extent: The number of its values.
+        facts: The conditions that hold around the sum.
+    """
     _require(name in t.variables, "constant sum", f"there is no variable {name}")
     _require(name not in symbols(extent), "constant sum", f"the extent of {name} is itself")
     _require(
@@ -256,7 +278,17 @@ def check_bijection(
     back: Mapping[str, Any],
     facts: Facts,
 ) -> Facts:
-    """Check that a change of index is one to one between guarded variables; return the facts inside."""
+    """Check that a change of index is one to one between guarded variables; return the facts inside.
+
+    Args:
+        own: The variables of one sum.
+        guards: The conditions on them.
+        others: The variables of the other sum.
+        other_guards: The conditions on these.
+        forth: Each of the other variables, expressed by the own ones, as data.
+        back: Each of the own variables, expressed by the other ones, as data.
+        facts: The conditions that hold around the sums.
+    """
     _require(set(forth) == set(others) and set(back) == set(own), "change of index", "variables are missing")
     there = {n: read_int(d) for n, d in forth.items()}
     here = {n: read_int(d) for n, d in back.items()}
@@ -282,9 +314,18 @@ def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
 
 
 def check_factor(
-    f: Factor, other: Factor, there: Mapping[str, Int], how: Any, facts: Facts, depth: int
+    f: Factor, other: Factor, there: Mapping[str, Int], how: object, facts: Facts, depth: int
 ) -> None:
-    """Check that a factor equals another one after a change of index."""
+    """Check that a factor equals another one after a change of index.
+
+    Args:
+        f: A factor.
+        other: The factor that it should equal.
+        there: The change of index, applied to the other factor.
+        how: The step of the proof, as data; None if the factors are equal as they are.
+        facts: The conditions that hold.
+        depth: The number of steps around this one.
+    """
     changed = in_factor(other, there)
     _require(
         len(changed) == 1 and changed[0].coef == 1 and not changed[0].variables and not changed[0].guards
@@ -309,7 +350,8 @@ def check_factor(
         _check_function(f, g, how, facts, depth)
     elif f.head == "top":
         (own, guards, value), (others, other_guards, other_value) = f.args, g.args
-        _require(isinstance(how, list) and len(how) == 3, "largest", "the step is incomplete")
+        if not isinstance(how, list) or len(how) != 3:
+            raise Rejected("largest: the step is incomplete")
         forth, back, node = how
         inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
         check_equal(

@@ -135,7 +135,7 @@ def _by(operation: Callable[[Int, Int], Int], x: Int, y: Int) -> Int:
         raise Unordered(str(error)) from None
 
 
-def whole(value: Any) -> Int:
+def whole(value: object) -> Int:
     """Return an integer as a polynomial."""
     if isinstance(value, N):
         return value.x
@@ -293,7 +293,7 @@ def among(key: Key, table: Mapping[Key, Int], beside: Callable[[Key], Int]) -> I
     return found
 
 
-def key_of(axis: Any) -> Key:
+def key_of(axis: object) -> Key:
     """Return the key of an axis: a number, or one that a rule binds."""
     if isinstance(axis, Axis):
         return axis.key
@@ -332,10 +332,10 @@ class Reading:
     def rank(self, x: Kind) -> N:
         return N(x.rank)
 
-    def dim(self, x: Kind, axis: Any) -> N:
+    def dim(self, x: Kind, axis: object) -> N:
         return N(x.dim(key_of(axis)))
 
-    def with_dim(self, x: Kind, axis: Any, extent: Any) -> Kind:
+    def with_dim(self, x: Kind, axis: object, extent: object) -> Kind:
         self.require_axis(x, axis)
         at, size = key_of(axis), whole(extent)
         return Kind(x.dtype, x.rank, lambda key: among(key, {at: size}, x.dim))
@@ -343,7 +343,7 @@ class Reading:
     def with_dtype(self, x: Kind, dtype: str) -> Kind:
         return Kind(dtype, x.rank, x.dim)
 
-    def tensor(self, like: Kind, *dims: Any) -> Kind:
+    def tensor(self, like: Kind, *dims: object) -> Kind:
         return self.explicit(like.dtype, dims)
 
     def explicit(self, dtype: str, dims: Sequence[Any]) -> Kind:
@@ -355,24 +355,24 @@ class Reading:
         table = {k: sizes[k] for k in range(-len(sizes), 0)}
         return Kind(dtype, num(len(sizes)), lambda key: among(key, table, lambda _: num(1)))
 
-    def constant(self, dtype: str, *dims: Any) -> Kind:
+    def constant(self, dtype: str, *dims: object) -> Kind:
         for d in dims:
             self.require(at_least(whole(d), num(1)), "the extents of a constant must be positive")
         return self.explicit(dtype, dims)
 
-    def constant_of_shape(self, dtype: str, shape: Any) -> Kind:
+    def constant_of_shape(self, dtype: str, shape: object) -> Kind:
         if isinstance(shape, tuple):
             return self.constant(dtype, *shape)
         return self.with_shape(self.explicit(dtype, ()), shape)
 
-    def with_shape(self, x: Kind, shape: Any) -> Kind:
+    def with_shape(self, x: Kind, shape: object) -> Kind:
         if isinstance(shape, tuple):
             return self.explicit(x.dtype, shape)
         if isinstance(shape, Kind):
             return Kind(x.dtype, shape.rank, shape.dim)
         raise NotCovered("a shape that is computed")
 
-    def permute(self, x: Kind, perm: Any) -> Kind:
+    def permute(self, x: Kind, perm: Perm | tuple[int, ...]) -> Kind:
         if isinstance(perm, Perm):
             for name in perm.names:
                 self.note(equal(x.rank, sym(f"n.{name.rstrip('-')}")))
@@ -406,7 +406,7 @@ class Reading:
             lambda key: among(key, table, lambda k: largest(x.dim(k), y.dim(k))),
         )
 
-    def maximum(self, a: Any, b: Any) -> N:
+    def maximum(self, a: object, b: object) -> N:
         return N(largest(whole(a), whole(b)))
 
     def require(self, condition: object, message: str) -> None:
@@ -447,7 +447,7 @@ class Reading:
     def require_number(self, x: Kind) -> None:
         self._of(x, "number", NUMBER_DTYPES)
 
-    def require_axis(self, x: Kind, axis: Any) -> None:
+    def require_axis(self, x: Kind, axis: object) -> None:
         self.require(at_least(x.rank, neg(whole(axis))), "the axis must exist")
 
     def concrete(self, what: str, *xs: Kind) -> Sequence[TensorType]:

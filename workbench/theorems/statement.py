@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.ops import Attr, Trait, TypeMismatch, spec_of
+from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, bound_term, compared, read_term, spread
 from workbench.rules.pattern import (
     App,
@@ -23,6 +23,7 @@ from workbench.rules.pattern import (
     names_in,
 )
 from workbench.theorems import terms
+from workbench.theorems.calls import Index
 from workbench.theorems.cases import cases, fixed_images
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.theorems.equations import solution
@@ -107,7 +108,7 @@ class Reader:
         return sym(name) if found is None else found
 
     # -- attributes
-    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> Any:
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> object:
         """Return the value of a variable that appears for the first time."""
         text = name if isinstance(name, str) else f"{name.row}.{name.name}"
         if attr.kind == "int" and attr.name == "axis":
@@ -128,32 +129,32 @@ class Reader:
             return self.leaf(f"${text}", "")
         raise NotCovered(f"{attr.name} as a variable")
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> object:
         return self.attrs[name]
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> object:
         return self.rows.get(row, {}).get(name)
 
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         if attr is not None and attr.kind in ("shape", "axes", "perm") and isinstance(value, int):
             return (value,)
         return value
 
-    def given(self, value: Any, attr: Attr) -> Any:
+    def given(self, value: object, attr: Attr) -> object:
         if attr.kind in ("shape", "axes", "perm") and isinstance(value, N | int):
             return (value,)
         return spread(value, attr)
 
-    def dim(self, var: str, axis: Any) -> Any:
+    def dim(self, var: str, axis: object) -> N:
         return N(self.variable(var).dim(key_of(axis)))
 
-    def rank(self, var: str) -> Any:
+    def rank(self, var: str) -> N:
         return N(self.variable(var).kind.rank)
 
-    def dtype(self, var: str) -> Any:
+    def dtype(self, var: str) -> str:
         return self.variable(var).kind.dtype
 
-    def arith(self, sign: str, left: Any, right: Any) -> Any:
+    def arith(self, sign: str, left: object, right: object) -> N:
         a, b = N(whole(left)), N(whole(right))
         if sign == "max":
             return N(largest(a.x, b.x))
@@ -162,17 +163,17 @@ class Reader:
         operations = {"+": N.__add__, "-": N.__sub__, "*": N.__mul__, "//": N.__floordiv__, "%": N.__mod__}
         return operations[sign](a, b)
 
-    def compose(self, left: Any, right: Any) -> Any:
+    def compose(self, left: object, right: object) -> Perm:
         if isinstance(left, Perm) and isinstance(right, Perm):
             return Perm(left.names + right.names, self.fixed)
         raise NotCovered("a composition with a fixed permutation")
 
-    def inverse(self, perm: Any) -> Any:
+    def inverse(self, perm: object) -> Perm:
         if isinstance(perm, Perm):
             return perm.inverse()
         raise NotCovered("the inverse of a fixed permutation")
 
-    def axis(self, perm: Any, axis: Any) -> Any:
+    def axis(self, perm: object, axis: object) -> Axis:
         if isinstance(perm, Perm):
             key = perm.forth(key_of(axis))
             return Axis(key, place_of(key))
@@ -209,7 +210,7 @@ class Reader:
             # Keys without a permutation are all axes; images under one are some of them again.
             axes = [k for k in self.types.keys if not isinstance(k, tuple)]
 
-            def at(i: Any) -> terms.Value:
+            def at(i: Index) -> terms.Value:
                 places = [num(0) if kind.dim(k) == num(1) else i(k) for k in axes]
                 return terms.one(terms.factor("read", name, *places))
 

@@ -101,7 +101,14 @@ def variable() -> str:
 def term(
     coef: Fraction, variables: Iterable[str], guards: Iterable[Cond], factors: Iterable[Factor]
 ) -> Value:
-    """Return the value of one term."""
+    """Return the value of one term.
+
+    Args:
+        coef: The coefficient.
+        variables: The variables to sum over.
+        guards: The conditions for which terms count.
+        factors: The factors of the product.
+    """
     flat: dict[str, Cond] = {}
     for g in guards:
         for c in g.args if g.head == "and" else (g,):

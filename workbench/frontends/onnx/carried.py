@@ -21,7 +21,7 @@ class _Recorder:
     opset: int
     given: Any = None
 
-    def function(self, given: Any) -> None:
+    def function(self, given: FunctionProto | str) -> None:
         """Keep a function."""
         self.given = given
 

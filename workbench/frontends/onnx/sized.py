@@ -7,7 +7,7 @@ and floats that depend on a size are never stored, and their operators are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -219,7 +219,7 @@ class _Payload:
         self.nodes: list[NodeProto] = []
         self.arrays: dict[str, np.ndarray] = {}
 
-    def node(self, op_type: str, inputs: Any, **attrs: Any) -> str:
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
         name = f"t{len(self.nodes)}"
         self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [name], **attrs))
         return name

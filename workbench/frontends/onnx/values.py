@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
@@ -23,6 +23,9 @@ from workbench.frontends.onnx.names import captured, read_by
 from workbench.ops.registry import own_form
 from workbench.ops.spec import OpSpec
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType, TypeMismatch
+
+if TYPE_CHECKING:
+    from workbench.frontends.onnx.node import NodeView
 
 #: Larger constants are weights and not used in shape arithmetic.
 KNOWN_ELEMENTS: Final = 1 << 16
@@ -181,7 +184,7 @@ class Values:
         """Return whether a known value depends on the size of a symbolic dimension."""
         return False
 
-    def kept(self, node: NodeProto, view: Any) -> str:
+    def kept(self, node: NodeProto, view: NodeView) -> str:
         """Return the reason for keeping a node that could be modelled; empty if it need not be kept."""
         return ""
 

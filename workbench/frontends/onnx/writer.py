@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench._version import __version__
 from workbench.frontends.onnx.file import ModelError, check_model, ir_version_for
@@ -118,7 +118,7 @@ class Writer:
             return self.plain(self.arrays[name].reshape(shape))
         return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
 
-    def function(self, given: Any) -> None:
+    def function(self, given: FunctionProto | str) -> None:
         """Let the model carry a function along: a FunctionProto, or ONNX's textual syntax; once is enough."""
         found = onnx.parser.parse_function(given) if isinstance(given, str) else given
         self.functions.setdefault((found.domain, found.name), found)

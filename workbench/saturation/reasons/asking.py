@@ -190,7 +190,17 @@ class Asking:
         parts: tuple[Represented, ...],
         brought: Sequence[int],
     ) -> WhyNot:
-        """Grow until the target meets its goal; return what is missing."""
+        """Grow until the target meets its goal; return what is missing.
+
+        Args:
+            target: The number of the target's term.
+            goal: The e-class that the target should be in.
+            name: The name of the target.
+            compared: The name of the term that it is compared with.
+            elsewhere: Whether the e-graph holds the target in another e-class.
+            parts: The parts of the target that the e-graph represents.
+            brought: The e-classes of these parts.
+        """
         root = self.examined.leaf(self.proofs, goal)
         for c in dict.fromkeys(brought[-MOST_CLASSES:]):
             self.bring(c)

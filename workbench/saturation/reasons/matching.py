@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from workbench.ops import Attr
+from workbench.ops import Attr, AttrValue
 from workbench.rules.interpret import Binder, NotBinding, RowAttr, attributes, bound_term
 from workbench.rules.matching import Bindings
 from workbench.rules.numbers import Number, combined, is_number, nearest_decimal
@@ -195,7 +195,7 @@ class _Decimal:
             self.bindings[f"@{name}"] = self.value
         return self.value
 
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         return value
 
     def apply(self, term: App, operands: list[Number], attrs: dict[str, Any]) -> Number:

@@ -98,7 +98,14 @@ class Proofs:
     def add(
         self, op: str, attrs: tuple[AttrValue, ...], operands: tuple[int, ...], type: ValueType | None
     ) -> int:
-        """Return the number of a term, which is new unless the very same term is known."""
+        """Return the number of a term, which is new unless the very same term is known.
+
+        Args:
+            op: The operator.
+            attrs: Its attributes in declared order.
+            operands: The numbers of its operands.
+            type: The type of its result, if that is known.
+        """
         key = (op, attrs, operands)
         known = self._known.get(key)
         if known is not None:

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
 from workbench.theorems.decide import Facts
 from workbench.theorems.integers import (
@@ -43,7 +44,8 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import is_rest
+from workbench.theorems.members import bounds
+from workbench.theorems.reading import N, is_rest
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import (
     Factor,
@@ -60,6 +62,9 @@ from workbench.theorems.terms import (
 )
 
 Node = list[Any]
+#: Answers of the solver, and what it showed, by the texts of the questions.
+Answers = dict[tuple[str, ...], bool]
+Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
 
 #: Functions whose operands may be in any order.
 COMMUTATIVE = ("max", "min")
@@ -354,7 +359,22 @@ def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) ->
         check_equal(left, right, node, facts)
 
 
-def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], bool] | None = None) -> Checked:
+def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
+    """Check that all members of a rule with any number of them, and their results, have the same bounds."""
+    for bound in bounds(rule):
+        for statement in statements(bound.rule):
+            assert statement.reader is not None
+            facts = Facts(statement.facts, asked, obligations)
+            result = N(statement.kinds[0].dim(bound.axis))
+            extent = statement.reader.dim(bound.extent.var, bound.extent.axis)
+            _require(
+                facts.entail(RELATIONS[bound.relation](result, extent)),
+                "members",
+                f"the extent of the result may not be {bound.relation} that of {bound.extent.var}",
+            )
+
+
+def check(rule: Rule, proof: Mapping[str, Any], asked: Answers | None = None) -> Checked:
     """Check a proof that a rule holds for all types; raise Rejected if a step does not apply.
 
     ``asked`` has the solver's answers so far by the texts of the questions; rules may share them.
@@ -367,7 +387,9 @@ def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], boo
     applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
     _require(bool(applies), "cases", "the rule never applies")
     asked = {} if asked is None else asked
-    obligations: dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]] = {}
+    obligations: Obligations = {}
+    if rule.each:
+        check_bounds(rule, asked, obligations)
     for statement, nodes in zip(made, cases, strict=True):
         facts = Facts(statement.facts, asked, obligations)
         try:

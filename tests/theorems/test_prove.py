@@ -69,7 +69,6 @@ never: conv2d[c, groups=g](x, w) => conv2d[c, groups=g + 1](x, w)
 lost-axis: mul(transpose[perm=p](x), reduce_sum[axes=(-1)](transpose[perm=p](y))) => mul(transpose[perm=p](y), reduce_sum[axes=(-1)](transpose[perm=p](x)))
 other-frame: softmax[axis=-1](transpose[perm=p](x)) => transpose[perm=p](softmax[axis=-1](x))
 wrong-way: softmax[axis=a](transpose[perm=p](x)) => transpose[perm=p](softmax[axis=a](x))
-half-blocks: conv2d[c, groups=g](x, w) => conv2d[c, groups=1](x, merge_gconv[count=g, groups=1](w))
 moved: transpose[perm=p](transpose[perm=q](x)) => x where compose(p, p) = p
 forth-and-forth: transpose[perm=p](transpose[perm=p](x)) => x
 inverse-shift: sub(transpose[perm=p](x), y) => transpose[perm=p](sub(x, transpose[perm=p](y))) where rank(y) = rank(x)

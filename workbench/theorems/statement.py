@@ -270,7 +270,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
         reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
         reason, divided = "", False
         try:
-            _note_places(types, keys, literal)
+            note_places(types, keys, literal)
             for c in assumed:
                 types.note(replaced_in(c, solved))
             _read(rule, reader)
@@ -280,7 +280,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
             reason, divided = str(error), True
         except RankOpen as error:
             reason = str(error)
-            _hold_ranks(rule, reader)
+            hold_ranks(rule, reader)
         try:
             facts = [replaced_in(f, solved) for f in types.facts]
             found = solution(facts)
@@ -323,7 +323,7 @@ def _stated(
     reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
     try:
         _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)
-        _note_places(types, keys, literal)
+        note_places(types, keys, literal)
         pairs = _read(rule, reader)
         more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
         kinds = tuple(x.kind for x, _ in pairs)
@@ -354,7 +354,8 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
     return ()
 
 
-def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+def note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+    """Note that an axis that a rule binds, and that has no number, is beyond those that have one."""
     for k in keys:
         if isinstance(k, str):
             types.note(at_least(num(-literal - 1), sym(f"place {k}")))
@@ -363,7 +364,7 @@ def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
 def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     left = [bound_term(s, reader) for s in rule.sources]
     for condition in rule.conditions:
-        _hold(condition, reader)
+        hold(condition, reader)
     reader.assuming = False
     right = [read_term(t, reader) for t in rule.targets]
     for x, y in zip(left, right, strict=True):
@@ -371,14 +372,15 @@ def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     return list(zip(left, right, strict=True))
 
 
-def _hold_ranks(rule: Rule, reader: Reader) -> None:
+def hold_ranks(rule: Rule, reader: Reader) -> None:
     """Note the conditions that give a rank, before the terms that ask for it are read."""
     for c in rule.conditions:
         if c.relation == "=" and isinstance(c.left, RankOf) and isinstance(c.right, Literal):
             reader.types.require(N(reader.variable(c.left.var).kind.rank) == c.right.value, "a condition")
 
 
-def _hold(condition: Compare, reader: Reader) -> None:
+def hold(condition: Compare, reader: Reader) -> None:
+    """Note that a condition holds."""
     if any(
         kind == "tensor" and name not in reader.tensors
         for kind, name in (*names_in(condition.left), *names_in(condition.right))

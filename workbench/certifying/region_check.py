@@ -167,9 +167,9 @@ def smaller(region: Region) -> Region | None:
     """Return a region of much work at smaller extents, or None if it stays as it is.
 
     The height and width of images are reduced first, then, if much work is left, the large channel or feature
-    extents of values and weights. The operators are the same, slices take the same fraction of their axis, and both graphs are
-    typed anew, so the result is another instance of the same rewrite. The whole models are compared at
-    their own sizes in addition.
+    extents of values and weights. The operators are the same, slices take the same fraction of their axis,
+    and both graphs are typed anew, so the result is another instance of the same rewrite. The whole models
+    are compared at their own sizes in addition.
     """
     found = region
     for shrink in (_images, _features):

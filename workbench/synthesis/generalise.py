@@ -107,9 +107,9 @@ def _depth(term: Term) -> int:
 class Variants:
     """The laws of which an equation may be an instance, general ones first, and their variables' shapes.
 
-    The last law is the equation itself; there is none if neither side binds all variables. A law may need
-    conditions of its own: ``guards``. ``pins`` are the attributes of rows; ``pinned`` makes the law in which
-    some of them keep their values.
+    The equation itself is among them, the last one if it has rows; none is, if neither side binds all
+    variables. A law may need conditions of its own: ``guards``. ``pins`` are the attributes of rows;
+    ``pinned`` makes the law in which some of them keep their values.
     """
 
     laws: tuple[Rule, ...]
@@ -152,7 +152,9 @@ def variants_of(
     own, other = oriented(equation)
     literal, _ = _law(name, own, other, _Choice(False, frozenset(), False, False, False), {}, every, sizes)
     assert literal is not None
-    listed = [*[law for law in found if law != literal][: MOST - 1], literal]
+    listed = list(found)[: MOST - 1]
+    if literal not in listed:
+        listed.append(literal)
     rows = tuple(_row_attributes((equation.left, equation.right)))
     return Variants(tuple(listed), every, found, rows, pinned)
 

@@ -105,7 +105,8 @@ def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[],
         return tuple(dict.fromkeys((*fixed_extents(law, shapes), *same_extents(law, shapes), *own)))
 
     failed: list[Rule] = []
-    for law in variants.laws[:-1]:
+    last = len(variants.laws) - bool(variants.pins)
+    for law in variants.laws[:last]:
         if halt():
             return
         if passes(law):
@@ -114,7 +115,7 @@ def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[],
         failed.append(law)
         yield from _guarded(law, guards(law), passes, halt)
     least = _least_pinned(variants, guards, passes, halt) if variants.pins else None
-    for law in [*([least] if least is not None else []), *variants.laws[-1:]]:
+    for law in [*([least] if least is not None else []), *variants.laws[last:]]:
         if passes(law):
             yield law
         else:

@@ -41,7 +41,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
         if absent:
             skipped[absent] = None
         else:
-            files.append((Path(text).parent.name + "/" + Path(text).stem, where))
+            files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
             named[text] = config
     for text in study.grammars:
         where, grammar, absent = resource(text, home)

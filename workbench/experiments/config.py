@@ -283,13 +283,15 @@ class SynthesisStudy:
     """A study that synthesises the laws of every grammar at every size of terms.
 
     ``grammars`` are YAML files. ``sizes`` are the numbers of operators in a term. ``known`` is a rule set
-    or a file whose laws are not found again. ``against`` are files of rules, of which the tables report
-    those that the laws imply. ``seconds`` limits a synthesis.
+    or a file whose laws are not found again, as far as a grammar has their operators; ``without`` are names
+    of its files that are left out. ``against`` are files of rules, of which the tables report those that the
+    laws imply. Without ``sizes`` each grammar has its own. ``seconds`` limits a synthesis.
     """
 
     grammars: tuple[str, ...]
-    sizes: tuple[int, ...] = (3,)
+    sizes: tuple[int, ...] = ()
     known: str = ""
+    without: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     seconds: float = 600.0
     grace: float = 120.0
@@ -298,8 +300,8 @@ class SynthesisStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.grammars or not self.sizes:
-            raise StudyError("grammars and sizes must name at least one each, got none")
+        if not self.grammars:
+            raise StudyError("grammars must name at least one, got none")
         check_double("grammars", self.grammars)
         check_double("against", self.against)
         if self.known:

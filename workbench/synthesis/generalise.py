@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.ops import Trait, spec_of, with_trait
+from workbench.ops import spec_of
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -32,6 +32,7 @@ from workbench.rules.pattern import (
 )
 from workbench.synthesis.candidates import operators_in
 from workbench.synthesis.enumeration import Equation
+from workbench.synthesis.extents import bound_extents, expression, extents_of, ranks
 from workbench.synthesis.grammar import KINDS
 
 #: An operator with at least this many attributes gets one variable for all of them.
@@ -51,8 +52,9 @@ _LETTERS: Final[Mapping[str, str]] = {
     "act": "kl",
     "float": "st",
     "word": "uv",
-    "span": "ij",
 }
+#: Letters for extents in shapes.
+_EXTENTS: Final = "nmhvijk"
 #: Letters for rows.
 _ROWS: Final = "cd"
 #: Letters for tensors, and for kernels of convolutions.
@@ -64,17 +66,18 @@ _KERNELS: Final = "wvkl"
 class _Choice:
     """The attributes that become variables.
 
-    ``rows`` of attributes do, but for those ``pinned``; ``axes`` and ``others`` do. An axis may be
-    ``carried`` by a transposition. Variables for different axes may have to be ``different``.
-    With ``spans``, positions along an axis become variables instead of extents of operands.
+    ``rows`` of attributes do, but for those ``pinned``; ``axes``, ``shapes`` and ``others`` do. An axis may
+    be ``carried`` by a transposition. ``relation`` is the condition on variables for different axes, if any.
+    With ``spans``, all positions along an axis become one row instead of extents of operands.
     """
 
     rows: bool = True
     pinned: frozenset[str] = frozenset()
     axes: bool = True
     others: bool = True
+    shapes: bool = True
     carried: bool = True
-    different: bool = False
+    relation: str = ""
     spans: bool = False
 
 
@@ -102,10 +105,18 @@ def _depth(term: Term) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """The laws of which an equation may be an instance, general ones first, and their variables' shapes."""
+    """The laws of which an equation may be an instance, general ones first, and their variables' shapes.
+
+    The equation itself is among them, the last one if it has rows; none is, if neither side binds all
+    variables. A law may need conditions of its own: ``guards``. ``pins`` are the attributes of rows;
+    ``pinned`` makes the law in which some of them keep their values.
+    """
 
     laws: tuple[Rule, ...]
     shapes: Mapping[str, Sequence[str]]
+    guards: Mapping[Rule, tuple[Compare, ...]] = field(default_factory=dict)
+    pins: tuple[str, ...] = ()
+    pinned: Callable[[frozenset[str]], Rule | None] = lambda kept: None
 
 
 def variants_of(
@@ -119,24 +130,33 @@ def variants_of(
         sizes: The assignment of numbers to extents under which the attributes of the equation stand.
         name: The name of the laws.
     """
-    found: dict[Rule, None] = {}
+    if next(_orders(equation), None) is None:
+        return Variants((), shapes)  # each side has a variable that the other one lacks
+    found: dict[Rule, tuple[Compare, ...]] = {}
     linear = list(_linear(equation, shapes))
     every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
     for choice in _choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
             for source, target in _orders(one):
                 for expressions in [{}] if choice.spans else _sized(source, target, every, sizes):
-                    law = _law(name, source, target, choice, expressions)
+                    law, guards = _law(name, source, target, choice, expressions, every, sizes)
                     if law is not None:
-                        found.setdefault(law)
+                        found.setdefault(law, guards)
         if len(found) >= MOST - 1:
             break
-    source, target = oriented(equation)
-    literal = _law(name, source, target, _Choice(False, frozenset(), False, False), {})
+    source, target = oriented(linear[0][0] if linear else equation)
+
+    def pinned(kept: frozenset[str]) -> Rule | None:
+        return _law(name, source, target, _Choice(pinned=kept, axes=False), {}, every, sizes)[0]
+
+    own, other = oriented(equation)
+    literal, _ = _law(name, own, other, _Choice(False, frozenset(), False, False, False), {}, every, sizes)
+    assert literal is not None
     listed = list(found)[: MOST - 1]
-    if literal is not None and literal not in listed:
+    if literal not in listed:
         listed.append(literal)
-    return Variants(tuple(listed), every)
+    rows = tuple(_row_attributes((equation.left, equation.right)))
+    return Variants(tuple(listed), every, found, rows, pinned)
 
 
 def _linear(
@@ -231,59 +251,38 @@ def rename_tensors(rule: Rule, names: Mapping[str, str]) -> Rule:
     return replace(rule, sources=sources, targets=tuple(map(term, rule.targets)), conditions=conditions)
 
 
-def same_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    """Return the conditions that operands of one shape have equal extents, so that none broadcasts.
-
-    Args:
-        law: A law over variables of an equation.
-        shapes: The symbolic shapes of the variables.
-    """
-    broadcasting = with_trait(Trait.BROADCASTS)
-    found: dict[Compare, None] = {}
-    for side in (*law.sources, *law.targets):
-        for term in subterms(side):
-            if isinstance(term, App) and term.op in broadcasting:
-                names = sorted({v for a in term.args for v in tensor_variables(a)})
-                for x, y in itertools.combinations(names, 2):
-                    if shapes[x] == shapes[y]:
-                        for axis in range(-len(shapes[x]), 0):
-                            found.setdefault(Compare("=", DimOf(x, axis), DimOf(y, axis)))
-    return tuple(found)
+def _row_attributes(sides: Sequence[Term]) -> dict[str, str]:
+    """Return the attributes that one variable may stand for, each with its kind."""
+    return {
+        a.name: a.kind
+        for side in sides
+        for t in subterms(side)
+        if isinstance(t, App) and _has_row(t)
+        for a in spec_of(t.op).attrs
+    }
 
 
-def equal_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    """Return the conditions that extents with one symbol in the variables' shapes are equal."""
-    names = list(dict.fromkeys(v for s in law.sources for v in tensor_variables(s)))
-    places: dict[str, list[DimOf]] = {}
-    for name in names:
-        for axis in range(-len(shapes[name]), 0):
-            places.setdefault(shapes[name][axis], []).append(DimOf(name, axis))
-    pairs = (pair for known in places.values() for pair in itertools.combinations(known, 2))
-    return tuple(Compare("=", a, b) for a, b in pairs)
+def _has_row(term: App) -> bool:
+    names = spec_of(term.op).attr_names
+    return len(names) >= ROW and bool(term.attrs) and "axis" not in names
 
 
 def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
     """Yield the choices, the most general first: all attributes vary, then some are kept."""
-    attrs = {
-        a.name: a.kind
-        for side in sides
-        for t in subterms(side)
-        if isinstance(t, App) and len(spec_of(t.op).attrs) >= ROW and t.attrs
-        for a in spec_of(t.op).attrs
-    }
+    attrs = _row_attributes(sides)
     if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
         yield _Choice(spans=True)
+        yield _Choice(spans=True, relation="!=")
+        yield _Choice(spans=True, relation="<")
     yield _Choice()
-    yield _Choice(different=True)
-    single = [n for n, kind in attrs.items() if kind in ("act", "int")]
-    for count in range(1, len(single) + 1):
-        for kept in itertools.combinations(single, count):
-            yield _Choice(pinned=frozenset(kept))
+    yield _Choice(relation="!=")
+    yield _Choice(relation="<")
+    single = [n for n, kind in attrs.items() if kind in ("act", "int", "word")]
+    for kept in single:
+        yield _Choice(pinned=frozenset((kept,)))
     yield _Choice(carried=False)
     yield _Choice(others=False)
     yield _Choice(axes=False)
-    if attrs:
-        yield _Choice(rows=False)
     yield _Choice(axes=False, others=False)
 
 
@@ -338,23 +337,37 @@ def _extents(
 
 
 # -- the law ----------------------------------------------------------------------------------------
-def _law(name: str, source: App, target: Term, choice: _Choice, sizes: _Sizes) -> Rule | None:
-    """Return the law of a choice, or None if the choice makes no difference."""
-    naming = _Naming(choice, sizes)
+def _law(
+    name: str,
+    source: App,
+    target: Term,
+    choice: _Choice,
+    sizes: _Sizes,
+    shapes: Mapping[str, Sequence[str]],
+    numbers: Mapping[str, int],
+) -> tuple[Rule | None, tuple[Compare, ...]]:
+    """Return the law of a choice, or None if the choice makes no difference, and conditions it may need."""
+    variables = list(dict.fromkeys(tensor_variables(source)))
+    naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))
     left = naming.term(source, bind=True)
     right = naming.term(target, bind=False)
     assert isinstance(left, App)
-    if choice.different and not naming.different():
-        return None
-    conditions = [*naming.conditions, *(naming.different() if choice.different else ())]
-    return Rule(name, (left,), (right,), tuple(conditions))
+    if choice.relation and not naming.different():
+        return None, ()
+    conditions = [*naming.conditions, *(naming.different() if choice.relation else ())]
+    law = Rule(name, (left,), (right,), tuple(conditions))
+    if not naming.items:
+        return law, ()
+    return law, (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
 
 
 class _Naming:
     """The variables of one law: one for each value of an attribute, or row of values of an operator."""
 
-    def __init__(self, choice: _Choice, sizes: _Sizes) -> None:
-        self.choice, self.sizes = choice, sizes
+    def __init__(self, choice: _Choice, sizes: _Sizes, extents: Sequence[tuple[int, IntExpr]] = ()) -> None:
+        self.choice, self.sizes, self.extents = choice, sizes, extents
+        #: Variables in shapes, each with its number in the equation.
+        self.items: dict[str, int] = {}
         self.rows: dict[Any, str] = {}
         self.values: dict[tuple[str, Any], str] = {}
         self.conditions: list[Compare] = []
@@ -366,15 +379,20 @@ class _Naming:
         args = tuple(self.term(a, bind=bind) for a in term.args)
         spec = spec_of(term.op)
         given = dict(term.attrs)
-        if self.choice.rows and len(spec.attrs) >= ROW and given and "axis" not in given:
+        if self.choice.spans and set(SPAN) <= set(spec.attr_names):
+            return self._with_row(term, args, given, bind)
+        if self.choice.rows and _has_row(term):
             return self._with_row(term, args, given, bind)
         return App(term.op, args, tuple((n, self._value(term, n, e, bind)) for n, e in term.attrs))
 
     def _with_row(self, term: App, args: tuple[Term, ...], given: Mapping[str, AttrExpr], bind: bool) -> App:
         spec = spec_of(term.op)
         values = spec.unpack(spec.pack({n: e.value for n, e in given.items() if isinstance(e, Literal)}))
-        kept = tuple((n, Literal(values[n])) for n in spec.attr_names if n in self.choice.pinned)
-        key = (term.op, tuple(v for n, v in values.items() if n not in self.choice.pinned))
+        names = [n for n in spec.attr_names if n in self.choice.pinned or n == "axis"]
+        kept = tuple((n, self._value(term, n, Literal(values[n]), bind)) for n in names)
+        key = (term.op, tuple(v for n, v in values.items() if n not in names))
+        if not key[1]:
+            return App(term.op, args, kept)
         row = self._name(self.rows, key, _ROWS, bind)
         if row is None:
             return App(term.op, args, term.attrs)
@@ -384,9 +402,10 @@ class _Naming:
         if not isinstance(expr, Literal):
             return expr
         kind = next(a.kind for a in spec_of(term.op).attrs if a.name == name)
-        if self.choice.spans and name in SPAN:
-            position = self._name(self.values, (name, expr.value), _LETTERS["span"], bind)
-            return expr if position is None else AttrVar(position)
+        if name in self.choice.pinned:
+            return expr
+        if kind == "shape":
+            return self._shape(expr, bind) if self.choice.shapes else expr
         size = self.sizes.get((term, name))
         if size is not None:
             size = self._at_axis(size, term, bind)
@@ -410,10 +429,33 @@ class _Naming:
         variable = self._name(self.values, (kind, expr.value), _LETTERS[kind], bind)
         return expr if variable is None else AttrVar(variable)
 
+    def _shape(self, expr: Literal, bind: bool) -> AttrExpr:
+        """Return a shape in which numbers above 1 are variables, or expressions of what is known."""
+        found: list[IntExpr] = []
+        assert isinstance(expr.value, tuple)
+        for value in expr.value:
+            if bind and value > 1:
+                name = self._name(self.values, ("extent", value), _EXTENTS, bind)
+                assert name is not None
+                self.items[name] = value
+                found.append(AttrVar(name))
+                continue
+            bound = [(v, AttrVar(n)) for (_, v), n in self.values.items() if isinstance(v, int) and v > 0]
+            item = Literal(1) if value == 1 else expression(value, [*bound, *self.extents])
+            if item is None:
+                return expr
+            found.append(item)
+        return Vector(tuple(found))
+
     def different(self) -> list[Compare]:
-        """Return the conditions that variables for different axes differ."""
-        axes = [name for (kind, _), name in self.values.items() if kind == "int"]
-        return [Compare("!=", AttrVar(x), AttrVar(y)) for x, y in itertools.combinations(axes, 2)]
+        """Return the conditions that variables for different axes are related as these axes are."""
+        axes = sorted(
+            (v, n) for (kind, v), n in self.values.items() if kind == "int" and isinstance(v, int) and v < 0
+        )
+        relation = self.choice.relation
+        return [
+            Compare(relation, AttrVar(x), AttrVar(y)) for (_, x), (_, y) in itertools.combinations(axes, 2)
+        ]
 
     def _carried(self, axis: Any) -> IntExpr | None:
         """Return this axis as the one that a transposition brings to a bound axis, or None."""

@@ -13,6 +13,7 @@ from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
 
 if TYPE_CHECKING:
+    from workbench.rules.pattern import Rule
     from workbench.synthesis import Synthesis
 
 
@@ -23,6 +24,7 @@ class Order:
     grammar: str
     size: int
     known: str
+    without: tuple[str, ...]
     against: tuple[tuple[str, str], ...]
     seconds: float
     seed: int
@@ -39,7 +41,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
         if absent:
             skipped[absent] = None
         else:
-            files.append((Path(text).parent.name + "/" + Path(text).stem, where))
+            files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
             named[text] = config
     for text in study.grammars:
         where, grammar, absent = resource(text, home)
@@ -47,7 +49,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
             skipped[absent] = None
         known = study.known
         path, known_config, missing = resource(known, home) if known else ("", "", "")
-        for size in study.sizes:
+        for size in study.sizes or (0,):
             for repeat in range(study.repeats):
                 seed = study.seed + repeat
                 config = {
@@ -55,14 +57,16 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                     "grammar": grammar,
                     "size": size,
                     "known": known_config,
+                    **({"without": list(study.without)} if study.without else {}),
                     "against": named,
                     "seconds": study.seconds,
                     "seed": seed,
                 }
                 name = Path(text).stem
-                run = Run(name, f"{size}-operators", config, study.seconds, seed, repeat, absent or missing)
+                method = f"{size}-operators" if size else "own-size"
+                run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
                 runs.append(run)
-                order = Order(where, size, path, tuple(files), study.seconds, seed)
+                order = Order(where, size, path, study.without, tuple(files), study.seconds, seed)
                 # Coverage comes after the synthesis, and has its own limit.
                 grace = study.grace + 600.0 * len(study.against)
                 calls[run.name] = Call(order, {"grammar": name}, grace)
@@ -90,21 +94,32 @@ def synthesise_one(order: Order) -> Record:
 
     from workbench.rules import rule_set
     from workbench.rules.foreign.reading import load_rules, read_rules
-    from workbench.synthesis import Synthesis, read_grammar
+    from workbench.synthesis import Coverage, Synthesis, read_grammar
+    from workbench.synthesis.known import known_to
 
-    known = None
+    grammar = read_grammar(order.grammar)
+    if order.size:
+        grammar = grammar.with_operators(order.size)
+    known: list[Rule] = []
     if order.known:
-        known = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
-    grammar = read_grammar(order.grammar).with_operators(order.size)
+        named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
+        known = known_to(grammar, named, order.without)
     run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed)
     with contextlib.closing(run):
         reason = run.run()
     memory = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss / 1024
-    covers = {name: run.covers(read_rules(file).rules, seed=order.seed) for name, file in order.against}
+    rules = {name: read_rules(file).rules for name, file in order.against}
+    covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
+    before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
     result = {
         "laws": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.laws},
         "covers": {
-            name: {**found.counts, "names": {o: found.named(o) for o in ("not derived", "refuted")}}
+            name: {
+                **found.counts,
+                "names": {o: found.named(o) for o in ("derived", "not derived", "refuted")},
+                "sampled": found.sampled,
+                "known": before[name].derived if name in before else [],
+            }
             for name, found in covers.items()
         },
         "levels": run.funnel().to_dict("records"),

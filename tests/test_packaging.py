@@ -98,6 +98,7 @@ def test_what_is_imported_is_declared_and_the_reverse():
     declared = {Requirement(d).name.replace("-", "_") for d in PROJECT["project"]["dependencies"]}
     extras = {
         "torch",
+        "graphviz",
         "pygraphviz",
         "anywidget",
         "traitlets",

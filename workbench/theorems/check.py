@@ -422,21 +422,10 @@ def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
             )
 
 
-def check_chain(
+def _check_chain(
     rule: Rule, chain: Any, theorems: Mapping[str, Rule], asked: Answers, obligations: Obligations
-) -> tuple[int, tuple[str, ...]]:
-    """Check that theorems rewrite both sides of a rule to one term, in every case.
-
-    Args:
-        rule: The rule.
-        chain: For every root the links from the left side and those from the right side.
-        theorems: The rules that links may use, by name: each is proved from the definitions alone.
-        asked: The solver's answers so far.
-        obligations: Where to put what the solver shows.
-
-    Returns:
-        The number of cases, and the names of the theorems used.
-    """
+) -> Checked:
+    """Check that theorems rewrite both sides of a rule to one term, in every case."""
     made = statements(rule)
     _require(not rule.each and isinstance(chain, list), "chain", "the rule has any number of members")
     _require(len(chain) == len(rule.sources), "chain", f"the rule has {len(rule.sources)} roots")
@@ -455,7 +444,7 @@ def check_chain(
                 ends.append(tree)
             _require(case.alike(*ends), "chain", f"{ends[0].text} is not {ends[1].text}")
     _require(applies, "cases", "the rule never applies")
-    return len(made), tuple(used)
+    return Checked(rule.name, len(made), tuple(obligations.values()), tuple(used))
 
 
 def check(
@@ -479,7 +468,14 @@ def check(
         why = why_guarded(rule, Facts((), asked, obligations))
         _require(not why, "typed", f"{rule.name}: {why}")
     if isinstance(proof, Mapping) and "chain" in proof:
-        return _checked_chain(rule, proof["chain"], theorems or {}, asked, obligations)
+        try:
+            return _check_chain(rule, proof["chain"], theorems or {}, asked, obligations)
+        except NoLink as error:
+            raise Rejected(f"{rule.name}: chain: {error}") from None
+        except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, Rejected | NotCovered):
+                raise
+            raise Rejected(f"{rule.name}: the links are malformed: {error!r}") from None
     made = statements(rule)
     cases = proof.get("cases") if isinstance(proof, Mapping) else None
     _require(isinstance(cases, list), "cases", "the proof has no cases")
@@ -498,17 +494,3 @@ def check(
                 raise Rejected(f"{rule.name}, {statement.name}: {error}") from None
             raise Rejected(f"{rule.name}, {statement.name}: the steps are malformed: {error!r}") from None
     return Checked(rule.name, len(made), tuple(obligations.values()))
-
-
-def _checked_chain(
-    rule: Rule, chain: Any, theorems: Mapping[str, Rule], asked: Answers, obligations: Obligations
-) -> Checked:
-    try:
-        cases, used = check_chain(rule, chain, theorems, asked, obligations)
-    except NoLink as error:
-        raise Rejected(f"{rule.name}: chain: {error}") from None
-    except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
-        if isinstance(error, Rejected | NotCovered):
-            raise
-        raise Rejected(f"{rule.name}: the links are malformed: {error!r}") from None
-    return Checked(rule.name, cases, tuple(obligations.values()), used)

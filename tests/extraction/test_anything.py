@@ -12,7 +12,7 @@ from tests.extraction.egraphs import random_egraph
 from workbench.extraction import NoExtraction, Status
 from workbench.extraction.anything import extract, s_expression
 
-egglog = pytest.importorskip("egglog")
+egglog = pytest.importorskip("egglog", reason="egglog is not installed")
 
 
 class Num(egglog.Expr):

@@ -24,7 +24,7 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch")
+    return pytest.importorskip("torch", reason="torch is not installed")
 
 
 def attention(torch, width=32, heads=4):

@@ -121,7 +121,7 @@ def test_without_papermill_the_way_out_is_named(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_too_large_is_no_report(monkeypatch, tmp_path):
+def test_what_is_too_large_is_not_a_report(monkeypatch, tmp_path):
     papermill = pytest.importorskip("papermill", reason="papermill is not installed")
 
     def execute(template, output, *_, **__):

@@ -93,7 +93,7 @@ def test_several_inputs_are_given_as_a_sequence(torch):
 
 
 @pytest.mark.torch
-def test_what_is_no_module_or_cannot_be_exported_is_refused(torch):
+def test_what_is_not_a_module_or_cannot_be_exported_is_refused(torch):
     with pytest.raises(ModelError, match=r"module must be a torch\.nn\.Module, got int"):
         load_torch(3, torch.ones(2))
 

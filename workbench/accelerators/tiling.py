@@ -1,4 +1,4 @@
-"""The arithmetic of a product cut into tiles: how many there are, what they cost, what they waste."""
+"""The arithmetic of a product cut into tiles: their number, their cost, and the fraction that is wasted."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ class Loaded:
         model = copied(apart.model)  # loading changes it
         self.large, self.huge = (_weights(apart) > bound for bound in (LARGE, HUGE))
         known, endless = self._kernels is not None, may_not_end(model)
-        # Kernels make their own layout of most weights while the session is loaded and first run. What they
-        # read as it is in the file comes back with the next run.
+        # Kernels make their own layout of most weights while the session is loaded and first run. The weights
+        # that they read from the file itself come back with the next run.
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder, kept_small():
             session = shared_session(
                 model,

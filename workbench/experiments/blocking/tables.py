@@ -33,7 +33,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
-    """Return the table as text, with what the sets of rules are."""
+    """Return the table as text, with a description of the sets of rules."""
     head = ["network", "unit", "rules", "e-nodes", "saturation", "extraction", "ended by", "result",
             "dense products left", "depthwise left", "tiles", "cycles", "certified"]  # fmt: skip
     rows = [

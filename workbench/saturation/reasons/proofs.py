@@ -55,7 +55,7 @@ _CONGRUENT: Final = Because("congruent")
 class Link:
     """One step of a chain: a part before and after it, and its reason.
 
-    ``forward`` tells whether the rule was read from left to right.
+    ``forward`` says whether the rule was read from left to right.
     """
 
     before: int

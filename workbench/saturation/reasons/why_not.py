@@ -32,7 +32,7 @@ def why_not_graph(
         target: The graph; its inputs and weights are found by name.
         equals: The e-class that each output should be in.
         name: The target's name in the answer.
-        compared: The name of what the target is compared with.
+        compared: The name of the term that the target is compared with.
     """
     classes = eclasses_of(target, examined.egraph)
     wrong = [k for k, (i, c) in enumerate(zip(target.output_ids, equals, strict=True)) if classes[i] != c]

@@ -84,7 +84,7 @@ def parse_simplifiers(text: str, file: str = "") -> Simplifiers:
     """Return the laws of a text.
 
     Args:
-        text: One law a line; ``[places]`` begins laws about places.
+        text: One law per line; ``[places]`` begins laws about places.
         file: The name of the file, for messages.
 
     Raises:

@@ -146,9 +146,9 @@ class App:
 Term = Var | App
 
 
-#: The parts of a run for which a rule may be meant: the whole run (``any``), or one of these. Rules of
-#: ``movement`` run before operators are merged, because a merge makes a slice for every member, which would move the members
-#: apart again. Rules of ``last`` run when the others have nothing left to do.
+#: The parts of a run for which a rule may be meant: the whole run (``any``), or one of the others. Rules of
+#: ``movement`` run before operators are merged, because a merge makes a slice for every member, which would
+#: move the members apart again. Rules of ``last`` run when the others have nothing left to do.
 PHASES: Final = ("any", "movement", "last")
 
 

@@ -42,6 +42,12 @@ class Loaded:
     With one thread a run takes the processor time of that thread if it is shorter than the clock's, which
     leaves out what other processes take of the core. A ``twin`` is the same model in another place of the
     list: its session serves both if their weights take more than :data:`LARGE` bytes.
+
+    Args:
+        given: The model.
+        feeds: The inputs by name.
+        threads: The number of threads; by default the runtime's own choice.
+        twin: The same model in another place, if it occurs twice.
     """
 
     def __init__(

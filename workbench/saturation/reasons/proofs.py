@@ -98,7 +98,7 @@ class Proofs:
     def add(
         self, op: str, attrs: tuple[AttrValue, ...], operands: tuple[int, ...], type: ValueType | None
     ) -> int:
-        """Return the number of a term, which is new unless the very same term is known.
+        """Return the number of a term, which is new unless the same term is known.
 
         Args:
             op: The operator.

@@ -90,3 +90,18 @@ def test_functions_of_more_than_three_parameters_explain_each_of_them():
                 if left:
                     missing[f"{path.relative_to(PACKAGE)}: {function.name}"] = left
     assert missing == {}
+
+
+def test_constructors_of_more_than_three_parameters_explain_each_of_them():
+    missing = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for kind in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(kind, ast.ClassDef) or kind.name.startswith("_"):
+                continue
+            for made in (n for n in kind.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"):
+                names = [a.arg for a in parameters(made)]
+                known = documented(kind) | documented(made)
+                known |= set(re.findall(r"``(\w+)``", (ast.get_docstring(kind) or "")))
+                if len(names) > 3 and not known >= set(names):
+                    missing[f"{path.relative_to(PACKAGE)}: {kind.name}"] = sorted(set(names) - known)
+    assert missing == {}

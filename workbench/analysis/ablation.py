@@ -50,6 +50,13 @@ class Ablation(Stepwise):
 
     ``best`` is the result with all rules; ``rows`` holds the results without one of them. Only ``best``
     is certified. Ctrl-C keeps the finished rows; ``run()`` then continues with the interrupted rule.
+
+    Args:
+        model: The model, as for :func:`ablation`.
+        rules: A rule set, its name, or rules.
+        candidates: Rules to leave out; by default those that made the result.
+        cost: The cost model, its name, or the path of a recorded table.
+        certify: Whether ``best`` is certified.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class Difference:
 class Outcome:
     """The largest relative error found in a region, and the difference if the error is too large.
 
-    ``numbers`` tells whether the error leaves out what the rounding of the region's numbers explains.
+    ``numbers`` says whether the error leaves out differences that the rounding of numbers explains.
     """
 
     error: float

@@ -36,7 +36,7 @@ _STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
 #: Activations that ONNX Runtime computes within a convolution.
 _WITHIN: Final = ("sigmoid", "relu", "tanh", "relu6")
 
-#: Microseconds that a kernel costs beside its own time: a call, and one more session of the other runtime.
+#: Microseconds that a kernel costs next to its own time: a call, and one more session of the other runtime.
 CROSSING: Final = 8.0
 
 #: Results of fewer elements are not worth a kernel.

@@ -27,7 +27,7 @@ _NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the text of a kernel depends on: everything about a call but its extents."""
+    """The facts about a call on which the text of its kernel depends: all but the extents."""
 
     composite: Composite
     dtypes: tuple[tuple[str, str], ...]

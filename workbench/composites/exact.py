@@ -127,7 +127,7 @@ class ExactSemantics:
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """The least arithmetic of a composite, which depends on attributes that are no whole numbers."""
+    """The least arithmetic of a composite, which depends on attributes that are not whole numbers."""
 
     needs: Arithmetic
     parameters: tuple[str, ...]

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
-    """A cheapest term, with what is known about it.
+    """A cheapest term with its cost and its bound.
 
     ``expr`` is the term: a typed expression for egglog-python, an S-expression for a file. ``cost`` counts
     every chosen e-node once, and no term costs less than ``bound``. ``best`` are the ``k`` cheapest terms
@@ -141,7 +141,7 @@ def _extracted(
 
 
 def s_expression(egraph: EGraph, choice: np.ndarray) -> str:
-    """Return the term of a selection below the first root; what is shared is written again."""
+    """Return the term of a selection below the first root; shared parts are repeated."""
     texts: dict[int, str] = {}
     stack = [egraph.roots[0]]
     while stack:

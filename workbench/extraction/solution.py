@@ -28,7 +28,7 @@ def strength(status: Status, cost: float, bound: float, scope: str) -> str:
     """Describe a cost in words, for example by its distance from the bound.
 
     Args:
-        status: What is known of the selection.
+        status: Whether the selection is proved optimal.
         cost: Its cost.
         bound: A lower bound on the cost of every selection.
         scope: The part of the e-graph to which the bound applies.

@@ -310,7 +310,7 @@ class PricedAt(CostModel):
         return self.inner.measured
 
     def bind(self, graph: Graph) -> None:
-        """Name the model at hand."""
+        """Name the current model."""
         self.inner.bind(graph)
 
     def measure(self, instances: Sequence[OpInstance]) -> int:

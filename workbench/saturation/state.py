@@ -19,8 +19,8 @@ class Record:
     """The facts about an e-graph that are undone together with it.
 
     ``constructors`` are those declared. ``applied`` counts the matches of rules of several roots by rule set,
-    ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of what they
-    joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
+    ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of the tensors
+    that they joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
     """
 
     constructors: list[Constructor]

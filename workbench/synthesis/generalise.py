@@ -1,6 +1,6 @@
 """Laws from equations: attributes that were fixed while terms were enumerated become variables.
 
-An equation gives several laws, the most general first; a verification tells which of them hold.
+An equation gives several laws, the most general first; a verification shows which of them hold.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def variants_of(
 def _linear(
     equation: Equation, shapes: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[Equation, dict[str, Sequence[str]]]]:
-    """Yield the equation with more variables: occurrences of one are told apart, alike on both sides.
+    """Yield the equation with more variables: occurrences of one get names of their own, alike on both sides.
 
     A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
     one such equation; with more than :data:`PAIRINGS` there is none.

@@ -86,7 +86,7 @@ def read_int(data: object) -> Int:
     -1+1*+n
     """
     if isinstance(data, bool):
-        raise Rejected("a truth value is no integer")
+        raise Rejected("a truth value is not an integer")
     if isinstance(data, int):
         return num(data)
     if isinstance(data, str):
@@ -261,9 +261,9 @@ def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth
     Args:
         t: The term.
         head: The other one.
-        change: What each variable of ``head`` is in those of ``t``, what each variable of ``t`` is in those
+        change: Each variable of ``head`` in terms of those of ``t``, each variable of ``t`` in terms of those
             of ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
-        facts: What is known.
+        facts: The conditions that hold.
         depth: The depth of the node.
     """
     forth, back, partners = change
@@ -338,7 +338,7 @@ def check_factor(
         len(changed) == 1 and changed[0].coef == 1 and not changed[0].variables and not changed[0].guards
         and len(changed[0].factors) == 1,
         "congruence",
-        f"{other} is no factor after the change of index",
+        f"{other} is not a factor after the change of index",
     )  # fmt: skip
     g = changed[0].factors[0]
     _require(f.head == g.head, "congruence", f"{f} is no {g}")

@@ -164,7 +164,7 @@ class Question:
         self.side: list[Any] = []
 
     def problem(self, conditions: Sequence[Cond]) -> list[Any]:
-        """Return the conditions with what is known of their atoms."""
+        """Return the conditions with the known facts on their atoms."""
         found = [self.condition(c) for c in conditions]
         if self.linear:
             found += [self.condition(c) for c in hints(conditions)]
@@ -238,7 +238,7 @@ class Question:
         return product
 
     def atom(self, a: Atom) -> z3.ArithRef:
-        """Return an atom; what is known of it is added to the problem."""
+        """Return an atom; known facts on it are added to the problem."""
         if a.head == "sym":
             if a.text not in self.made:
                 self.made[a.text] = self.z3.Int(a.text)

@@ -1,7 +1,7 @@
 """A fourth reading of type rules: on symbolic types of any rank, whose conditions become facts of a proof.
 
 An axis is named by a *key*: a number counted from the last axis, the name of an axis that a rule binds, or
-``*``, which stands for any axis that has no other name. What is shown for ``*`` holds for every such axis,
+``*``, which stands for any axis that has no other name. A proof for ``*`` holds for every such axis,
 and so for tensors of every rank. A permutation ``p`` that a rule binds maps keys ``k`` to ``p(k)``, and back
 by ``p-(k)``.
 """
@@ -143,7 +143,7 @@ def whole(value: object) -> Int:
         return value.place
     if isinstance(value, int):
         return num(value)
-    what = "permutations" if isinstance(value, Perm) else "what is no integer"
+    what = "permutations" if isinstance(value, Perm) else "what is not an integer"
     raise NotCovered(f"arithmetic with {what}")
 
 
@@ -379,7 +379,7 @@ class Reading:
                 self.note(equal(x.rank, sym(f"n.{name.rstrip('-')}")))
             return Kind(x.dtype, x.rank, lambda key: x.dim(perm.forth(key)))
         if sorted(perm) != list(range(len(perm))):
-            raise TypeMismatch(f"{perm} is no permutation")
+            raise TypeMismatch(f"{perm} is not a permutation")
         self.note(equal(x.rank, num(len(perm))))
         table = {k: x.dim(shown(perm, k)) for k in range(-len(perm), 0)}
         return Kind(x.dtype, num(len(perm)), lambda key: among(key, table, x.dim))
@@ -414,7 +414,7 @@ class Reading:
         if isinstance(condition, bool):
             condition = truth(condition)
         if not isinstance(condition, Cond):
-            raise NotCovered(f"a condition on something that is no integer: {message}")
+            raise NotCovered(f"a condition on something that is not an integer: {message}")
         if condition == FALSE:
             raise TypeMismatch(message)
         self.note(condition)

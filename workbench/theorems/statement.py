@@ -1,4 +1,4 @@
-"""What a rule claims for all types: facts about symbols, and two values that must then be equal.
+"""The claim of a rule for all types: facts about symbols, and two values that must then be equal.
 
 The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
 type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
@@ -263,7 +263,7 @@ Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
 
 
 def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
-    """Return the statements of a case; it is divided further where extents decide what divides what."""
+    """Return the statements of a case; it is divided further if divisibility depends on extents."""
     name, places, literal, keys, _ = case
     for _ in range(ROUNDS):
         terms.restart()
@@ -336,7 +336,7 @@ def _stated(
 
 
 def _nonnegative(texts: Iterable[str]) -> None:
-    """Hold these atoms for not negative, and no others; comparisons that were made before are forgotten."""
+    """Take these atoms, and no others, to be at least 0; forget the comparisons made before."""
     now = set(texts)
     if now != NONNEGATIVE:
         NONNEGATIVE.clear()
@@ -346,7 +346,7 @@ def _nonnegative(texts: Iterable[str]) -> None:
 
 
 def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
-    """Return the alternatives of a fact that speaks of what a divisor is made of, if there is one."""
+    """Return the alternatives of a fact that names a symbol of the divisor; without one, nothing."""
     for f in facts:
         named = {n for n in symbols(f) if n in reason}
         # Axes without a name stand for several, of which each may meet another alternative.

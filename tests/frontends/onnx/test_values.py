@@ -148,7 +148,7 @@ def test_large_generated_constants_take_no_memory():
     assert imported.coverage.constant == {"ConstantOfShape": 1}
 
 
-def test_large_constants_are_no_shape_arithmetic():
+def test_large_constants_are_not_shape_arithmetic():
     big = KNOWN_ELEMENTS + 1
     m = model(
         [node("Mul", "w w", "v"), node("Add", "x v", "y")],

@@ -1,4 +1,4 @@
-"""Functions that models carry for operators of the user's own, recognised by what they compute."""
+"""Functions that models carry for operators of the user's own, recognised by their definitions."""
 
 from __future__ import annotations
 

@@ -42,6 +42,14 @@ class SizedValues(Values):
 
     ``second`` is the same model at the other generic extents ``extents``. ``sources`` maps every symbol to an
     input and axis that have its size.
+
+    Args:
+        model: The model at generic extents.
+        second: The same model at the other generic extents.
+        generic: The generic extents.
+        extents: The other extents by symbol.
+        sources: An input and axis of the size of every symbol.
+        fold: Whether constants are computed while the model is read.
     """
 
     def __init__(

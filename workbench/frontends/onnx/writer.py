@@ -39,7 +39,16 @@ def shell_of(graph: Graph) -> ModelProto:
 
 
 class Writer:
-    """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to."""
+    """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to.
+
+    Args:
+        graph: The graph.
+        payloads: The models of opaque operators by name.
+        imports: The operator sets by domain.
+        shell: The file's content except its nodes.
+        tail: Nodes that follow the graph.
+        whole: Whether all weights are stored in the file.
+    """
 
     def __init__(
         self,

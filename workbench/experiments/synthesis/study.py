@@ -28,6 +28,7 @@ class Order:
     against: tuple[tuple[str, str], ...]
     seconds: float
     seed: int
+    journal: str
 
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
@@ -66,7 +67,16 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                 method = f"{size}-operators" if size else "own-size"
                 run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
                 runs.append(run)
-                order = Order(where, size, path, study.without, tuple(files), study.seconds, seed)
+                order = Order(
+                    where,
+                    size,
+                    path,
+                    study.without,
+                    tuple(files),
+                    study.seconds,
+                    seed,
+                    str(folder / "unfinished" / f"{run.folder}.journal"),
+                )
                 # Coverage comes after the synthesis, and has its own limit.
                 grace = study.grace + 600.0 * len(study.against)
                 calls[run.name] = Call(order, {"grammar": name}, grace)
@@ -104,9 +114,10 @@ def synthesise_one(order: Order) -> Record:
     if order.known:
         named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
         known = known_to(grammar, named, order.without)
-    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed)
+    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
     with contextlib.closing(run):
         reason = run.run()
+    _done_with(Path(order.journal))
     memory = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss / 1024
     rules = {name: read_rules(file).rules for name, file in order.against}
     covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
@@ -131,6 +142,13 @@ def synthesise_one(order: Order) -> Record:
         "result": result,
         "trace": run.trace,
     }
+
+
+def _done_with(journal: Path) -> None:
+    """Remove the journal of a run that has ended, and its folder if it is the last one."""
+    journal.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        journal.parent.rmdir()
 
 
 def _row(run: Synthesis) -> Record:

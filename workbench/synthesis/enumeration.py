@@ -120,6 +120,8 @@ class Enumeration:
         self._hashes = np.empty(0, dtype=np.uint64)
         self._classes = np.empty(0, dtype=np.int64)
         self.nodes: dict[Node, int] = {}
+        #: Applications of a form to one class that have other variables than it, with their classes.
+        self.parts: list[tuple[Node, int]] = []
         self._variables(seed)
 
     def _sorts_of_variables(self) -> list[list[int]]:
@@ -267,11 +269,27 @@ class Enumeration:
         self._blocks.append(self._new_blocks(found, new, classes) if keep else [])
         for form, row, c in zip(forms.tolist(), args.tolist(), classes.tolist(), strict=True) if keep else ():
             self.nodes[form, tuple(row[: self._arity(form)])] = c
+        self._collect_parts(forms, args, classes)
         others = np.setdiff1d(np.arange(len(hashes)), new)
         self.levels.append(
             Level(size, len(hashes), len(new), len(others), complete, time.perf_counter() - began)
         )
         return self._equations(size, forms[others], args[others], classes[others])
+
+    def _collect_parts(self, forms: np.ndarray, args: np.ndarray, classes: np.ndarray) -> None:
+        single = [n for n, form in enumerate(self.grammar.forms) if form.arity == 1]
+        orders = np.array(self._order_of, dtype=np.int64)
+        mine = np.flatnonzero(np.isin(forms, single))
+        mine = mine[orders[classes[mine]] != orders[args[mine, 0]]]
+        for form, operand, c in zip(
+            forms[mine].tolist(), args[mine, 0].tolist(), classes[mine].tolist(), strict=True
+        ):
+            if {*self.variables_of(c)} < {*self.variables_of(operand)}:
+                self.parts.append(((form, (operand,)), c))
+
+    def variables_of(self, number: int) -> tuple[int, ...]:
+        """Return the numbers of the variables in the first term of a class, in order of appearance."""
+        return self._order_list[self._order_of[number]]
 
     def _known(self, hashes: np.ndarray) -> np.ndarray:
         if not len(self._hashes):

@@ -61,7 +61,7 @@ _KERNELS: Final = "wvkl"
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Choice:
     """The attributes that become variables.
 
     ``rows`` of attributes do, but for those ``pinned``; ``axes`` and ``others`` do. An axis may be
@@ -76,6 +76,10 @@ class _Choice:
     carried: bool = True
     different: bool = False
     spans: bool = False
+
+
+#: No attribute becomes a variable.
+LITERAL: Final = Choice(False, frozenset(), False, False)
 
 
 def oriented(equation: Equation) -> tuple[App, Term]:
@@ -122,17 +126,17 @@ def variants_of(
     found: dict[Rule, None] = {}
     linear = list(_linear(equation, shapes))
     every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
-    for choice in _choices((equation.left, equation.right)):
+    for choice in choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
             for source, target in _orders(one):
                 for expressions in [{}] if choice.spans else _sized(source, target, every, sizes):
-                    law = _law(name, source, target, choice, expressions)
+                    law = law_of(name, [source], [target], choice, expressions)
                     if law is not None:
                         found.setdefault(law)
         if len(found) >= MOST - 1:
             break
     source, target = oriented(equation)
-    literal = _law(name, source, target, _Choice(False, frozenset(), False, False), {})
+    literal = law_of(name, [source], [target], LITERAL, {})
     listed = list(found)[: MOST - 1]
     if literal is not None and literal not in listed:
         listed.append(literal)
@@ -262,7 +266,7 @@ def equal_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compa
     return tuple(Compare("=", a, b) for a, b in pairs)
 
 
-def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
+def choices(sides: Sequence[Term]) -> Iterator[Choice]:
     """Yield the choices, the most general first: all attributes vary, then some are kept."""
     attrs = {
         a.name: a.kind
@@ -272,29 +276,29 @@ def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
         for a in spec_of(t.op).attrs
     }
     if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
-        yield _Choice(spans=True)
-    yield _Choice()
-    yield _Choice(different=True)
+        yield Choice(spans=True)
+    yield Choice()
+    yield Choice(different=True)
     single = [n for n, kind in attrs.items() if kind in ("act", "int")]
     for count in range(1, len(single) + 1):
         for kept in itertools.combinations(single, count):
-            yield _Choice(pinned=frozenset(kept))
-    yield _Choice(carried=False)
-    yield _Choice(others=False)
-    yield _Choice(axes=False)
+            yield Choice(pinned=frozenset(kept))
+    yield Choice(carried=False)
+    yield Choice(others=False)
+    yield Choice(axes=False)
     if attrs:
-        yield _Choice(rows=False)
-    yield _Choice(axes=False, others=False)
+        yield Choice(rows=False)
+    yield Choice(axes=False, others=False)
 
 
 # -- sizes ------------------------------------------------------------------------------------------
 #: By the place of an application in its side and the name of an attribute: the expression for a size.
-_Sizes = dict[tuple[App, str], IntExpr]
+Sizes = dict[tuple[App, str], IntExpr]
 
 
 def _sized(
     source: App, target: Term, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
-) -> Iterator[_Sizes]:
+) -> Iterator[Sizes]:
     """Yield expressions for positions along an axis: extents of variables, or sums of two of them."""
     places: list[tuple[App, str, int, int]] = []
     for side in (source, target):
@@ -338,22 +342,23 @@ def _extents(
 
 
 # -- the law ----------------------------------------------------------------------------------------
-def _law(name: str, source: App, target: Term, choice: _Choice, sizes: _Sizes) -> Rule | None:
+def law_of(
+    name: str, sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes
+) -> Rule | None:
     """Return the law of a choice, or None if the choice makes no difference."""
     naming = _Naming(choice, sizes)
-    left = naming.term(source, bind=True)
-    right = naming.term(target, bind=False)
-    assert isinstance(left, App)
+    left = [naming.term(s, bind=True) for s in sources]
+    right = tuple(naming.term(t, bind=False) for t in targets)
     if choice.different and not naming.different():
         return None
     conditions = [*naming.conditions, *(naming.different() if choice.different else ())]
-    return Rule(name, (left,), (right,), tuple(conditions))
+    return Rule(name, tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
 
 
 class _Naming:
     """The variables of one law: one for each value of an attribute, or row of values of an operator."""
 
-    def __init__(self, choice: _Choice, sizes: _Sizes) -> None:
+    def __init__(self, choice: Choice, sizes: Sizes) -> None:
         self.choice, self.sizes = choice, sizes
         self.rows: dict[Any, str] = {}
         self.values: dict[tuple[str, Any], str] = {}
@@ -431,7 +436,8 @@ class _Naming:
         """Return an extent along the axis variable of its term, if the term's axis is one."""
         axis = self._value(term, "axis", dict(term.attrs)["axis"], bind)
         if isinstance(size, DimOf):
-            return DimOf(size.var, axis.name) if isinstance(axis, AttrVar) else size
+            along = Literal(size.axis) == dict(term.attrs)["axis"]
+            return DimOf(size.var, axis.name) if along and isinstance(axis, AttrVar) else size
         assert isinstance(size, Arith)
         return Arith(
             size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind)

@@ -21,7 +21,8 @@ from workbench.synthesis.generalise import repeats, tidied, variants_of
 from workbench.synthesis.grammar import Grammar, Operand
 from workbench.synthesis.grounding import instances, readable
 from workbench.synthesis.judge import HOLDS, judge
-from workbench.synthesis.naming import proposed_name, unique_name
+from workbench.synthesis.naming import joint_name, proposed_name, unique_name
+from workbench.synthesis.outputs import Parts, parts_of, variants_of_parts
 from workbench.synthesis.rewriting import Pair, Rewriting
 from workbench.verification.evidence import Effort
 from workbench.verification.verdict import Verdict
@@ -113,6 +114,8 @@ class Synthesis(Stepwise):
         self.seconds = 0.0
         self.enumeration = Enumeration(grammar, seed=seed, most_terms=most_terms)
         self.laws: list[Law] = []
+        #: Laws of several outputs; the other laws imply that each of their sides are equal.
+        self.joint: list[Law] = []
         self.refuted: list[tuple[Equation, tuple[Verdict, ...]]] = []
         self.dropped: list[Law] = []
         self.counts: dict[int, _Count] = {}
@@ -137,6 +140,7 @@ class Synthesis(Stepwise):
         self._pending: list[Equation] = []
         #: Equations of this size that the laws imply, found in an e-graph.
         self._lemmas: list[Pair] = []
+        self._parts: list[Parts] | None = None
         self._reduced = False
         self._began = 0.0
 
@@ -183,7 +187,9 @@ class Synthesis(Stepwise):
             return self._choose()
         if self.size < self.grammar.operators:
             return self._enumerate()
-        return self._reduce()
+        if self._parts is None:
+            self._parts = parts_of(self.enumeration)
+        return self._join(self._parts) if self._parts else self._reduce()
 
     @property
     def size(self) -> int:
@@ -215,15 +221,18 @@ class Synthesis(Stepwise):
         count = self.counts[self.size]
         before = len(self._pending)
         self._pending = self._not_rewritten(self._pending)
+        derived = before - len(self._pending)
+        special = self._leave_out_special()
         turn = self._turn()
         pairs = [_pair(e) for e in turn]
         met = self._derivation.derived(pairs, self._both_ways(self.law_rules), self._late)
         implied = {e for e, known in zip(turn, met, strict=True) if known}
         self._lemmas += [_pair(e) for e in turn if e in implied]
-        derived = before - len(self._pending) + len(implied)
+        derived += len(implied)
         count.derived += derived
         self._pending = [e for e in self._pending if e not in turn]
-        kept, refuted, special = self._judged([e for e in turn if e not in implied])
+        kept, refuted, fewer = self._judged([e for e in turn if e not in implied])
+        special += fewer
         count.kept += kept
         count.refuted += refuted
         count.special += special
@@ -246,6 +255,16 @@ class Synthesis(Stepwise):
         laws = [*self.known, *self.law_rules]
         met = self._rewriting.derived(list(map(_pair, equations)), laws, self._lemmas, self._late)
         return [e for e, implied in zip(equations, met, strict=True) if not implied]
+
+    def _leave_out_special(self) -> int:
+        """Leave out candidates whose laws all repeat a variable on both sides; return their number."""
+        if self.grammar.repeats or self._late():
+            return 0
+        sizes, shapes, before = self.grammar.sizes[0], self.grammar.types, len(self._pending)
+        self._pending = [
+            e for e in self._pending if not all(map(repeats, variants_of(e, shapes, sizes).laws))
+        ]
+        return before - len(self._pending)
 
     def _turn(self) -> list[Equation]:
         """Take the most general candidates that do not imply each other and have different operators.
@@ -289,7 +308,8 @@ class Synthesis(Stepwise):
         return kept, refuted, special
 
     def _has(self, rule: Rule) -> bool:
-        forms = (canonical([*law.rule.sources, *law.rule.targets], law.rule.conditions) for law in self.laws)
+        known = (*self.laws, *self.joint)
+        forms = (canonical([*law.rule.sources, *law.rule.targets], law.rule.conditions) for law in known)
         return canonical([*rule.sources, *rule.targets], rule.conditions) in forms
 
     def _law(
@@ -303,9 +323,10 @@ class Synthesis(Stepwise):
         types = {
             new: Operand(new, tuple(shapes[old])).type(sizes) for old, new in zip(before, after, strict=True)
         }
-        name = unique_name(
-            proposed_name(rule.sources[0], rule.targets[0]), {law.rule.name for law in self.laws}
-        )
+        taken = {law.rule.name for law in (*self.laws, *self.joint)}
+        joint = len(rule.sources) > 1
+        name = joint_name(rule) if joint else proposed_name(rule.sources[0], rule.targets[0])
+        name = unique_name(name, taken)
         origin = (f"synthesised from {self.grammar.name}",)
         named = replace(rule, name=name, provenance=origin)
         return Law(named, replace(verdict, index=len(self.laws), name=name, rule=named), equation, types)
@@ -318,6 +339,23 @@ class Synthesis(Stepwise):
                 continue
             if left.op == right.op and len(left.args) == 2 and left.args == right.args[::-1]:
                 self.enumeration.commute(left)
+
+    def _join(self, waiting: list[Parts]) -> tuple[StepKind, dict[str, int], str]:
+        """Verify some laws by which several terms become parts of one."""
+        turn, sizes, shapes = waiting[:JUDGED], self.grammar.sizes[0], self.grammar.types
+        variants = [variants_of_parts(p.sources, p.targets, shapes, sizes) for p in turn]
+        outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
+        kept = 0
+        for parts, one, variant in zip(turn, outcome, variants, strict=True):
+            if one.decided:
+                waiting.remove(parts)
+            if one.law is not None and one.verdict is not None and not self._has(one.law):
+                first = Equation(parts.sources[0], parts.targets[0], self.size)
+                self.joint.append(self._law(first, one.law, variant.shapes, one.verdict))
+                kept += 1
+        counts = {"joint": len(self.joint), "kept": kept, "open": len(waiting)}
+        note = "{kept} laws of several outputs kept, {open} open"
+        return StepKind.REDUCTION, counts, note.format(**counts)
 
     def _reduce(self) -> tuple[StepKind, dict[str, int], str]:
         """Drop the laws that the others imply, the most special first."""
@@ -350,14 +388,15 @@ class Synthesis(Stepwise):
     # -- results ------------------------------------------------------------------------------------
     @property
     def law_rules(self) -> tuple[Rule, ...]:
-        """Return the laws kept so far, the most general first."""
+        """Return the laws of one output kept so far, the most general first."""
         return tuple(law.rule for law in sorted(self.laws, key=lambda law: generality(law.equation)))
 
     @property
     def rules(self) -> RuleSet:
         """Return the laws kept so far as a rule set with their verdicts."""
-        verdicts = {law.rule.name: law.verdict.verdict for law in self.laws}
-        return RuleSet(f"synthesised from {self.grammar.name}", self.law_rules, verdicts)
+        verdicts = {law.rule.name: law.verdict.verdict for law in (*self.laws, *self.joint)}
+        joint = (law.rule for law in self.joint)
+        return RuleSet(f"synthesised from {self.grammar.name}", (*self.law_rules, *joint), verdicts)
 
     def funnel(self) -> pd.DataFrame:
         """Return one row per size: terms, classes, equal pairs, candidates, and what became of them.

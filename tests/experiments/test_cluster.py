@@ -145,8 +145,7 @@ def test_shards_of_terms_are_evaluated_on_the_workers_with_the_same_result(clust
     with cluster_mapper(cluster) as mapper:
         assert mapper.workers == 2
         spread = enumeration.Enumeration(grammar, mapper=mapper)
-        for size in (1, 2):
-            there.append(spread.extend(last=size == 2)[1])
+        there += [spread.extend(last=size == 2)[1] for size in (1, 2)]
     assert [here.extend(last=size == 2)[1] for size in (1, 2)] == there
     assert [x.terms for x in here.levels] == [x.terms for x in spread.levels]
 

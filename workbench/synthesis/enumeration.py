@@ -35,6 +35,8 @@ _DRAWS: Final = {Arithmetic.POLYNOMIAL: 1, Arithmetic.ORDERED: 4, Arithmetic.FLO
 _FEW: Final = 2_000
 #: Types of a term under every assignment of sizes.
 Types = tuple[TensorType, ...]
+#: A term as a form and the classes of its operands; a variable has form -1 and its number as operand.
+Node = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,12 @@ class Enumeration:
         self._evaluators: dict[tuple[int, tuple[Types, ...]], list[Evaluator] | None] = {}
         self._kinds: dict[Types, int] = {}
         self._blocks: list[list[_Block]] = []
-        #: By class: its first term as (form, operands), a variable as (-1, (number,)).
-        self.first: list[tuple[int, tuple[int, ...]]] = []
+        #: By class: its first term.
+        self.first: list[Node] = []
+        self._sizes: list[int] = []
+        self._kind_of: list[int] = []
+        self._types: list[Types] = []
+        self._results: dict[tuple[int, tuple[int, ...]], int | None] = {}
         #: By class: the variables in order of appearance, as the number of a tuple in ``_orders``.
         self._order_of: list[int] = []
         self._orders: dict[tuple[int, ...], int] = {}
@@ -129,11 +135,14 @@ class Enumeration:
         self._form_of = {
             (t.op, t.attrs): n for n, f in enumerate(grammar.forms) for t in [f.term((), grammar.sizes[0])]
         }
+        self._operand_types = [tuple(o.type(s) for s in self._worlds) for o in grammar.operands]
         self._variable = {o.name: n for n, o in enumerate(grammar.operands)}
         self._sorts = self._sorts_of_variables()
         self._hashes = np.empty(0, dtype=np.uint64)
         self._classes = np.empty(0, dtype=np.int64)
-        self.nodes: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.nodes: dict[Node, int] = {}
+        #: Applications of a form to one class that have other variables than it, with their classes.
+        self.parts: list[tuple[Node, int]] = []
         self._variables(seed)
 
     def _sorts_of_variables(self) -> list[list[int]]:
@@ -146,10 +155,9 @@ class Enumeration:
         began = time.perf_counter()
         rng = np.random.default_rng(seed)
         found = _Found()
-        for number, operand in enumerate(self.grammar.operands):
-            types = tuple(operand.type(s) for s in self._worlds)
+        for number, types in enumerate(self._operand_types):
             values = [drawn(t, self.arithmetic, rng)[None] for t in types]
-            kind = self._kinds.setdefault(types, len(self._kinds))
+            kind = self._kind(types)
             result = fingerprints(values, self.arithmetic, kind, keep=True)
             self._add(found, -1, np.full((1, self.arity), number), kind, result)
         self._settle(0, found, True, began, keep=True)
@@ -201,7 +209,7 @@ class Enumeration:
                     ordered = ids[:, 0] <= ids[:, 1]
                     places, ids = places[ordered], ids[ordered]
                 largest = max(e.out.elements + 1 for e in evaluators)
-                kind = self._kinds.setdefault(tuple(e.out for e in evaluators), len(self._kinds))
+                kind = self._kind(tuple(e.out for e in evaluators))
                 worlds = range(len(self._worlds))
                 rows = max(1, min(_ELEMENTS // largest, _shared(len(ids), self.mapper.workers)))
                 for start in range(0, len(ids), rows):
@@ -272,21 +280,37 @@ class Enumeration:
         numbers = np.empty(len(unique), dtype=np.int64)
         numbers[order] = np.arange(len(unique)) + len(self.first)
         classes[unknown] = numbers[np.searchsorted(unique, hashes[unknown])]
-        for i in new:
-            self._register(int(forms[i]), args[i])
+        kinds = np.concatenate(found.kinds)[new].tolist()
+        for form, row, kind in zip(forms[new].tolist(), args[new].tolist(), kinds, strict=True):
+            self._register(form, row, kind)
         self._hashes = np.concatenate([self._hashes, hashes[new]])
         self._classes = np.concatenate([self._classes, classes[new]])
         sort = np.argsort(self._hashes)
         self._hashes, self._classes = self._hashes[sort], self._classes[sort]
         self._blocks.append(self._new_blocks(found, new, classes) if keep else [])
         for form, row, c in zip(forms.tolist(), args.tolist(), classes.tolist(), strict=True) if keep else ():
-            if form >= 0:
-                self.nodes[form, tuple(row[: self.grammar.forms[form].arity])] = c
+            self.nodes[form, tuple(row[: self._arity(form)])] = c
+        self._collect_parts(forms, args, classes)
         others = np.setdiff1d(np.arange(len(hashes)), new)
         self.levels.append(
             Level(size, len(hashes), len(new), len(others), complete, time.perf_counter() - began)
         )
         return self._equations(size, forms[others], args[others], classes[others])
+
+    def _collect_parts(self, forms: np.ndarray, args: np.ndarray, classes: np.ndarray) -> None:
+        single = [n for n, form in enumerate(self.grammar.forms) if form.arity == 1]
+        orders = np.array(self._order_of, dtype=np.int64)
+        mine = np.flatnonzero(np.isin(forms, single))
+        mine = mine[orders[classes[mine]] != orders[args[mine, 0]]]
+        for form, operand, c in zip(
+            forms[mine].tolist(), args[mine, 0].tolist(), classes[mine].tolist(), strict=True
+        ):
+            if {*self.variables_of(c)} < {*self.variables_of(operand)}:
+                self.parts.append(((form, (operand,)), c))
+
+    def variables_of(self, number: int) -> tuple[int, ...]:
+        """Return the numbers of the variables in the first term of a class, in order of appearance."""
+        return self._order_list[self._order_of[number]]
 
     def _known(self, hashes: np.ndarray) -> np.ndarray:
         if not len(self._hashes):
@@ -294,10 +318,21 @@ class Enumeration:
         at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
         return np.where(self._hashes[at] == hashes, self._classes[at], -1)
 
-    def _register(self, form: int, row: np.ndarray) -> None:
-        arity = 1 if form < 0 else self.grammar.forms[form].arity
-        operands = tuple(int(a) for a in row[:arity])
+    def _arity(self, form: int) -> int:
+        return 1 if form < 0 else self.grammar.forms[form].arity
+
+    def _kind(self, types: Types) -> int:
+        """Return the number of types of a term."""
+        if types not in self._kinds:
+            self._kinds[types] = len(self._types)
+            self._types.append(types)
+        return self._kinds[types]
+
+    def _register(self, form: int, row: Sequence[int], kind: int) -> None:
+        operands = tuple(row[: self._arity(form)])
         self.first.append((form, operands))
+        self._kind_of.append(kind)
+        self._sizes.append(0 if form < 0 else 1 + sum(self._sizes[a] for a in operands))
         order = operands if form < 0 else self._joined([self._order_of[a] for a in operands])
         if order not in self._orders:
             self._orders[order] = len(self._orders)
@@ -319,10 +354,9 @@ class Enumeration:
                 ids.append(classes[here])
                 parts.append([v[here - start] for v in values])
             start = stop
-        types = list(self._kinds)
         return [
             _Block(
-                types[kind],
+                self._types[kind],
                 np.concatenate(ids),
                 [np.concatenate(world) for world in zip(*parts, strict=True)],
             )
@@ -364,8 +398,7 @@ class Enumeration:
 
     def size_of(self, number: int) -> int:
         """Return the number of operators in the first term of a class."""
-        form, operands = self.first[number]
-        return 0 if form < 0 else 1 + sum(map(self.size_of, operands))
+        return self._sizes[number]
 
     def term(self, number: int) -> Term:
         """Return the first term of a class, with attributes under the first assignment of sizes."""
@@ -382,16 +415,22 @@ class Enumeration:
 
     def class_of(self, term: Term) -> int | None:
         """Return the class of a term over the grammar's variables, or None if it was not enumerated."""
+        node = self.node_of(term)
+        return None if node is None else self.nodes.get(node)
+
+    def node_of(self, term: Term) -> Node | None:
+        """Return a term as an application to classes, or None if an operand was not enumerated."""
         if isinstance(term, Var):
-            return self._variable[term.name]
+            return -1, (self._variable[term.name],)
         form = self._form_of.get((term.op, term.attrs))
         operands = [self.class_of(a) for a in term.args]
         if form is None or None in operands:
             return None
-        found = tuple(c for c in operands if c is not None)
-        if form in self.commutative:
-            found = (min(found), max(found))
-        return self.nodes.get((form, found))
+        return self.ordered(form, [c for c in operands if c is not None])
+
+    def ordered(self, form: int, operands: Sequence[int]) -> Node:
+        """Return an application; operands that may be exchanged are in the order of their classes."""
+        return form, tuple(sorted(operands) if form in self.commutative else operands)
 
     def commute(self, term: Term) -> None:
         """Skip exchanged operands of a term's form from now on; both orders are one class."""
@@ -405,16 +444,22 @@ class Enumeration:
 
     def with_types(self, types: Types) -> list[str]:
         """Return the variables of given types."""
-        return [o.name for o in self.grammar.operands if tuple(o.type(s) for s in self._worlds) == types]
+        return [o.name for o, c in zip(self.grammar.operands, self._operand_types, strict=True) if c == types]
 
     def types_of(self, number: int) -> Types:
         """Return the types of a class under every assignment of sizes."""
-        form, operands = self.first[number]
+        return self._types[self._kind_of[number]]
+
+    def kind_of(self, node: Node) -> int | None:
+        """Return the number of a term's types, or None if it is ill-typed."""
+        form, operands = node
         if form < 0:
-            return tuple(self.grammar.operands[operands[0]].type(s) for s in self._worlds)
-        evaluators = self._evaluators[form, tuple(self.types_of(a) for a in operands)]
-        assert evaluators is not None
-        return tuple(e.out for e in evaluators)
+            return self._kind_of[operands[0]]
+        kinds = tuple(self._kind_of[a] for a in operands)
+        if (form, kinds) not in self._results:
+            made = self._evaluator(form, self.grammar.forms[form], tuple(self._types[k] for k in kinds))
+            self._results[form, kinds] = None if made is None else self._kind(tuple(e.out for e in made))
+        return self._results[form, kinds]
 
 
 def _cut(part: tuple[int, np.ndarray, Shard], room: int) -> tuple[int, np.ndarray, Shard]:

@@ -16,7 +16,7 @@ from workbench.experiments.config import read_study
 from workbench.experiments.kinds import make_plan
 from workbench.experiments.process import Job
 from workbench.experiments.sweep import sweep
-from workbench.synthesis import Grammar, enumeration
+from workbench.synthesis import Grammar, enumeration, shards
 
 pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("ignore")]
@@ -139,7 +139,7 @@ def test_what_is_given_up_ends_on_the_workers_too(cluster, tmp_path):
 
 @pytest.mark.slow
 def test_shards_of_terms_are_evaluated_on_the_workers_with_the_same_result(cluster, monkeypatch):
-    monkeypatch.setattr(enumeration, "_FEW", 5)
+    monkeypatch.setattr(shards, "FEW", 5)
     grammar = Grammar.of("matmul add concat[axis=-1]", "matrix: 3", operators=2)
     here, there = enumeration.Enumeration(grammar), []
     with cluster_mapper(cluster) as mapper:

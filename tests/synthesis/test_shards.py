@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.synthesis import Grammar
-from workbench.synthesis import enumeration as module
+from workbench.synthesis import shards as module
 from workbench.synthesis.enumeration import Enumeration
 from workbench.synthesis.shards import Evaluated, Here, evaluated, processes
 
@@ -31,7 +31,7 @@ def run(mapper=None, **options):
 
 
 def test_shards_of_several_workers_give_the_same_terms_and_equations(monkeypatch):
-    monkeypatch.setattr(module, "_FEW", 5)
+    monkeypatch.setattr(module, "FEW", 5)
     mapper = Recorded()
     assert run(mapper) == run()
     assert max(len(s.operands[0][0]) for s in mapper.shards) < run()[0][-1][1]
@@ -40,7 +40,7 @@ def test_shards_of_several_workers_give_the_same_terms_and_equations(monkeypatch
 
 @pytest.mark.parametrize("most", [1, 40, 77])
 def test_a_limit_on_terms_cuts_at_the_same_place(monkeypatch, most):
-    monkeypatch.setattr(module, "_FEW", 5)
+    monkeypatch.setattr(module, "FEW", 5)
     levels, equations = run(Recorded(), most_terms=most)
     assert (levels, equations) == run(most_terms=most)
     assert all(terms <= most for size, terms, *_ in levels if size)
@@ -60,7 +60,7 @@ def test_a_shard_can_be_evaluated_anywhere():
 
 @pytest.mark.slow
 def test_processes_give_the_same_terms(monkeypatch):
-    monkeypatch.setattr(module, "_FEW", 5)
+    monkeypatch.setattr(module, "FEW", 5)
     with processes(2) as mapper:
         assert mapper.workers == 2
         assert run(mapper) == run()

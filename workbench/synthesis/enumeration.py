@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -21,8 +21,10 @@ from workbench.synthesis.shards import (
     Here,
     Mapper,
     Shard,
+    cut,
     evaluated,
     fingerprints,
+    rows_of_a_shard,
     shipped,
 )
 
@@ -31,8 +33,6 @@ _ELEMENTS: Final = 2_000_000
 #: Draws of values under each assignment of sizes. Values that are compared need several: the elements of one
 #: draw may all be positive by chance.
 _DRAWS: Final = {Arithmetic.POLYNOMIAL: 1, Arithmetic.ORDERED: 4, Arithmetic.FLOATS: 2}
-#: Rows that are not divided further among workers.
-_FEW: Final = 2_000
 #: Types of a term under every assignment of sizes.
 Types = tuple[TensorType, ...]
 #: A term as a form and the classes of its operands; a variable has form -1 and its number as operand.
@@ -121,14 +121,15 @@ class Enumeration:
         self._evaluators: dict[tuple[int, tuple[Types, ...]], list[Evaluator] | None] = {}
         self._kinds: dict[Types, int] = {}
         self._blocks: list[list[_Block]] = []
-        #: By class: its first term.
-        self.first: list[Node] = []
-        self._sizes: list[int] = []
-        self._kind_of: list[int] = []
+        #: By class: form and operands of its first term, number of operators, and number of the types.
+        self._first_forms = np.empty(0, dtype=np.int16)
+        self._first_args = np.empty((0, self.arity), dtype=np.int32)
+        self._sizes = np.empty(0, dtype=np.int16)
+        self._kind_of = np.empty(0, dtype=np.int32)
         self._types: list[Types] = []
         self._results: dict[tuple[int, tuple[int, ...]], int | None] = {}
         #: By class: the variables in order of appearance, as the number of a tuple in ``_orders``.
-        self._order_of: list[int] = []
+        self._order_of = np.empty(0, dtype=np.int32)
         self._orders: dict[tuple[int, ...], int] = {}
         self._order_list: list[tuple[int, ...]] = []
         self._terms: dict[int, Term] = {}
@@ -159,7 +160,7 @@ class Enumeration:
             values = [drawn(t, self.arithmetic, rng)[None] for t in types]
             kind = self._kind(types)
             result = fingerprints(values, self.arithmetic, kind, keep=True)
-            self._add(found, -1, np.full((1, self.arity), number), kind, result)
+            self._add(found, -1, np.full((1, self.arity), number, dtype=np.int32), kind, result)
         self._settle(0, found, True, began, keep=True)
 
     # -- one size ------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class Enumeration:
             if time.perf_counter() > deadline or room <= 0:
                 complete = False
                 break
-            queue.append(_cut(part, room))
+            queue.append(cut(part, room))
             complete &= len(part[1]) <= room
         self._evaluate(queue, found)
         equations = self._settle(size, found, complete, began, keep=not last)
@@ -211,10 +212,10 @@ class Enumeration:
                 largest = max(e.out.elements + 1 for e in evaluators)
                 kind = self._kind(tuple(e.out for e in evaluators))
                 worlds = range(len(self._worlds))
-                rows = max(1, min(_ELEMENTS // largest, _shared(len(ids), self.mapper.workers)))
+                rows = max(1, min(_ELEMENTS // largest, rows_of_a_shard(len(ids), self.mapper.workers)))
                 for start in range(0, len(ids), rows):
                     part = slice(start, start + rows)
-                    padded = np.zeros((len(ids[part]), self.arity), dtype=np.int64)
+                    padded = np.zeros((len(ids[part]), self.arity), dtype=np.int32)
                     padded[:, : form.arity] = ids[part]
                     shard = Shard(
                         form,
@@ -278,11 +279,9 @@ class Enumeration:
         order = np.argsort(first)  # classes are numbered in the order of enumeration
         new = unknown[first[order]]
         numbers = np.empty(len(unique), dtype=np.int64)
-        numbers[order] = np.arange(len(unique)) + len(self.first)
+        numbers[order] = np.arange(len(unique)) + len(self)
         classes[unknown] = numbers[np.searchsorted(unique, hashes[unknown])]
-        kinds = np.concatenate(found.kinds)[new].tolist()
-        for form, row, kind in zip(forms[new].tolist(), args[new].tolist(), kinds, strict=True):
-            self._register(form, row, kind)
+        self._register(forms[new], args[new], np.concatenate(found.kinds)[new])
         self._hashes = np.concatenate([self._hashes, hashes[new]])
         self._classes = np.concatenate([self._classes, classes[new]])
         sort = np.argsort(self._hashes)
@@ -299,7 +298,7 @@ class Enumeration:
 
     def _collect_parts(self, forms: np.ndarray, args: np.ndarray, classes: np.ndarray) -> None:
         single = [n for n, form in enumerate(self.grammar.forms) if form.arity == 1]
-        orders = np.array(self._order_of, dtype=np.int64)
+        orders = self._order_of
         mine = np.flatnonzero(np.isin(forms, single))
         mine = mine[orders[classes[mine]] != orders[args[mine, 0]]]
         for form, operand, c in zip(
@@ -328,16 +327,39 @@ class Enumeration:
             self._types.append(types)
         return self._kinds[types]
 
-    def _register(self, form: int, row: Sequence[int], kind: int) -> None:
-        operands = tuple(row[: self._arity(form)])
-        self.first.append((form, operands))
-        self._kind_of.append(kind)
-        self._sizes.append(0 if form < 0 else 1 + sum(self._sizes[a] for a in operands))
-        order = operands if form < 0 else self._joined([self._order_of[a] for a in operands])
+    def _register(self, forms: np.ndarray, args: np.ndarray, kinds: np.ndarray) -> None:
+        """Add classes with these first terms."""
+        orders = np.empty(len(forms), dtype=np.int32)
+        sizes = np.zeros(len(forms), dtype=np.int16)
+        for form in np.unique(forms).tolist():
+            mine = np.flatnonzero(forms == form)
+            operands = args[mine, : self._arity(form)]
+            if form < 0:
+                orders[mine] = [self._order_number((v,)) for v in operands[:, 0].tolist()]
+                continue
+            sizes[mine] = 1 + self._sizes[operands].sum(axis=1)
+            distinct, inverse = np.unique(self._order_of[operands], axis=0, return_inverse=True)
+            numbers = np.array([self._order_number(self._joined(row)) for row in distinct.tolist()])
+            orders[mine] = numbers[inverse.reshape(-1)]
+        self._order_of = np.concatenate([self._order_of, orders])
+        self._sizes = np.concatenate([self._sizes, sizes])
+        self._kind_of = np.concatenate([self._kind_of, kinds])
+        self._first_forms = np.concatenate([self._first_forms, forms.astype(np.int16)])
+        self._first_args = np.concatenate([self._first_args, args.astype(np.int32)])
+
+    def _order_number(self, order: tuple[int, ...]) -> int:
         if order not in self._orders:
             self._orders[order] = len(self._orders)
             self._order_list.append(order)
-        self._order_of.append(self._orders[order])
+        return self._orders[order]
+
+    def __len__(self) -> int:
+        return len(self._first_forms)
+
+    def first(self, number: int) -> Node:
+        """Return the first term of a class."""
+        form = int(self._first_forms[number])
+        return form, tuple(self._first_args[number, : self._arity(form)].tolist())
 
     def _joined(self, orders: Sequence[int]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(v for o in orders for v in self._order_list[o]))
@@ -371,7 +393,7 @@ class Enumeration:
 
         Every other equation is a renaming of such a one.
         """
-        orders = np.array(self._order_of, dtype=np.int64)
+        orders = self._order_of
         good = np.array([self._in_order(order) for order in self._order_list], dtype=bool)
         kept = good[orders[classes]]
         for number, form in enumerate(self.grammar.forms):
@@ -398,12 +420,12 @@ class Enumeration:
 
     def size_of(self, number: int) -> int:
         """Return the number of operators in the first term of a class."""
-        return self._sizes[number]
+        return int(self._sizes[number])
 
     def term(self, number: int) -> Term:
         """Return the first term of a class, with attributes under the first assignment of sizes."""
         if number not in self._terms:
-            form, operands = self.first[number]
+            form, operands = self.first(number)
             variable = form < 0
             name = self.grammar.operands[operands[0]].name if variable else ""
             self._terms[number] = Var(name) if variable else self.made(form, operands)
@@ -454,23 +476,9 @@ class Enumeration:
         """Return the number of a term's types, or None if it is ill-typed."""
         form, operands = node
         if form < 0:
-            return self._kind_of[operands[0]]
-        kinds = tuple(self._kind_of[a] for a in operands)
+            return int(self._kind_of[operands[0]])
+        kinds = tuple(self._kind_of[list(operands)].tolist())
         if (form, kinds) not in self._results:
             made = self._evaluator(form, self.grammar.forms[form], tuple(self._types[k] for k in kinds))
             self._results[form, kinds] = None if made is None else self._kind(tuple(e.out for e in made))
         return self._results[form, kinds]
-
-
-def _cut(part: tuple[int, np.ndarray, Shard], room: int) -> tuple[int, np.ndarray, Shard]:
-    """Return the first rows of a shard, at most a given number of them."""
-    number, args, shard = part
-    if len(args) <= room:
-        return part
-    operands = tuple(tuple(x[:room] for x in world) for world in shard.operands)
-    return number, args[:room], replace(shard, operands=operands)
-
-
-def _shared(rows: int, workers: int) -> int:
-    """Return the rows of a shard if some rows are shared among workers; few rows are not worth sending."""
-    return rows if workers == 1 else max(_FEW, -(-rows // (AHEAD * workers)))

@@ -240,7 +240,7 @@ class Rewriting:
 
     def _built(self, pattern: _Pattern, binding: Mapping[str, int], work: _Work) -> Node | None:
         if isinstance(pattern, str):
-            return self.enumeration.first[binding[pattern]]
+            return self.enumeration.first(binding[pattern])
         operands = []
         for arg in pattern[1]:
             if isinstance(arg, str):

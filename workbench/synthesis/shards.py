@@ -10,7 +10,7 @@ import contextlib
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,8 @@ from workbench.synthesis.grammar import Form
 
 #: Shards that wait for each worker, so that none is idle while results are put together.
 AHEAD: Final = 3
+#: Rows that are not divided further among workers.
+FEW: Final = 2_000
 _FACTOR: Final = np.uint64(0x100000001B3)
 
 
@@ -101,6 +103,20 @@ def _made(
 def shipped(forms: Sequence[Form]) -> bytes:
     """Return the operators of a grammar that are not built in, for other processes."""
     return packed({form.op for form in forms} & with_trait(Trait.OWN))
+
+
+def cut(part: tuple[int, np.ndarray, Shard], room: int) -> tuple[int, np.ndarray, Shard]:
+    """Return the first rows of a shard, at most a given number of them."""
+    number, args, shard = part
+    if len(args) <= room:
+        return part
+    operands = tuple(tuple(x[:room] for x in world) for world in shard.operands)
+    return number, args[:room], replace(shard, operands=operands)
+
+
+def rows_of_a_shard(rows: int, workers: int) -> int:
+    """Return the rows of a shard if some rows are shared among workers; few rows are not worth sending."""
+    return rows if workers == 1 else max(FEW, -(-rows // (AHEAD * workers)))
 
 
 class Mapper(Protocol):

@@ -94,3 +94,12 @@ def test_a_chosen_equation_derives_those_after_it():
     assert rewriting.derived([second], laws, [first]) == [True]
     assert rewriting.chosen([first, second], [], [], most=5, halt=lambda: True) == []
     assert enumeration.levels[-1].size == 2
+
+
+def test_a_law_of_more_operands_than_a_form_has_is_left_out():
+    _, rewriting, _ = grown("relu concat[axis=-1]", 2)
+    asked = [pair("concat[axis=-1](concat[axis=-1](x, y), z)", "concat[axis=-1](x, concat[axis=-1](y, z))")]
+    three = "concat[axis=a](concat[axis=a](x, y), z) => concat[axis=a](x, y, z)"
+    two = "concat[axis=a](concat[axis=a](x, y), z) => concat[axis=a](x, concat[axis=a](y, z))"
+    assert rewriting.derived(asked, parse_rules(f"three: {three}")) == [False]
+    assert rewriting.derived(asked, parse_rules(f"three: {three}\ntwo: {two}")) == [True]

@@ -88,8 +88,8 @@ def synthesise(
         writing(lambda: write_atomic(output, rules_text(synthesis)))
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
-    laws = {law.rule: law for law in synthesis.laws}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.law_rules]
+    laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
     show_table(("law", "equation", "verdict"), rows)
     typer.echo()
     funnel = synthesis.funnel()

@@ -65,12 +65,12 @@ class Rewriting:
     _made: dict[Rule, list[_Rewrite]] = field(default_factory=dict)
     _members: dict[int, dict[int, list[Node]]] = field(default_factory=dict)
     _level: int = -1
-    _forms: dict[tuple[str, tuple[Any, ...]], int] = field(default_factory=dict)
+    _forms: dict[tuple[str, int, tuple[Any, ...]], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         grammar = self.enumeration.grammar
         for number, form in enumerate(grammar.forms):
-            self._forms.setdefault((form.op, form.values(grammar.sizes[0])), number)
+            self._forms.setdefault((form.op, form.arity, form.values(grammar.sizes[0])), number)
 
     def derived(
         self,
@@ -294,7 +294,7 @@ class Rewriting:
             return None
         spec = spec_of(term.op)
         values = spec.pack({a.name: spread(given[a.name], a) for a in spec.attrs if a.name in given})
-        form = self._forms.get((term.op, values))
+        form = self._forms.get((term.op, len(term.args), values))
         args = [self._pattern(a) for a in term.args]
         if form is None or None in args:
             return None

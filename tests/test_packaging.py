@@ -107,8 +107,6 @@ def test_what_is_imported_is_declared_and_the_reverse():
         "onnxsim",
         "onnxslim",
         "z3",
-        "graphviz",
-        "_typeshed",  # of type checkers: no package
     }
     distributions = {"google": "protobuf", "yaml": "pyyaml"}  # where the names differ
     assert {distributions.get(n, n) for n in third_party_imports() - extras} == declared

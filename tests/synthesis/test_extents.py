@@ -1,50 +1,27 @@
-"""Extents in laws: numbers of an equation become expressions, and conditions are proposed."""
+"""The extents of terms: those of variables that agree on every random instance."""
 
 import pytest
 
-from workbench.rules import parse_rule
-from workbench.rules.pattern import AttrVar, DimOf, format_condition
-from workbench.synthesis.extents import bound_extents, expression, extents_of, fixed_extents, ranks
-
-SHAPES = {"x": ("m", "n"), "t": ("m", "1"), "s": ()}
-SIZES = {"m": 3, "n": 4}
-
-
-def shown(conditions):
-    return [format_condition(c) for c in conditions]
-
-
-def rule(text):
-    return parse_rule(f"law: {text}")[0]
-
-
-def test_extents_of_operands_stand_as_numbers():
-    assert list(extents_of(["x", "t"], SHAPES, SIZES)) == [
-        (3, DimOf("x", -2)),
-        (4, DimOf("x", -1)),
-        (3, DimOf("t", -2)),
-        (1, DimOf("t", -1)),
-    ]
+from workbench.rules.language import parse_term
+from workbench.synthesis.extents import equal_to_extent
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(3, "c"), (12, "c * a"), (1, "1"), (2, "dim(x, -1) // c"), (7, None)]
+    ("texts", "place", "axis", "found"),
+    [
+        (["matmul(x, y)"], 0, -2, {("x", -2)}),
+        (["matmul(x, y)", "matmul(x, z)"], 1, -1, {("z", -1)}),
+        (["relu(x)", "relu(y)"], 0, -1, {("x", -1)}),
+        (["conv2d[pads=(1, 1, 1, 1)](x, w)"], 0, -3, {("w", -4)}),
+        (["transpose[perm=(1, 0)](x)"], 0, -1, {("x", -2)}),
+        (["concat[axis=-1](x, y)"], 0, -1, set()),
+    ],
 )
-def test_a_number_is_a_known_one_or_a_product_or_a_quotient(value, text):
-    found = expression(value, [(3, AttrVar("c")), (4, AttrVar("a")), (6, DimOf("x", -1))])
-    if text is None:
-        assert found is None
-    else:
-        law = rule(f"reshape[shape=(c, a)](x) => reshape[shape=(c, a)](x) where 0 = {text}")
-        assert found == law.conditions[0].right
+def test_an_extent_is_named_by_the_variables_that_have_it(texts, place, axis, found):
+    terms = [parse_term(t) for t in texts]
+    assert {(d.var, d.axis) for d in equal_to_extent(terms, place, axis)} == found
 
 
-def test_conditions_say_what_the_grammar_fixes():
-    law = rule("mul(add(x, t), s) => add(mul(x, s), mul(t, s))")
-    assert shown(fixed_extents(law, SHAPES)) == ["rank(s) = 0", "dim(t, -1) = 1"]
-    assert shown(ranks(law, SHAPES)) == ["rank(x) = 2", "rank(t) = 2", "rank(s) = 0"]
-
-
-def test_variables_in_shapes_may_be_extents_of_operands():
-    law = rule("reshape[shape=(n, k)](x) => reshape[shape=(n, k)](reshape[shape=(k, n)](x))")
-    assert shown(bound_extents({"n": 4, "k": 5}, law, SHAPES, SIZES)) == ["n = dim(x, -1)"]
+def test_terms_that_do_not_fit_have_no_extents():
+    wrong = parse_term("transpose[perm=(1, 0)](conv2d(x, w))")
+    assert equal_to_extent([wrong], 0, -1) == []

@@ -5,9 +5,9 @@ import pytest
 from workbench.rules import parse_rule
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import format_condition, format_rule
+from workbench.synthesis.conditions import equal_extents, same_extents
 from workbench.synthesis.enumeration import Equation
-from workbench.synthesis.extents import equal_extents, same_extents
-from workbench.synthesis.generalise import oriented, tidied, variants_of
+from workbench.synthesis.generalise import oriented, variants_of
 
 SHAPES = dict.fromkeys("xyz", ("n", "n")) | {
     "w": ("c", "c", "k", "k"),
@@ -76,13 +76,6 @@ def test_conditions_say_that_operands_of_one_shape_do_not_broadcast():
     every = [format_condition(c) for c in equal_extents(rule, SHAPES)]
     assert "dim(i, -3) = dim(w, -4)" in every
     assert "dim(i, -2) = dim(i, -1)" in every
-
-
-def test_variables_get_short_names_and_conditions_follow():
-    (rule,) = parse_rule("a: add(x_0, x_1) => add(x_1, x_0) where dim(x_1, -1) = 3")
-    assert format_rule(tidied(rule, {})) == "a: add(x, y) => add(y, x) where dim(y, -1) = 3"
-    (conv,) = parse_rule("b: relu(conv2d[c](i, k_1)) => conv2d[c](i, k_1)")
-    assert "conv2d[c](x, w)" in format_rule(tidied(conv, {"k_1": ("c", "c", "k", "k")}))
 
 
 @pytest.mark.parametrize("size", [{"n": 3}, {"n": 4}])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from workbench.ops import spec_of
@@ -19,10 +20,8 @@ from workbench.rules.pattern import (
     AttrVar,
     Compare,
     DimOf,
-    DtypeOf,
     IntExpr,
     Literal,
-    RankOf,
     Rule,
     Term,
     Var,
@@ -31,9 +30,9 @@ from workbench.rules.pattern import (
     tensor_variables,
 )
 from workbench.synthesis.candidates import operators_in
+from workbench.synthesis.conditions import bound_extents, expression, extents_of, ranks
 from workbench.synthesis.enumeration import Equation
-from workbench.synthesis.extents import bound_extents, expression, extents_of, ranks
-from workbench.synthesis.grammar import KINDS
+from workbench.synthesis.tidying import fresh_names
 
 #: An operator with at least this many attributes gets one variable for all of them.
 ROW: Final = 3
@@ -57,13 +56,10 @@ _LETTERS: Final[Mapping[str, str]] = {
 _EXTENTS: Final = "nmhvijk"
 #: Letters for rows.
 _ROWS: Final = "cd"
-#: Letters for tensors, and for kernels of convolutions.
-_TENSORS: Final = "xyzuvwrq"
-_KERNELS: Final = "wvkl"
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Choice:
     """The attributes that become variables.
 
     ``rows`` of attributes do, but for those ``pinned``; ``axes``, ``shapes`` and ``others`` do. An axis may
@@ -79,6 +75,10 @@ class _Choice:
     carried: bool = True
     relation: str = ""
     spans: bool = False
+
+
+#: No attribute becomes a variable.
+LITERAL: Final = Choice(False, frozenset(), False, False, False)
 
 
 def oriented(equation: Equation) -> tuple[App, Term]:
@@ -135,11 +135,11 @@ def variants_of(
     found: dict[Rule, tuple[Compare, ...]] = {}
     linear = list(_linear(equation, shapes))
     every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
-    for choice in _choices((equation.left, equation.right)):
+    for choice in choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
             for source, target in _orders(one):
                 for expressions in [{}] if choice.spans else _sized(source, target, every, sizes):
-                    law, guards = _law(name, source, target, choice, expressions, every, sizes)
+                    law, guards = law_and_guards(name, [source], [target], choice, expressions, every, sizes)
                     if law is not None:
                         found.setdefault(law, guards)
         if len(found) >= MOST - 1:
@@ -147,10 +147,10 @@ def variants_of(
     source, target = oriented(linear[0][0] if linear else equation)
 
     def pinned(kept: frozenset[str]) -> Rule | None:
-        return _law(name, source, target, _Choice(pinned=kept, axes=False), {}, every, sizes)[0]
+        return law_of(name, [source], [target], Choice(pinned=kept, axes=False), {})
 
     own, other = oriented(equation)
-    literal, _ = _law(name, own, other, _Choice(False, frozenset(), False, False, False), {}, every, sizes)
+    literal = law_of(name, [own], [other], LITERAL, {})
     assert literal is not None
     listed = list(found)[: MOST - 1]
     if literal not in listed:
@@ -212,45 +212,6 @@ def _renamed(term: Term, names: Iterator[str]) -> Term:
     return App(term.op, tuple(_renamed(a, names) for a in term.args), term.attrs, term.row)
 
 
-def tidied(rule: Rule, shapes: Mapping[str, Sequence[str]]) -> Rule:
-    """Return a law with short names for its variables, in order of appearance: w, v, … for kernels.
-
-    >>> from workbench.rules import parse_rule
-    >>> (rule,) = parse_rule("sum: add(x_0, add(x_1, x_2)) => add(add(x_0, x_1), x_2)")
-    >>> print(tidied(rule, {}))
-    sum: add(x, add(y, z)) => add(add(x, y), z)
-    """
-    kernel = tuple(KINDS["kernel"][0].split())
-    names: dict[str, str] = {}
-    for old in dict.fromkeys(v for t in (*rule.sources, *rule.targets) for v in tensor_variables(t)):
-        letters = _KERNELS if tuple(shapes.get(old, ())) == kernel else _TENSORS
-        names[old] = next(n for n in _names(letters) if n not in names.values())
-    return rename_tensors(rule, names)
-
-
-def rename_tensors(rule: Rule, names: Mapping[str, str]) -> Rule:
-    """Return a rule with other names for its tensor variables."""
-
-    def expression(expr: object) -> Any:
-        if isinstance(expr, DimOf | RankOf | DtypeOf):
-            return replace(expr, var=names.get(expr.var, expr.var))
-        if isinstance(expr, Arith):
-            return Arith(expr.operator, expression(expr.left), expression(expr.right))
-        if isinstance(expr, Vector):
-            return Vector(tuple(map(expression, expr.items)))
-        return expr
-
-    def term(old: Term) -> Term:
-        if isinstance(old, Var):
-            return replace(old, name=names.get(old.name, old.name))
-        attrs = tuple((n, expression(e)) for n, e in old.attrs)
-        return App(old.op, tuple(map(term, old.args)), attrs, old.row)
-
-    sources = tuple(s for s in map(term, rule.sources) if isinstance(s, App))
-    conditions = tuple(Compare(c.relation, expression(c.left), expression(c.right)) for c in rule.conditions)
-    return replace(rule, sources=sources, targets=tuple(map(term, rule.targets)), conditions=conditions)
-
-
 def _row_attributes(sides: Sequence[Term]) -> dict[str, str]:
     """Return the attributes that one variable may stand for, each with its kind."""
     return {
@@ -267,33 +228,33 @@ def _has_row(term: App) -> bool:
     return len(names) >= ROW and bool(term.attrs) and "axis" not in names
 
 
-def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
+def choices(sides: Sequence[Term]) -> Iterator[Choice]:
     """Yield the choices, the most general first: all attributes vary, then some are kept."""
     attrs = _row_attributes(sides)
     if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
-        yield _Choice(spans=True)
-        yield _Choice(spans=True, relation="!=")
-        yield _Choice(spans=True, relation="<")
-    yield _Choice()
-    yield _Choice(relation="!=")
-    yield _Choice(relation="<")
+        yield Choice(spans=True)
+        yield Choice(spans=True, relation="!=")
+        yield Choice(spans=True, relation="<")
+    yield Choice()
+    yield Choice(relation="!=")
+    yield Choice(relation="<")
     single = [n for n, kind in attrs.items() if kind in ("act", "int", "word")]
     for kept in single:
-        yield _Choice(pinned=frozenset((kept,)))
-    yield _Choice(carried=False)
-    yield _Choice(others=False)
-    yield _Choice(axes=False)
-    yield _Choice(axes=False, others=False)
+        yield Choice(pinned=frozenset((kept,)))
+    yield Choice(carried=False)
+    yield Choice(others=False)
+    yield Choice(axes=False)
+    yield Choice(axes=False, others=False)
 
 
 # -- sizes ------------------------------------------------------------------------------------------
 #: By the place of an application in its side and the name of an attribute: the expression for a size.
-_Sizes = dict[tuple[App, str], IntExpr]
+Sizes = dict[tuple[App, str], IntExpr]
 
 
 def _sized(
     source: App, target: Term, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
-) -> Iterator[_Sizes]:
+) -> Iterator[Sizes]:
     """Yield expressions for positions along an axis: extents of variables, or sums of two of them."""
     places: list[tuple[App, str, int, int]] = []
     for side in (source, target):
@@ -337,25 +298,35 @@ def _extents(
 
 
 # -- the law ----------------------------------------------------------------------------------------
-def _law(
+def law_of(
+    name: str, sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes
+) -> Rule | None:
+    """Return the law of a choice, or None if the choice makes no difference."""
+    return law_and_guards(name, sources, targets, choice, sizes)[0]
+
+
+def law_and_guards(
     name: str,
-    source: App,
-    target: Term,
-    choice: _Choice,
-    sizes: _Sizes,
-    shapes: Mapping[str, Sequence[str]],
-    numbers: Mapping[str, int],
+    sources: Sequence[App],
+    targets: Sequence[Term],
+    choice: Choice,
+    sizes: Sizes,
+    shapes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    numbers: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[Rule | None, tuple[Compare, ...]]:
-    """Return the law of a choice, or None if the choice makes no difference, and conditions it may need."""
-    variables = list(dict.fromkeys(tensor_variables(source)))
+    """Return the law of a choice, or None if the choice makes no difference, and conditions it may need.
+
+    With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
+    of an operator become extents of variables.
+    """
+    variables = [v for v in dict.fromkeys(v for s in sources for v in tensor_variables(s)) if v in shapes]
     naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))
-    left = naming.term(source, bind=True)
-    right = naming.term(target, bind=False)
-    assert isinstance(left, App)
+    left = [naming.term(s, bind=True) for s in sources]
+    right = tuple(naming.term(t, bind=False) for t in targets)
     if choice.relation and not naming.different():
         return None, ()
     conditions = [*naming.conditions, *(naming.different() if choice.relation else ())]
-    law = Rule(name, (left,), (right,), tuple(conditions))
+    law = Rule(name, tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
     if not naming.items:
         return law, ()
     return law, (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
@@ -364,7 +335,7 @@ def _law(
 class _Naming:
     """The variables of one law: one for each value of an attribute, or row of values of an operator."""
 
-    def __init__(self, choice: _Choice, sizes: _Sizes, extents: Sequence[tuple[int, IntExpr]] = ()) -> None:
+    def __init__(self, choice: Choice, sizes: Sizes, extents: Sequence[tuple[int, IntExpr]] = ()) -> None:
         self.choice, self.sizes, self.extents = choice, sizes, extents
         #: Variables in shapes, each with its number in the equation.
         self.items: dict[str, int] = {}
@@ -473,7 +444,8 @@ class _Naming:
         """Return an extent along the axis variable of its term, if the term's axis is one."""
         axis = self._value(term, "axis", dict(term.attrs)["axis"], bind)
         if isinstance(size, DimOf):
-            return DimOf(size.var, axis.name) if isinstance(axis, AttrVar) else size
+            along = Literal(size.axis) == dict(term.attrs)["axis"]
+            return DimOf(size.var, axis.name) if along and isinstance(axis, AttrVar) else size
         assert isinstance(size, Arith)
         return Arith(
             size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind)
@@ -484,11 +456,5 @@ class _Naming:
             if not bind:
                 return None
             taken = {*self.rows.values(), *self.values.values()}
-            known[key] = next(n for n in _names(letters) if n not in taken)
+            known[key] = next(n for n in fresh_names(letters) if n not in taken)
         return known[key]
-
-
-def _names(letters: str) -> Iterator[str]:
-    yield from letters
-    for number in itertools.count(2):
-        yield from (f"{letter}{number}" for letter in letters)

@@ -65,9 +65,13 @@ class Form:
 
         return spec_of(self.op).pack({name: evaluate(expr, of, kind) for name, expr in self.attrs})
 
+    def attributes(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Return the attributes by name under an assignment of sizes."""
+        return spec_of(self.op).unpack(self.values(sizes))
+
     def term(self, args: Sequence[Term], sizes: Mapping[str, int]) -> App:
         """Return the application to arguments, with the attribute values under an assignment of sizes."""
-        values = spec_of(self.op).unpack(self.values(sizes))
+        values = self.attributes(sizes)
         return App(self.op, tuple(args), tuple((name, Literal(values[name])) for name, _ in self.attrs))
 
     def __str__(self) -> str:

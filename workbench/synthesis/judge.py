@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.rules.pattern import Compare, Rule
-from workbench.synthesis.extents import equal_extents, fixed_extents, same_extents
+from workbench.synthesis.conditions import equal_extents, fixed_extents, same_extents
 from workbench.synthesis.generalise import Variants
 from workbench.verification.evidence import Effort
 from workbench.verification.refuting.refute import search
@@ -17,7 +17,9 @@ from workbench.verification.verify import Verification
 #: Verdicts with which a law is kept.
 HOLDS: Final = ("proved", "tested")
 
-#: A condition is dropped if this many times as many instances as in the screening do not need it.
+#: Instances of a first look at a law: most wrong laws fail here already.
+LOOK: Final = 6
+#: A law with fewer conditions is taken if it passes this many times as many instances as in the screening.
 MINIMISING: Final = 5
 #: The most screenings for one equation.
 SCREENED: Final = 60
@@ -58,6 +60,8 @@ def judge(
         halt: Whether to stop before the next verification.
     """
     tried: list[list[Verdict]] = [[] for _ in variants]
+    # What is verified has passed a screening already.
+    verifying = replace(effort, screening=min(LOOK, effort.screening))
     waiting = [_promising(v, effort, seed, halt) for v in variants]
     found: list[Judged | None] = [None] * len(variants)
     failed = [False] * len(variants)
@@ -74,7 +78,7 @@ def judge(
                 failed[n] = True
         if not turn:
             break
-        verification = Verification(rules, effort=effort, seed=seed, jobs=jobs)
+        verification = Verification(rules, effort=verifying, seed=seed, jobs=jobs)
         try:
             verification.run()
             verdicts = verification.verdicts
@@ -96,6 +100,10 @@ def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[],
         left -= 1
         if left < 0:
             return False
+        if times < MINIMISING:
+            look = search(rule, LOOK, seed=seed, seconds=5.0, corners=())
+            if look.counterexample is not None:
+                return False
         found = search(rule, times * effort.screening, seed=seed, seconds=5.0)
         return found.counterexample is None and len(found.passed) > 0
 

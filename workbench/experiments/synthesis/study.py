@@ -28,6 +28,8 @@ class Order:
     against: tuple[tuple[str, str], ...]
     seconds: float
     seed: int
+    journal: str
+    instances: int = 0
 
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
@@ -62,13 +64,25 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                     "seconds": study.seconds,
                     "seed": seed,
                 }
+                if study.instances:
+                    config["instances"] = study.instances
                 name = Path(text).stem
                 method = f"{size}-operators" if size else "own-size"
                 run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
                 runs.append(run)
-                order = Order(where, size, path, study.without, tuple(files), study.seconds, seed)
-                # Coverage comes after the synthesis, and has its own limit.
-                grace = study.grace + 600.0 * len(study.against)
+                order = Order(
+                    where,
+                    size,
+                    path,
+                    study.without,
+                    tuple(files),
+                    study.seconds,
+                    seed,
+                    str(folder / "unfinished" / f"{run.folder}.journal"),
+                    study.instances,
+                )
+                # Coverage and further instances come after the synthesis, and have their own limits.
+                grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
                 calls[run.name] = Call(order, {"grammar": name}, grace)
     return Plan(study, Apart(synthesise_one, calls, study.memory), tuple(runs), folder, tuple(skipped))
 
@@ -104,10 +118,17 @@ def synthesise_one(order: Order) -> Record:
     if order.known:
         named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
         known = known_to(grammar, named, order.without)
-    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed)
+    began = _processor()
+    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
     with contextlib.closing(run):
         reason = run.run()
-    memory = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss / 1024
+    _done_with(Path(order.journal))
+    figures = {
+        "memory": round(
+            sum(usage.getrusage(who).ru_maxrss for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)) / 1024
+        ),
+        "processor": round(_processor() - began, 1),
+    }
     rules = {name: read_rules(file).rules for name, file in order.against}
     covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
     before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
@@ -122,15 +143,42 @@ def synthesise_one(order: Order) -> Record:
             }
             for name, found in covers.items()
         },
+        "joint": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.joint},
+        "rechecks": _rechecks(run, order.instances),
         "levels": run.funnel().to_dict("records"),
     }
     return {
-        "row": _row(run) | {"memory": round(memory)},
+        "row": _row(run) | figures,
         "status": reason.value,
         "stop_reason": reason.value,
         "result": result,
         "trace": run.trace,
     }
+
+
+def _done_with(journal: Path) -> None:
+    """Remove the journal of a run that has ended, and its folder if it is the last one."""
+    journal.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        journal.parent.rmdir()
+
+
+def _processor() -> float:
+    """Return the seconds of processor time of this process and of those that it has ended."""
+    import resource as usage
+
+    return sum(
+        u.ru_utime + u.ru_stime for u in map(usage.getrusage, (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN))
+    )
+
+
+def _rechecks(run: Synthesis, instances: int) -> Record:
+    """Return the instances of each law that is not proved: how many passed, whether one failed."""
+    from workbench.synthesis.rechecks import recheck
+
+    open_laws = [law.rule for law in (*run.laws, *run.joint) if law.verdict.verdict != "proved"]
+    found = recheck(open_laws, instances) if instances else ()
+    return {r.name: [r.passed, r.refuted, r.complete] for r in found}
 
 
 def _row(run: Synthesis) -> Record:
@@ -141,6 +189,7 @@ def _row(run: Synthesis) -> Record:
         "candidates": int(funnel["candidates"].sum()),
         "open": int(funnel["open"].sum()),
         "laws": len(run.laws),
+        "joint": len(run.joint),
         "proved": sum(law.verdict.verdict == "proved" for law in run.laws),
         "tested": sum(law.verdict.verdict == "tested" for law in run.laws),
         "refuted": len(run.refuted),

@@ -301,7 +301,10 @@ def _extents(
 def law_of(
     name: str, sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes
 ) -> Rule | None:
-    """Return the law of a choice, or None if the choice makes no difference."""
+    """Return the law of a choice, or None if the choice makes no difference.
+
+    The arguments are those of :func:`law_and_guards`.
+    """
     return law_and_guards(name, sources, targets, choice, sizes)[0]
 
 
@@ -318,6 +321,15 @@ def law_and_guards(
 
     With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
     of an operator become extents of variables.
+
+    Args:
+        name: The name of the law.
+        sources: The left-hand side, with numbers as attributes.
+        targets: The right-hand side.
+        choice: Which attributes become variables.
+        sizes: The extents at which the candidate was found.
+        shapes: The names of the variables' extents, by variable.
+        numbers: The extents, by name.
     """
     variables = [v for v in dict.fromkeys(v for s in sources for v in tensor_variables(s)) if v in shapes]
     naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))

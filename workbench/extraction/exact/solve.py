@@ -32,6 +32,10 @@ TINY: Final = 256
 SOON: Final = 0.5
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
+#: Large-neighbourhood search joins in for parts of at least this many candidates.
+VAST: Final = 1_000
+#: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
+PREPARE: Final = 0.25
 #: With a limit on nodes, branch and bound is for parts of at most this many candidates.
 EASY: Final = 300
 #: The effort of a proof: no gap, and no limit but time and memory.
@@ -91,9 +95,10 @@ def solve(
         The state at every improvement; the last one is the outcome.
     """
     until = time.perf_counter() + seconds
-    pieces = [piece for part in split(problem, until) for piece in tighten(part, incumbent, until)]
+    ready = time.perf_counter() + PREPARE * seconds
+    pieces = [piece for part in split(problem, ready) for piece in tighten(part, incumbent, ready)]
     paid, parts = _without_fixed_costs([part for part, _ in pieces])
-    musts = [must_sets(p, until) for p in parts]
+    musts = [must_sets(p, ready) for p in parts]
     if time.perf_counter() > until:
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
@@ -119,7 +124,9 @@ def solve(
             share = Effort(slack / (len(order) - done), effort.nodes)
             found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
         if found is None:
-            race = Race(Job(part, musts[k], picks[k], until - time.perf_counter()), SOLVERS[solver], memory)
+            job = Job(part, musts[k], picks[k], until - time.perf_counter())
+            joins = solver == "portfolio" and len(part.nodes) >= VAST and picks[k] is not None
+            race = Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)

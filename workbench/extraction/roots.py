@@ -1,7 +1,7 @@
 """Extraction for several outputs that are not always asked for together.
 
-Extraction by itself serves a caller who asks for all outputs in every call: an e-node that several of them need
-is paid once, and weights would change nothing. Here every call asks for one output, some more often than
+Extraction by itself serves a caller who asks for all outputs in every call: an e-node that several of them
+need is paid once, and weights would change nothing. Here every call asks for one output, some more often than
 others. A call pays for the term of its output alone, so that the cost of a call is on average
 ``Σ weight(root) · cost(term of the root)``, and what two outputs share is paid in the calls of both.
 """

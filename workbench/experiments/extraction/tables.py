@@ -29,7 +29,9 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     by_instance: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        repeat = int(record["name"].partition("#")[2] or 1)
+        # The name of an e-graph may itself have a "#".
+        own = f"{record['row']['instance']}:{record['row']['method']}"
+        repeat = int(record["name"].removeprefix(own).removeprefix("#") or 1)
         row = {**record["row"], "source": "workbench", "limit": record["config"]["seconds"], "repeat": repeat}
         by_instance.setdefault(row["instance"], []).append(row)
     for instance, ours in by_instance.items():

@@ -222,6 +222,12 @@ def record_of(instance, method, cost, bound, *, scope="e-graph", status="optimal
     return {"name": f"{instance}:{method}", "row": row, "config": {"seconds": 60.0}}
 
 
+def test_repeats_are_read_beside_a_number_sign_in_an_e_graphs_name():
+    records = [record_of("lean-egg/Stuck 1 #1", "dag", 2.0, 1.0) for _ in range(2)]
+    records[1]["name"] += "#2"
+    assert table(records)["repeat"].tolist() == [1, 2]
+
+
 def test_a_bound_above_a_cost_is_called_a_contradiction():
     sound = [record_of("g", "exact", 2.0, 2.0), record_of("g", "dag", 2.5, 1.0)]
     assert contradictions(table(sound)) == []

@@ -277,6 +277,16 @@ def test_a_cell_says_how_far_a_cost_lies_above_the_least(plan_of, cost, cell):
     assert line == f"| g (3 / 3) | 2.000000 | 2.000000 | {cell}1.0 s | =, 1.0 s ✓ |"
 
 
+def test_a_cell_and_a_contradiction_of_negative_costs(plan_of):
+    plan = plan_of(methods="tree, exact")
+    records = [record_of("g", "exact", -4.0, -4.0), record_of("g", "tree", -3.0, -5.0, status="greedy")]
+    text = markdown(plan, table(records), [])
+    (line,) = [line for line in text.splitlines() if line.startswith("| g (3 / 3) |")]
+    assert line == "| g (3 / 3) | -4.000000 | -4.000000 | +25.00%, 1.0 s | =, 1.0 s ✓ |"
+    assert contradictions(table(records)) == []
+    assert len(contradictions(table([*records, record_of("g", "highs", -3.5, -3.5)]))) == 1
+
+
 def test_the_projects_table_is_what_its_records_make(monkeypatch):
     monkeypatch.delenv("WORKBENCH_SHARED", raising=False)
     file = ROOT / "experiments" / "extraction.yaml"

@@ -65,7 +65,7 @@ def contradictions(frame: pd.DataFrame) -> list[str]:
             continue
         bound = max(bounds, key=lambda r: r["bound"])
         cost = min(reached, key=lambda r: r["cost"])
-        if bound["bound"] > cost["cost"] * (1 + SAME):
+        if bound["bound"] - cost["cost"] > SAME * abs(cost["cost"]):
             found.append(
                 f"{instance}: {bound['method']} proves that no term costs less than {bound['bound']:.6f}, "
                 f"but {cost['method']} has a term of cost {cost['cost']:.6f}"
@@ -132,7 +132,7 @@ def _cell(rows: pd.DataFrame, best: float) -> str:
     done = rows[rows["cost"].notna()]
     if done.empty:
         return f"† {rows.iloc[0]['status']}"
-    excess = float(done["cost"].median()) / best - 1 if best > 0 else 0.0
+    excess = (float(done["cost"].median()) - best) / abs(best) if best else 0.0
     proved = (done["status"] == "optimal").all()
     mark = "" if not proved else " ✓" if (done["scope"] == "e-graph").all() else " (✓)"
     far = "=" if excess <= SAME else f"+{excess:.2%}" if excess < 1 else f"×{1 + excess:.1f}"

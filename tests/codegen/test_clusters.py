@@ -70,8 +70,8 @@ def test_exact_extraction_takes_a_cluster_only_if_it_is_cheaper():
     costs = np.array([0.0, 20.0, 20.0, 20.0])
     cheap = fused(egraph, costs, {}, lambda c: Beside(60.0, 10.0))
     assert cheap.solve().cost == pytest.approx(10.0)
-    dear = fused(egraph, costs, {}, lambda c: Beside(60.0, 100.0))
-    assert dear.solve().cost == pytest.approx(60.0)
+    expensive = fused(egraph, costs, {}, lambda c: Beside(60.0, 100.0))
+    assert expensive.solve().cost == pytest.approx(60.0)
     again = unfused(graph, cheap, cheap.solve().choice)
     assert again.structural_hash() == graph.structural_hash()
 

@@ -66,8 +66,15 @@ class Cluster:
         return tuple(TensorType(self.type.dtype, shape) for shape in self.shapes)
 
 
-def fusible(op: str, operands: int, attrs: Sequence[Any], kind: Any) -> bool:
-    """Return whether an operator may be in a cluster."""
+def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
+    """Return whether an operator may be in a cluster.
+
+    Args:
+        op: The operator.
+        operands: The number of its operands.
+        attrs: Its attributes in declared order.
+        kind: The type of its result; only tensors of float32 and float64 are fused.
+    """
     if not isinstance(kind, TensorType) or kind.dtype not in ("float32", "float64"):
         return False
     return definition(op, operands, tuple(sorted(spec_of(op).unpack(tuple(attrs)).items()))) is not None

@@ -32,7 +32,7 @@ _loaded: dict[str, ctypes.CDLL] = {}
 
 
 class CompilerMissing(RuntimeError):
-    """Raised when there is no C compiler; the message says where it was looked for."""
+    """Raised when there is no C compiler; the message lists the places that were searched."""
 
 
 class CompilationFailed(RuntimeError):
@@ -185,7 +185,7 @@ def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
 
 
 def _compile(text: str, build: Build, chosen: Path, place: Path) -> None:
-    """Compile a text to a file that appears whole or not at all; the text is kept beside it."""
+    """Compile a text to a file that appears whole or not at all; the text is kept next to it."""
     with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
         source, part, made = (Path(folder) / f"kernel.{ending}" for ending in ("c", "o", "so"))
         source.write_text(text)

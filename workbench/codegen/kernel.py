@@ -27,7 +27,7 @@ _NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the text of a kernel depends on: everything about a call but its extents."""
+    """The facts about a call on which the text of its kernel depends: all but the extents."""
 
     composite: Composite
     dtypes: tuple[tuple[str, str], ...]
@@ -190,6 +190,13 @@ def emitted(
     *,
     schedule: Schedule | None = None,
 ) -> str:
-    """Return the C text of a composite at given types; no compiler is needed."""
+    """Return the C text of a composite at given types; no compiler is needed.
+
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        schedule: The order and the blocking of the loops; by default the first of the composite's schedules.
+    """
     form, _ = form_of(bind(composite, types, attributes))
     return text_of(form, usual(form.program()) if schedule is None else schedule)

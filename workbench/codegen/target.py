@@ -50,7 +50,7 @@ class CTarget:
         return f"kernels by {name} {flags}, ONNX Runtime {ort.__version__}, {machine()}, {count}"
 
     def check(self, graph: Graph) -> None:
-        """Accept every graph: what has no kernel runs in ONNX Runtime."""
+        """Accept every graph: operators without a kernel run in ONNX Runtime."""
 
     def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs by name, with every operator in a kernel that can be in one.

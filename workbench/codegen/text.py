@@ -331,7 +331,7 @@ class _Writer:
                 self.line(f"free({panel});")
 
     def hoist_others(self, step: Step, found: Contraction, bound: Sequence[str], scope: Scope) -> None:
-        """Write the reductions beside the tiled one that depend on the outer loops alone."""
+        """Write the reductions next to the tiled one that depend on the outer loops alone."""
         for total in _open(step.value, scope):
             if total != found.total and free_indices(total) <= set(bound):
                 scope.values[total] = self.reduction(total, bound, scope)

@@ -218,8 +218,14 @@ def run_model(
 ) -> dict[str, np.ndarray]:
     """Run a model once in ONNX Runtime and return its outputs by name.
 
-    ``threads`` and ``optimise`` are as for :func:`session`. Raise :class:`RuntimeFailure` if the runtime
-    refuses the model or fails.
+    Args:
+        model: The model.
+        inputs: The inputs by name.
+        threads: The number of threads; by default the runtime's own choice.
+        optimise: Whether the runtime's optimiser runs.
+
+    Raises:
+        RuntimeFailure: The runtime refuses the model or fails.
     """
     return run_session(session(model, threads=threads, optimise=optimise), inputs)
 

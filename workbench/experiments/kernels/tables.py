@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import lines, machines, missing
+from workbench.experiments.markdown import frame_of, lines, machines, missing
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -20,14 +20,7 @@ COLUMNS: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [
-        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
-        for record in records
-    ]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(["kernels", "operators", "others", "rounds"], "Int64"))
+    return frame_of(records, COLUMNS, ["kernels", "operators", "others", "rounds"])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:

@@ -6,6 +6,7 @@ import pytest
 from tests.codegen.needs import compiler, expensive, free
 from tests.codegen.test_mixed import Expensive, block
 from workbench.codegen import deployed
+from workbench.codegen.chains import chain
 from workbench.codegen.compiler import Build, CompilerMissing
 from workbench.codegen.deployed import Timed, certified, deploy
 from workbench.codegen.fusion import egraph_of
@@ -74,3 +75,10 @@ def test_if_the_best_program_is_refused_the_next_one_is_taken(monkeypatch):
     egraph = egraph_of(graph)
     done = deploy(graph, Expensive(), saturated=(egraph, np.full(len(egraph), 1e3)), time=False, measure=free)
     assert (len(certificates), done.plan is done.tried, done.reason) == (2, True, "")
+
+
+@compiler
+def test_numbers_are_not_rounded_in_what_is_certified():
+    done = deploy(chain("tanh-gelu"), Expensive(), time=False, measure=free)
+    assert done.certificate.passed
+    assert "scalar" in {node.op for node in done.plan.source.nodes}

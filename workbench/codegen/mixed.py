@@ -69,19 +69,21 @@ class Basis:
     """An e-graph in which kernels are chosen: of one graph, or saturated.
 
     ``graph`` is the graph that it was grown from, ``costs`` are those of its e-nodes in ONNX Runtime, in
-    microseconds, and ``numbers`` the e-classes that are one known number.
+    microseconds, and ``numbers`` the e-classes that are one known number. ``source`` is the graph of which a
+    certificate speaks, if it is known: folded weights are rounded to the model's element type.
     """
 
     graph: Graph
     egraph: EGraph
     costs: np.ndarray
     numbers: Mapping[int, float]
+    source: Graph | None = None
 
 
 def basis_of(graph: Graph, cost: CostModel) -> Basis:
     """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
     folded = fold_constants(graph)
-    return Basis(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded))
+    return Basis(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded), graph)
 
 
 def plan_of(
@@ -119,7 +121,8 @@ def plan_of(
         if timed is None
         else partial(fastest, build=timed, threads=threads)
     )
-    return planned(basis.graph, found, found.solve().choice, choose)
+    plan = planned(basis.graph, found, found.solve().choice, choose)
+    return plan if basis.source is None else replace(plan, source=basis.source)
 
 
 def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]) -> Plan:

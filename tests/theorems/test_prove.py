@@ -98,7 +98,7 @@ def test_true_rules_are_theorems(rule):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", workbench.parse_rules(FALSE), ids=lambda r: r.name)
-def test_false_rules_are_no_theorems(rule):
+def test_false_rules_are_not_theorems(rule):
     found = attempt(rule, seconds=2)
     assert found.proof is None
     assert found.why in REASONS

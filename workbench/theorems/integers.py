@@ -16,7 +16,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A part of a polynomial that is no sum or product: a symbol, or an operation on integers.
+    """A part of a polynomial that is not a sum or product: a symbol, or an operation on integers.
 
     ``head`` is ``sym`` (one name), ``div`` or ``mod`` (two integers), ``max`` (several integers), ``ite`` (a
     condition and two integers), ``bc`` (an extent and an index: 0 if the extent is 1, otherwise the index),
@@ -274,7 +274,7 @@ def mod(x: Int, y: Int) -> Int:
 
 
 def largest(*xs: Int) -> Int:
-    """Return the largest integer; 1 is left out beside numbers that are positive by their form."""
+    """Return the largest integer; 1 is left out next to numbers that are positive by their form."""
     flat: dict[str, Int] = {}
     for x in xs:
         atom = single(x)

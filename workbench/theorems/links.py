@@ -110,7 +110,7 @@ def _text(given: Any) -> str:
 
 
 @dataclass(slots=True)
-class Trees(Reader):
+class _Trees(Reader):
     """The algebra that reads a term as a tree; variables may stand for trees.
 
     In a ``closed`` reading all variables do.
@@ -147,7 +147,7 @@ class Chain:
 
     statement: Statement
     facts: Facts
-    reader: Trees
+    reader: _Trees
     pairs: list[tuple[Tree, Tree]]
     allowed: set[str] = field(default_factory=set)
 
@@ -157,7 +157,7 @@ class Chain:
         known = statement.reader
         assert known is not None
         given = (known.types, known.places, known.solved, known.fixed, known.unmoved)
-        reader = Trees(*given, attrs=known.attrs, rows=known.rows, tensors=known.tensors)
+        reader = _Trees(*given, attrs=known.attrs, rows=known.rows, tensors=known.tensors)
         lefts = [read_term(s, reader) for s in rule.sources]
         reader.assuming = False
         pairs = list(zip(lefts, [read_term(t, reader) for t in rule.targets], strict=True))
@@ -168,7 +168,14 @@ class Chain:
 
     # -- links
     def linked(self, tree: Tree, theorem: Rule, backwards: bool, place: Sequence[int]) -> Tree:
-        """Return a term after one link; raise NoLink if it does not hold."""
+        """Return a term after one link; raise NoLink if it does not hold.
+
+        Args:
+            tree: The term.
+            theorem: The law of the link.
+            backwards: Whether the law is read from right to left.
+            place: The operands' positions on the way to the part that the law rewrites.
+        """
         types, old = self.reader.types, tree.at(place)
         noted = len(types.facts)
         if theorem.each or len(theorem.sources) != 1:
@@ -177,7 +184,7 @@ class Chain:
             raise NoLink(f"{theorem.name} names axes of which the facts say nothing")
         sides = (theorem.sources[0], theorem.targets[0])
         before, after = reversed(sides) if backwards else sides
-        law = Trees(types, {}, {}, {}, frozenset(), assuming=False, closed=True)
+        law = _Trees(types, {}, {}, {}, frozenset(), assuming=False, closed=True)
         try:
             later: list[tuple[Any, Attr, Any]] = []
             if not self._matches(before, old, law, later):
@@ -198,7 +205,7 @@ class Chain:
             del types.facts[noted:]
         return tree.put(place, new)
 
-    def _hold(self, conditions: Iterable[Compare], law: Trees) -> None:
+    def _hold(self, conditions: Iterable[Compare], law: _Trees) -> None:
         for c in conditions:
             for a, b in compared(c, law):
                 if isinstance(a, str) and isinstance(b, str):
@@ -213,7 +220,7 @@ class Chain:
                     continue
                 law.types.require(RELATIONS[c.relation](N(whole(a)), N(whole(b))), "a condition")
 
-    def _matches(self, pattern: Term, tree: Tree, law: Trees, later: list[tuple[Any, Attr, Any]]) -> bool:
+    def _matches(self, pattern: Term, tree: Tree, law: _Trees, later: list[tuple[Any, Attr, Any]]) -> bool:
         if isinstance(pattern, Var):
             known = law.bound.setdefault(pattern.name, tree)
             return known is tree or self.alike(known, tree)
@@ -228,14 +235,14 @@ class Chain:
         return all(self._matches(p, t, law, later) for p, t in zip(pattern.args, tree.args, strict=True))
 
     def _binds(
-        self, expr: Any, attr: Attr, given: Any, law: Trees, later: list[tuple[Any, Attr, Any]]
+        self, expr: Any, attr: Attr, given: Any, law: _Trees, later: list[tuple[Any, Attr, Any]]
     ) -> bool:
         if isinstance(expr, AttrVar):
             return self._same(law.attrs.setdefault(expr.name, given), given)
         if isinstance(expr, RowAttr):
             return self._same(law.rows.setdefault(expr.row, {}).setdefault(expr.name, given), given)
         if expr is None or isinstance(expr, Literal):
-            written = law.literal(None if expr is None else expr.value, attr)
+            written = None if expr is None else law.literal(expr.value, attr)
             return self._same(law.given(written, attr), given)
         if isinstance(expr, Vector) and isinstance(given, tuple) and len(expr.items) == len(given):
             return all(self._binds(e, attr, g, law, later) for e, g in zip(expr.items, given, strict=True))

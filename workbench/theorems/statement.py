@@ -1,4 +1,4 @@
-"""What a rule claims for all types: facts about symbols, and two values that must then be equal.
+"""The claim of a rule for all types: facts about symbols, and two values that must then be equal.
 
 The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
 type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.ops import Attr, Trait, TypeMismatch, spec_of
+from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, bound_term, compared, read_term, spread
 from workbench.rules.pattern import (
     App,
@@ -23,6 +23,7 @@ from workbench.rules.pattern import (
     names_in,
 )
 from workbench.theorems import terms
+from workbench.theorems.calls import Index
 from workbench.theorems.cases import cases, fixed_images, identities
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.theorems.equations import solution
@@ -112,7 +113,7 @@ class Reader:
         return sym(name) if found is None else found
 
     # -- attributes
-    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> Any:
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> object:
         """Return the value of a variable that appears for the first time."""
         text = name if isinstance(name, str) else f"{name.row}.{name.name}"
         if attr.kind == "int" and attr.name == "axis":
@@ -133,32 +134,32 @@ class Reader:
             return self.leaf(f"${text}", "")
         raise NotCovered(f"{attr.name} as a variable")
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> object:
         return self.attrs[name]
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> object:
         return self.rows.get(row, {}).get(name)
 
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         if attr is not None and attr.kind in ("shape", "axes", "perm") and isinstance(value, int):
             return (value,)
         return value
 
-    def given(self, value: Any, attr: Attr) -> Any:
+    def given(self, value: object, attr: Attr) -> object:
         if attr.kind in ("shape", "axes", "perm") and isinstance(value, N | int):
             return (value,)
         return spread(value, attr)
 
-    def dim(self, var: str, axis: Any) -> Any:
+    def dim(self, var: str, axis: object) -> N:
         return N(self.variable(var).dim(key_of(axis)))
 
-    def rank(self, var: str) -> Any:
+    def rank(self, var: str) -> N:
         return N(self.variable(var).kind.rank)
 
-    def dtype(self, var: str) -> Any:
+    def dtype(self, var: str) -> str:
         return self.variable(var).kind.dtype
 
-    def arith(self, sign: str, left: Any, right: Any) -> Any:
+    def arith(self, sign: str, left: object, right: object) -> N:
         a, b = N(whole(left)), N(whole(right))
         if sign == "max":
             return N(largest(a.x, b.x))
@@ -167,17 +168,17 @@ class Reader:
         operations = {"+": N.__add__, "-": N.__sub__, "*": N.__mul__, "//": N.__floordiv__, "%": N.__mod__}
         return operations[sign](a, b)
 
-    def compose(self, left: Any, right: Any) -> Any:
+    def compose(self, left: object, right: object) -> Perm:
         if isinstance(left, Perm) and isinstance(right, Perm):
             return Perm(left.names + right.names, self.fixed)
         raise NotCovered("a composition with a fixed permutation")
 
-    def inverse(self, perm: Any) -> Any:
+    def inverse(self, perm: object) -> Perm:
         if isinstance(perm, Perm):
             return perm.inverse()
         raise NotCovered("the inverse of a fixed permutation")
 
-    def axis(self, perm: Any, axis: Any) -> Any:
+    def axis(self, perm: object, axis: object) -> Axis:
         if isinstance(perm, Perm):
             key = perm.forth(key_of(axis))
             return Axis(key, place_of(key))
@@ -214,7 +215,7 @@ class Reader:
             # Keys without a permutation are all axes; images under one are some of them again.
             axes = [k for k in self.types.keys if not isinstance(k, tuple)]
 
-            def at(i: Any) -> terms.Value:
+            def at(i: Index) -> terms.Value:
                 places = [num(0) if kind.dim(k) == num(1) else i(k) for k in axes]
                 return terms.one(terms.factor("read", name, *places))
 
@@ -262,7 +263,7 @@ Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
 
 
 def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
-    """Return the statements of a case; it is divided further where extents decide what divides what."""
+    """Return the statements of a case; it is divided further if divisibility depends on extents."""
     name, places, literal, keys, _ = case
     for _ in range(ROUNDS):
         terms.restart()
@@ -335,7 +336,7 @@ def _stated(
 
 
 def _nonnegative(texts: Iterable[str]) -> None:
-    """Hold these atoms for not negative, and no others; comparisons that were made before are forgotten."""
+    """Take these atoms, and no others, to be at least 0; forget the comparisons made before."""
     now = set(texts)
     if now != NONNEGATIVE:
         NONNEGATIVE.clear()
@@ -345,7 +346,7 @@ def _nonnegative(texts: Iterable[str]) -> None:
 
 
 def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
-    """Return the alternatives of a fact that speaks of what a divisor is made of, if there is one."""
+    """Return the alternatives of a fact that names a symbol of the divisor; without one, nothing."""
     for f in facts:
         named = {n for n in symbols(f) if n in reason}
         # Axes without a name stand for several, of which each may meet another alternative.

@@ -1,4 +1,4 @@
-"""The library's stored proofs, checked again without the search, and what the solver showed in them."""
+"""The library's stored proofs, checked again without a search, and the solver's part in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHUNKS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """The result of checking a stored proof again: what was checked, or why it was rejected."""
+    """The result of checking a stored proof again: the checked steps, or the reason for its rejection."""
 
     rule: str
     checked: Checked | None

@@ -41,6 +41,14 @@ def synthesise(
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the values.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="tcp://HOST:PORT", help="Evaluate shards of the terms on a Dask cluster."),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended goes on from there."),
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the steps as JSON, for plots and the stepper.")
     ] = None,
@@ -53,29 +61,40 @@ def synthesise(
     check_input(grammar)
     for file in against or ():
         check_input(file)
-    for written in (output, trace, json):
+    for written in (output, trace, json, journal):
         if written is not None:
             check_writable(written)
+    from workbench.experiments.cluster import cluster_mapper
     from workbench.rules import rule_set
     from workbench.rules.foreign.reading import read_rules
     from workbench.synthesis.grammar import read_grammar
+    from workbench.synthesis.shards import processes
     from workbench.synthesis.synthesis import Synthesis
     from workbench.synthesis.writing import rules_text
 
     terms = read_grammar(grammar)
     given = [rule for name in known or () for rule in rule_set(name)]
     targets = [(file, read_rules(file)) for file in against or ()]
-    synthesis = Synthesis(
-        terms if size is None else terms.with_operators(size), given, seconds=seconds, seed=seed, jobs=jobs
-    )
-    with Progress(grammar.name, quiet=quiet) as progress:
+    with (
+        processes(jobs) if scheduler is None else cluster_mapper(scheduler) as mapper,
+        Progress(grammar.name, quiet=quiet) as progress,
+    ):
+        synthesis = Synthesis(
+            terms if size is None else terms.with_operators(size),
+            given,
+            seconds=seconds,
+            seed=seed,
+            jobs=jobs,
+            mapper=mapper,
+            journal=journal,
+        )
         synthesis.run(lambda step: progress("synthesis", step.note))
     if output is not None:
         writing(lambda: write_atomic(output, rules_text(synthesis)))
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
-    laws = {law.rule: law for law in synthesis.laws}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.law_rules]
+    laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
     show_table(("law", "equation", "verdict"), rows)
     typer.echo()
     funnel = synthesis.funnel()

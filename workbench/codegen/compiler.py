@@ -149,6 +149,21 @@ def place_of(text: str, build: Build) -> Path:
     return _folder() / f"{_name(text, build, compiler(build))}.so"
 
 
+def compiled(text: str, build: Build) -> Path:
+    """Return the file of the library of a C text: found in the cache, or compiled now; it is not loaded.
+
+    Raises:
+        CompilerMissing: There is no compiler.
+        CompilationFailed: The compiler refuses the text.
+        PermissionError: The cache cannot be written.
+    """
+    place = place_of(text, build)
+    if not place.is_file():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _compile(text, build, compiler(build), place)
+    return place
+
+
 def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
     # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

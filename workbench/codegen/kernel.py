@@ -20,7 +20,7 @@ from workbench.composites.composite import Composite
 from workbench.ops.types import TensorType
 
 #: The number of elements of results and operands together from which threads are worth their start.
-_THREADED: Final = 1 << 15
+THREADED: Final = 1 << 15
 
 _NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
 
@@ -95,7 +95,7 @@ class Kernel:
             if self._dense(t.name, y) is not y:
                 raise ValueError(f"the array for {t.name} must be dense")
         arrays = [*held, *results]
-        count = threads if sum(a.size for a in arrays) >= _THREADED and self.build.omp else 1
+        count = threads if sum(a.size for a in arrays) >= THREADED and self.build.omp else 1
         given = (count, *self.numbers, *(a.ctypes.data for a in arrays))
         function = self.function
 

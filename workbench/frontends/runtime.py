@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,12 @@ class RuntimeTimeout(RuntimeFailure, TimeoutError):
 
 
 def session(
-    model: ModelProto, *, threads: int | None = None, optimise: bool = True, spin: bool = True
+    model: ModelProto,
+    *,
+    threads: int | None = None,
+    optimise: bool = True,
+    spin: bool = True,
+    operators: str | os.PathLike[str] | None = None,
 ) -> InferenceSession:
     """Load a model into ONNX Runtime on the CPU.
 
@@ -46,9 +52,10 @@ def session(
             repeatable results and for measuring.
         optimise: Whether the runtime's own graph optimisations are on.
         spin: Whether idle threads spin; otherwise they sleep, so that they do not disturb another session.
+        operators: A library of operators that the model needs.
 
     Raises:
-        RuntimeFailure: The runtime refuses the model.
+        RuntimeFailure: The runtime refuses the model or the library.
     """
     import onnxruntime as ort
 
@@ -63,6 +70,8 @@ def session(
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     providers = ["CPUExecutionProvider"]
     try:
+        if operators is not None:
+            options.register_custom_ops_library(os.fspath(operators))
         if weight_bytes(model) > EXTERNAL_BEYOND:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.onnx"

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
 from workbench.theorems.decide import Facts
 from workbench.theorems.integers import (
@@ -43,7 +44,9 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import is_rest
+from workbench.theorems.links import Chain, NoLink
+from workbench.theorems.members import bounds
+from workbench.theorems.reading import N, NotCovered, is_rest
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import (
     Factor,
@@ -58,8 +61,12 @@ from workbench.theorems.terms import (
     total,
     within,
 )
+from workbench.theorems.typability import why_guarded
 
 Node = list[Any]
+#: Answers of the solver, and what it showed, by the texts of the questions.
+Answers = dict[tuple[str, ...], bool]
+Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
 
 #: Functions whose operands may be in any order.
 COMMUTATIVE = ("max", "min")
@@ -380,11 +387,15 @@ def _check_function(f: Factor, g: Factor, how: Any, facts: Facts, depth: int) ->
 # -- proofs ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A proof that was checked: its rule, the number of its cases and the obligations that the solver met."""
+    """A proof that was checked: its rule, the number of its cases and the obligations that the solver met.
+
+    ``theorems`` are those that the links of a chain apply.
+    """
 
     rule: str
     cases: int
     obligations: tuple[tuple[tuple[Cond, ...], Cond], ...]
+    theorems: tuple[str, ...] = ()
 
 
 def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) -> None:
@@ -396,11 +407,75 @@ def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) ->
         check_equal(left, right, node, facts)
 
 
-def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], bool] | None = None) -> Checked:
+def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
+    """Check that all members of a rule with any number of them, and their results, have the same bounds."""
+    for bound in bounds(rule):
+        for statement in statements(bound.rule):
+            assert statement.reader is not None
+            facts = Facts(statement.facts, asked, obligations)
+            result = N(statement.kinds[0].dim(bound.axis))
+            extent = statement.reader.dim(bound.extent.var, bound.extent.axis)
+            _require(
+                facts.entail(RELATIONS[bound.relation](result, extent)),
+                "members",
+                f"the extent of the result may not be {bound.relation} that of {bound.extent.var}",
+            )
+
+
+def _check_chain(
+    rule: Rule, chain: Any, theorems: Mapping[str, Rule], asked: Answers, obligations: Obligations
+) -> Checked:
+    """Check that theorems rewrite both sides of a rule to one term, in every case."""
+    made = statements(rule)
+    _require(not rule.each and isinstance(chain, list), "chain", "the rule has any number of members")
+    _require(len(chain) == len(rule.sources), "chain", f"the rule has {len(rule.sources)} roots")
+    used: dict[str, None] = {}
+    applies = False
+    for statement in made:
+        case = Chain.of(rule, statement, Facts(statement.facts, asked, obligations))
+        applies |= not case.facts.absurd()
+        for pair, sides in zip(case.pairs, chain, strict=True):
+            ends = []
+            for tree, links in zip(pair, sides, strict=True):
+                for name, backwards, place in links:
+                    _require(name in theorems and name != rule.name, "chain", f"{name} is no theorem")
+                    tree = case.linked(tree, theorems[name], bool(backwards), place)
+                    used[name] = None
+                ends.append(tree)
+            _require(case.alike(*ends), "chain", f"{ends[0].text} is not {ends[1].text}")
+    _require(applies, "cases", "the rule never applies")
+    return Checked(rule.name, len(made), tuple(obligations.values()), tuple(used))
+
+
+def check(
+    rule: Rule,
+    proof: Mapping[str, Any],
+    asked: Answers | None = None,
+    theorems: Mapping[str, Rule] | None = None,
+) -> Checked:
     """Check a proof that a rule holds for all types; raise Rejected if a step does not apply.
 
-    ``asked`` has the solver's answers so far by the texts of the questions; rules may share them.
+    Args:
+        rule: The rule.
+        proof: Its steps: ``cases``, or a ``chain`` of theorems; and ``typed`` if the right-hand side has a
+            type whenever the left has one.
+        asked: The solver's answers so far by the texts of the questions; rules may share them.
+        theorems: The rules that a chain may use, by name. Their own proofs are not checked here.
     """
+    asked = {} if asked is None else asked
+    obligations: Obligations = {}
+    if isinstance(proof, Mapping) and proof.get("typed"):
+        why = why_guarded(rule, Facts((), asked, obligations))
+        _require(not why, "typed", f"{rule.name}: {why}")
+    if isinstance(proof, Mapping) and "chain" in proof:
+        try:
+            return _check_chain(rule, proof["chain"], theorems or {}, asked, obligations)
+        except NoLink as error:
+            raise Rejected(f"{rule.name}: chain: {error}") from None
+        except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, Rejected | NotCovered):
+                raise
+            raise Rejected(f"{rule.name}: the links are malformed: {error!r}") from None
     made = statements(rule)
     cases = proof.get("cases") if isinstance(proof, Mapping) else None
     _require(isinstance(cases, list), "cases", "the proof has no cases")
@@ -408,8 +483,8 @@ def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], boo
     _require(len(cases) == len(made), "cases", f"the rule has {len(made)} cases, the proof {len(cases)}")
     applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
     _require(bool(applies), "cases", "the rule never applies")
-    asked = {} if asked is None else asked
-    obligations: dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]] = {}
+    if rule.each:
+        check_bounds(rule, asked, obligations)
     for statement, nodes in zip(made, cases, strict=True):
         facts = Facts(statement.facts, asked, obligations)
         try:

@@ -307,7 +307,7 @@ class Reading:
     """The type rules' reading on symbolic types; every condition is noted as a fact.
 
     ``keys`` are the axes of which conditions on all axes speak, ``literal`` the number of those that have a
-    number. ``same`` maps element types to equal ones.
+    number. ``same`` maps element types to equal ones. A ``strict`` reading learns nothing more of them.
     """
 
     keys: tuple[Key, ...]
@@ -315,6 +315,7 @@ class Reading:
     facts: list[Cond] = field(default_factory=list)
     same: dict[str, str] = field(default_factory=dict)
     classes: set[tuple[str, str]] = field(default_factory=set)
+    strict: bool = False
 
     def note(self, condition: Cond) -> None:
         """Add a fact."""
@@ -428,12 +429,17 @@ class Reading:
         a, b = self.dtype(x.dtype), self.dtype(y.dtype)
         if a == b:
             return
-        if a[0] != "?" and b[0] != "?":
+        if self.strict or (a[0] != "?" and b[0] != "?"):
             raise TypeMismatch(f"element types differ: {a} and {b}")
         self.same[max(a, b, key=lambda n: (n[0] == "?", n))] = min(a, b, key=lambda n: (n[0] == "?", n))
 
     def _of(self, x: Kind, name: str, dtypes: frozenset[str]) -> None:
-        if self.dtype(x.dtype)[0] == "?":
+        own = self.dtype(x.dtype)
+        if own[0] == "?" and self.strict:
+            known = {n for d, n in self.classes if self.dtype(d) == own}
+            if name not in known and not (name == "number" and known):
+                raise TypeMismatch(f"the element type may not be {name}")
+        elif own[0] == "?":
             self.classes.add((x.dtype, name))
         elif self.dtype(x.dtype) not in dtypes:
             raise TypeMismatch(f"the element type must be {name}, got {x.dtype}")

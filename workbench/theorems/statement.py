@@ -24,7 +24,7 @@ from workbench.rules.pattern import (
 )
 from workbench.theorems import terms
 from workbench.theorems.calls import Index
-from workbench.theorems.cases import cases, fixed_images
+from workbench.theorems.cases import cases, fixed_images, identities
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.theorems.equations import solution
 from workbench.theorems.integers import (
@@ -47,6 +47,7 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
+from workbench.theorems.members import of_one_member
 from workbench.theorems.reading import (
     Axis,
     Key,
@@ -79,6 +80,7 @@ class Statement:
     """One case of a rule: its facts, and the values of both sides at one index, for each root.
 
     ``solved`` are the symbols for which equations were solved, ``axes`` the axes that the rule binds.
+    ``reader`` has read the rule, and ``kinds`` are the types of its left-hand sides.
     """
 
     name: str
@@ -86,6 +88,8 @@ class Statement:
     pairs: tuple[tuple[terms.Value, terms.Value], ...]
     solved: Mapping[str, Int] = field(default_factory=dict)
     axes: Mapping[str, int | Axis] = field(default_factory=dict)
+    reader: Reader | None = field(default=None, compare=False, repr=False)
+    kinds: tuple[Kind, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -96,6 +100,7 @@ class Reader:
     places: Mapping[str, Any]
     solved: Mapping[str, Int]
     fixed: Mapping[Key, Key]
+    unmoved: frozenset[str]
     assuming: bool = True
     attrs: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -124,7 +129,7 @@ class Reader:
         if attr.kind in ("act", "word", "dtype"):
             return f"?{text}"
         if attr.kind == "perm":
-            return Perm((text,), self.fixed)
+            return Perm(() if text in self.unmoved else (text,), self.fixed)
         if attr.kind == "shape":
             return self.leaf(f"${text}", "")
         raise NotCovered(f"{attr.name} as a variable")
@@ -243,10 +248,11 @@ class Reader:
 def statements(rule: Rule) -> list[Statement]:
     """Return what a rule claims, case by case; cases in which it never applies are left out.
 
-    Raise NotCovered if the rule uses something of which proofs for all types know nothing.
+    A rule on any number of members is read as one on a member that is a slice of the whole. Raise NotCovered
+    if the rule uses something of which proofs for all types know nothing.
     """
     if rule.each:
-        raise NotCovered("any number of members")
+        return statements(of_one_member(rule))
     found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
     if not found:
         raise NoCase
@@ -262,10 +268,10 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
     for _ in range(ROUNDS):
         terms.restart()
         types = Reading(keys, literal)
-        reader = Reader(types, places, solved, fixed_images(rule))
+        reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
         reason, divided = "", False
         try:
-            _note_places(types, keys, literal)
+            note_places(types, keys, literal)
             for c in assumed:
                 types.note(replaced_in(c, solved))
             _read(rule, reader)
@@ -275,7 +281,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
             reason, divided = str(error), True
         except RankOpen as error:
             reason = str(error)
-            _hold_ranks(rule, reader)
+            hold_ranks(rule, reader)
         try:
             facts = [replaced_in(f, solved) for f in types.facts]
             found = solution(facts)
@@ -315,13 +321,14 @@ def _stated(
     known = [c for c in facts if c.head == "ge" and single(c.args[0]) is not None]
     terms.restart()
     types = Reading(keys, literal)
-    reader = Reader(types, places, solved, fixed_images(rule))
+    reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
     try:
         _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)
-        _note_places(types, keys, literal)
+        note_places(types, keys, literal)
         pairs = _read(rule, reader)
         more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
-        return Statement(name, *_values(types, reader, pairs, [*known, *more]), solved, places)
+        kinds = tuple(x.kind for x, _ in pairs)
+        return Statement(name, *_values(types, reader, pairs, [*known, *more]), solved, places, reader, kinds)
     except TypeMismatch:
         return None
     finally:
@@ -348,7 +355,8 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
     return ()
 
 
-def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+def note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+    """Note that an axis that a rule binds, and that has no number, is beyond those that have one."""
     for k in keys:
         if isinstance(k, str):
             types.note(at_least(num(-literal - 1), sym(f"place {k}")))
@@ -357,7 +365,7 @@ def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
 def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     left = [bound_term(s, reader) for s in rule.sources]
     for condition in rule.conditions:
-        _hold(condition, reader)
+        hold(condition, reader)
     reader.assuming = False
     right = [read_term(t, reader) for t in rule.targets]
     for x, y in zip(left, right, strict=True):
@@ -365,14 +373,15 @@ def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     return list(zip(left, right, strict=True))
 
 
-def _hold_ranks(rule: Rule, reader: Reader) -> None:
+def hold_ranks(rule: Rule, reader: Reader) -> None:
     """Note the conditions that give a rank, before the terms that ask for it are read."""
     for c in rule.conditions:
         if c.relation == "=" and isinstance(c.left, RankOf) and isinstance(c.right, Literal):
             reader.types.require(N(reader.variable(c.left.var).kind.rank) == c.right.value, "a condition")
 
 
-def _hold(condition: Compare, reader: Reader) -> None:
+def hold(condition: Compare, reader: Reader) -> None:
+    """Note that a condition holds."""
     if any(
         kind == "tensor" and name not in reader.tensors
         for kind, name in (*names_in(condition.left), *names_in(condition.right))
@@ -381,6 +390,8 @@ def _hold(condition: Compare, reader: Reader) -> None:
     relation = RELATIONS[condition.relation]
     # Of element types nothing is assumed: a proof with fewer hypotheses proves more.
     for a, b in (p for p in compared(condition, reader) if not all(isinstance(e, str) for e in p)):
+        if condition.relation == "=" and isinstance(a, Perm) and a == b:
+            continue  # what the condition says is in the images of axes
         reader.types.require(relation(N(whole(a)), N(whole(b))), "a condition")
 
 

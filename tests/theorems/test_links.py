@@ -85,7 +85,7 @@ def test_attributes_and_permutations_are_those_of_the_rule():
         assert not case.alike(left, right)
 
 
-def test_a_variable_that_the_term_does_not_give_is_no_link():
+def test_a_variable_that_the_term_does_not_give_is_not_a_link():
     law = "softmax[axis=-1](x) => softmax[axis=-1](x) where rank(x) = 2"
     with pytest.raises(NoLink, match="nothing is known of t"):
         linked(law, "shifted", backwards=True)

@@ -207,7 +207,7 @@ class Extraction(Stepwise):
             yield self._local(problem)
             return
         if len(problem.nodes) >= shares.LARGE and self.method in _PORTFOLIO:
-            # Reductions alone often leave little of it. What they leave shows whether local search pays.
+            # Reductions often shrink it a lot. The size of the rest shows whether local search pays.
             left = self._reduced(problem, shares.FIRST)
             if len(left.problem.nodes) >= shares.LARGE and self.effort.nodes is None:
                 yield self._local(problem)

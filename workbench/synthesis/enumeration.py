@@ -13,8 +13,20 @@ import numpy as np
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Arithmetic
 from workbench.rules.pattern import Term, Var
-from workbench.synthesis.arithmetic import Evaluator, arithmetic_of, drawn, hashed, mixed
+from workbench.synthesis.arithmetic import Evaluator, arithmetic_of, drawn
 from workbench.synthesis.grammar import Form, Grammar
+from workbench.synthesis.shards import (
+    AHEAD,
+    Evaluated,
+    Here,
+    Mapper,
+    Shard,
+    cut,
+    evaluated,
+    fingerprints,
+    rows_of_a_shard,
+    shipped,
+)
 
 #: Elements computed at once; a larger number needs more memory and is hardly faster.
 _ELEMENTS: Final = 2_000_000
@@ -85,11 +97,20 @@ class Enumeration:
         grammar: The grammar.
         seed: Seed of the values of the variables.
         most_terms: The largest number of terms of one size.
+        mapper: The way to evaluate shards of terms; by default one after another in this process.
 
     """
 
-    def __init__(self, grammar: Grammar, *, seed: int = 0, most_terms: int = 4_000_000) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        *,
+        seed: int = 0,
+        most_terms: int = 4_000_000,
+        mapper: Mapper | None = None,
+    ) -> None:
         self.grammar = grammar
+        self.mapper: Mapper = mapper or Here()
         self.most_terms = most_terms
         self.arithmetic = arithmetic_of(grammar.forms, dict(grammar.sizes[0]))
         self._worlds = [dict(s) for s in grammar.sizes for _ in range(_DRAWS[self.arithmetic])]
@@ -137,7 +158,9 @@ class Enumeration:
         found = _Found()
         for number, types in enumerate(self._operand_types):
             values = [drawn(t, self.arithmetic, rng)[None] for t in types]
-            self._add(found, -1, np.full((1, self.arity), number, dtype=np.int32), types, values)
+            kind = self._kind(types)
+            result = fingerprints(values, self.arithmetic, kind, keep=True)
+            self._add(found, -1, np.full((1, self.arity), number, dtype=np.int32), kind, result)
         self._settle(0, found, True, began, keep=True)
 
     # -- one size ------------------------------------------------------------------------------------
@@ -150,12 +173,19 @@ class Enumeration:
         """
         size, began = len(self.levels), time.perf_counter()
         found, complete = _Found(), True
-        for number, form in enumerate(self.grammar.forms):
-            for blocks in self._combinations(form.arity, size - 1):
-                if time.perf_counter() > deadline or len(found) >= self.most_terms:
-                    complete = False
-                    break
-                complete &= self._apply(number, form, blocks, found, deadline, keep=not last)
+        queue: list[tuple[int, np.ndarray, Shard]] = []
+        at_once = AHEAD * self.mapper.workers if self.mapper.workers > 1 else 1
+        for part in self._shards(size - 1, keep=not last):
+            room = self.most_terms - len(found) - sum(len(args) for _, args, _ in queue)
+            if queue and (room <= len(part[1]) or len(queue) >= at_once):
+                self._evaluate(queue, found)
+                room = self.most_terms - len(found)
+            if time.perf_counter() > deadline or room <= 0:
+                complete = False
+                break
+            queue.append(cut(part, room))
+            complete &= len(part[1]) <= room
+        self._evaluate(queue, found)
         equations = self._settle(size, found, complete, began, keep=not last)
         return self.levels[-1], equations
 
@@ -164,43 +194,50 @@ class Enumeration:
             if sum(sizes) == total:
                 yield from itertools.product(*(self._blocks[s] for s in sizes))
 
-    def _apply(
-        self,
-        number: int,
-        form: Form,
-        blocks: tuple[_Block, ...],
-        found: _Found,
-        deadline: float,
-        *,
-        keep: bool,
-    ) -> bool:
-        """Apply a form to all operands of the blocks; return whether no limit was reached."""
-        evaluators = self._evaluator(number, form, tuple(b.types for b in blocks))
-        if evaluators is None:
-            return True
-        grid = np.meshgrid(*(np.arange(len(b.ids)) for b in blocks), indexing="ij")
-        places = np.stack([g.reshape(-1) for g in grid], axis=1)
-        ids = np.stack([b.ids[places[:, k]] for k, b in enumerate(blocks)], axis=1)
-        if number in self.commutative:
-            ordered = ids[:, 0] <= ids[:, 1]
-            places, ids = places[ordered], ids[ordered]
-        largest = max(e.out.elements + 1 for e in evaluators)
-        rows = max(1, _ELEMENTS // largest)
-        start = 0
-        while start < len(ids):
-            room = self.most_terms - len(found)
-            if time.perf_counter() > deadline or room <= 0:
-                return False
-            part = slice(start, start + min(rows, room))
-            start = part.stop
-            values = [
-                evaluate([b.values[world][places[part, k]] for k, b in enumerate(blocks)])
-                for world, evaluate in enumerate(evaluators)
-            ]
-            padded = np.zeros((len(ids[part]), self.arity), dtype=np.int32)
-            padded[:, : form.arity] = ids[part]
-            self._add(found, number, padded, tuple(e.out for e in evaluators), values, keep=keep)
-        return True
+    def _shards(self, total: int, *, keep: bool) -> Iterator[tuple[int, np.ndarray, Shard]]:
+        """Yield all applications of forms to operands of a total size: form, classes, and their shard."""
+        operators = shipped(self.grammar.forms) if self.mapper.workers > 1 else b""
+        for number, form in enumerate(self.grammar.forms):
+            for blocks in self._combinations(form.arity, total):
+                types = tuple(b.types for b in blocks)
+                evaluators = self._evaluator(number, form, types)
+                if evaluators is None:
+                    continue
+                grid = np.meshgrid(*(np.arange(len(b.ids)) for b in blocks), indexing="ij")
+                places = np.stack([g.reshape(-1) for g in grid], axis=1)
+                ids = np.stack([b.ids[places[:, k]] for k, b in enumerate(blocks)], axis=1)
+                if number in self.commutative:
+                    ordered = ids[:, 0] <= ids[:, 1]
+                    places, ids = places[ordered], ids[ordered]
+                largest = max(e.out.elements + 1 for e in evaluators)
+                kind = self._kind(tuple(e.out for e in evaluators))
+                worlds = range(len(self._worlds))
+                rows = max(1, min(_ELEMENTS // largest, rows_of_a_shard(len(ids), self.mapper.workers)))
+                for start in range(0, len(ids), rows):
+                    part = slice(start, start + rows)
+                    padded = np.zeros((len(ids[part]), self.arity), dtype=np.int32)
+                    padded[:, : form.arity] = ids[part]
+                    shard = Shard(
+                        form,
+                        tuple(form.values(sizes) for sizes in self._worlds),
+                        tuple(tuple(t[world] for t in types) for world in worlds),
+                        tuple(
+                            tuple(b.values[world][places[part, k]] for k, b in enumerate(blocks))
+                            for world in worlds
+                        ),
+                        self.arithmetic,
+                        kind,
+                        keep,
+                        operators,
+                    )
+                    yield number, padded, shard
+
+    def _evaluate(self, queue: list[tuple[int, np.ndarray, Shard]], found: _Found) -> None:
+        """Evaluate the shards in a queue, add their terms in its order, and empty it."""
+        done = self.mapper(evaluated, [shard for _, _, shard in queue]) if queue else []
+        for (number, args, shard), result in zip(queue, done, strict=True):
+            self._add(found, number, args, shard.kind, result)
+        queue.clear()
 
     def _evaluator(self, number: int, form: Form, types: tuple[Types, ...]) -> list[Evaluator] | None:
         """Return the form's evaluators under every assignment of sizes, or None if it is ill-typed."""
@@ -217,29 +254,13 @@ class Enumeration:
             self._evaluators[number, types] = made
         return self._evaluators[number, types]
 
-    def _add(
-        self,
-        found: _Found,
-        number: int,
-        args: np.ndarray,
-        types: Types,
-        values: list[np.ndarray],
-        *,
-        keep: bool = True,
-    ) -> None:
-        kind = self._kind(types)
-        total = np.full(len(args), np.uint64(kind + 1))
-        usable = np.ones(len(args), dtype=bool)
-        for world, value in enumerate(values):
-            part, good = hashed(value, self.arithmetic, world)
-            with np.errstate(over="ignore"):
-                total = mixed(total * np.uint64(0x100000001B3) + part)
-            usable &= good
+    def _add(self, found: _Found, number: int, args: np.ndarray, kind: int, result: Evaluated) -> None:
+        usable = result.usable
         found.forms.append(np.full(int(usable.sum()), number, dtype=np.int32))
         found.args.append(args[usable])
-        found.hashes.append(total[usable])
+        found.hashes.append(result.hashes[usable])
         found.kinds.append(np.full(int(usable.sum()), kind, dtype=np.int32))
-        found.values.append([v[usable] for v in values] if keep else [])
+        found.values.append([v[usable] for v in result.values])
 
     # -- classes -------------------------------------------------------------------------------------
     def _settle(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.rules.pattern import Compare, Rule
-from workbench.synthesis.generalise import Variants, equal_extents, same_extents
+from workbench.synthesis.conditions import equal_extents, fixed_extents, same_extents
+from workbench.synthesis.generalise import Variants
 from workbench.verification.evidence import Effort
 from workbench.verification.refuting.refute import search
 from workbench.verification.verdict import Verdict
@@ -48,7 +49,7 @@ def judge(
     """Return for each list of laws the first one that holds.
 
     Each law is screened with a few instances. One that fails is tried with conditions, of which it keeps
-    those that it needs: that operands do not broadcast; at last that all extents are equal to which the
+    those that it needs: that operands do not broadcast; and finally that all extents are equal to which the
     equation gives one symbol. The first law that passes is verified.
 
     Args:
@@ -106,18 +107,54 @@ def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[],
         found = search(rule, times * effort.screening, seed=seed, seconds=5.0)
         return found.counterexample is None and len(found.passed) > 0
 
+    def guards(law: Rule) -> tuple[Compare, ...]:
+        shapes = variants.shapes
+        own = variants.guards.get(law, ())
+        return tuple(dict.fromkeys((*fixed_extents(law, shapes), *same_extents(law, shapes), *own)))
+
     failed: list[Rule] = []
-    for law in variants.laws:
+    last = len(variants.laws) - bool(variants.pins)
+    for law in variants.laws[:last]:
         if halt():
             return
         if passes(law):
             yield law
             continue
         failed.append(law)
-        yield from _guarded(law, same_extents(law, variants.shapes), passes, halt)
+        yield from _guarded(law, guards(law), passes, halt)
+    least = _least_pinned(variants, guards, passes, halt) if variants.pins else None
+    for law in [*([least] if least is not None else []), *variants.laws[last:]]:
+        if passes(law):
+            yield law
+        else:
+            failed.append(law)
+            yield from _guarded(law, guards(law), passes, halt)
     for law in failed:
         if not halt():
             yield from _guarded(law, equal_extents(law, variants.shapes), passes, halt)
+
+
+def _least_pinned(
+    variants: Variants,
+    guards: Callable[[Rule], tuple[Compare, ...]],
+    passes: Callable[..., bool],
+    halt: Callable[[], bool],
+) -> Rule | None:
+    """Return the law in which only those attributes keep their values that must; None if all must."""
+
+    def holds(kept: frozenset[str], times: int = 1) -> bool:
+        law = variants.pinned(kept)
+        if law is None or halt():
+            return False
+        return passes(replace(law, conditions=law.conditions + guards(law)), times)
+
+    kept = frozenset(variants.pins)
+    if not holds(kept):
+        return None
+    for name in variants.pins:
+        if holds(kept - {name}, MINIMISING):
+            kept -= {name}
+    return variants.pinned(kept)
 
 
 def _guarded(

@@ -210,6 +210,8 @@ class Rewriting:
         self, pattern: tuple[int, tuple[_Pattern, ...]], node: Node, binding: dict[str, int]
     ) -> Iterator[dict[str, int]]:
         form, operands = node
+        if len(pattern[1]) != len(operands):
+            return  # the rule has another number of optional operands
         yield from self._operands(pattern[1], operands, binding)
         if form in self.enumeration.commutative and operands[0] != operands[1]:
             yield from self._operands(pattern[1], operands[::-1], binding)

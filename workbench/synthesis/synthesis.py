@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from workbench._version import __version__
@@ -17,13 +19,16 @@ from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.synthesis.candidates import candidates, generality
 from workbench.synthesis.derivation import BOUNDS, Derivation
 from workbench.synthesis.enumeration import Enumeration, Equation
-from workbench.synthesis.generalise import repeats, tidied, variants_of
+from workbench.synthesis.generalise import Variants, repeats, variants_of
 from workbench.synthesis.grammar import Grammar, Operand
 from workbench.synthesis.grounding import instances, readable
-from workbench.synthesis.judge import HOLDS, judge
+from workbench.synthesis.journal import Journal
+from workbench.synthesis.judge import HOLDS, Judged, judge
 from workbench.synthesis.naming import joint_name, proposed_name, unique_name
 from workbench.synthesis.outputs import Parts, parts_of, variants_of_parts
 from workbench.synthesis.rewriting import Pair, Rewriting
+from workbench.synthesis.shards import Mapper
+from workbench.synthesis.tidying import tidied
 from workbench.verification.evidence import Effort
 from workbench.verification.verdict import Verdict
 
@@ -78,12 +83,14 @@ class Synthesis(Stepwise):
 
     Args:
         grammar: The terms.
-        known: Laws that are known already: what they imply is not found again.
+        known: Laws that are known already; laws that follow from them are not reported.
         seconds: Limit on all work in seconds; laws found by then are kept.
         seed: Seed of the values and of the verification.
         jobs: Number of processes of the verification.
         effort: The limits of each verification.
         most_terms: The largest number of terms of one size.
+        mapper: The way to evaluate shards of terms; by default in this process. The laws do not depend on it.
+        journal: A file that keeps verdicts: a run that was ended goes on from there.
 
     >>> s = Synthesis(Grammar.of("add relu", "matrix: 2", operators=2))  # doctest: +SKIP
     >>> s.run().value  # doctest: +SKIP
@@ -102,6 +109,8 @@ class Synthesis(Stepwise):
         jobs: int = 1,
         effort: Effort | None = None,
         most_terms: int = 4_000_000,
+        mapper: Mapper | None = None,
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__()
         if not seconds > 0:
@@ -112,7 +121,8 @@ class Synthesis(Stepwise):
         self.seed, self.jobs = seed, jobs
         self.effort = effort or EFFORT
         self.seconds = 0.0
-        self.enumeration = Enumeration(grammar, seed=seed, most_terms=most_terms)
+        self.enumeration = Enumeration(grammar, seed=seed, most_terms=most_terms, mapper=mapper)
+        self._journal = None if journal is None else Journal(Path(journal), grammar, self.effort, seed)
         self.laws: list[Law] = []
         #: Laws of several outputs; the other laws imply that each of their sides are equal.
         self.joint: list[Law] = []
@@ -291,7 +301,7 @@ class Synthesis(Stepwise):
         left_out = [not self.grammar.repeats and any(map(repeats, v.laws)) for v in variants]
         if not self.grammar.repeats:
             variants = [replace(v, laws=tuple(w for w in v.laws if not repeats(w))) for v in variants]
-        outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
+        outcome = self._outcomes(equations, variants)
         kept = refuted = special = 0
         for equation, one, variant, fewer in zip(equations, outcome, variants, left_out, strict=True):
             if one.law is not None and one.verdict is not None:
@@ -307,6 +317,23 @@ class Synthesis(Stepwise):
                 self._pending.append(equation)
         return kept, refuted, special
 
+    def _outcomes(self, equations: Sequence[Equation], variants: Sequence[Variants]) -> list[Judged]:
+        """Return the outcomes of equations: those in the journal, and those of the others, which it keeps."""
+        known = [None if self._journal is None else self._journal.of(e) for e in equations]
+        new = [n for n, outcome in enumerate(known) if outcome is None]
+        judged = judge(
+            [variants[n] for n in new],
+            effort=self.effort,
+            seed=self.seed,
+            jobs=self.jobs,
+            halt=self._late,
+        )
+        found = dict(zip(new, judged, strict=True))
+        for n, outcome in found.items():
+            if self._journal is not None:
+                self._journal.add(equations[n], outcome)
+        return [found[n] if one is None else one for n, one in enumerate(known)]
+
     def _has(self, rule: Rule) -> bool:
         known = (*self.laws, *self.joint)
         forms = (canonical([*law.rule.sources, *law.rule.targets], law.rule.conditions) for law in known)
@@ -320,8 +347,13 @@ class Synthesis(Stepwise):
             dict.fromkeys(v for t in (*r.sources, *r.targets) for v in tensor_variables(t))
             for r in (found, rule)
         )
+        # Occurrences of a variable that are told apart have its name with a number.
+        kinds = {o.name: o.dtype for o in self.grammar.operands}
         types = {
-            new: Operand(new, tuple(shapes[old])).type(sizes) for old, new in zip(before, after, strict=True)
+            new: Operand(
+                new, tuple(shapes[old]), kinds[old if old in kinds else old.rpartition("_")[0]]
+            ).type(sizes)
+            for old, new in zip(before, after, strict=True)
         }
         taken = {law.rule.name for law in (*self.laws, *self.joint)}
         joint = len(rule.sources) > 1

@@ -61,7 +61,6 @@ def test_the_tables_have_the_funnel_and_the_laws_and_name_what_is_missing(done):
     ("given", "said"),
     [
         ({"grammars": ()}, "at least one"),
-        ({"grammars": ("a.yaml",), "sizes": ()}, "at least one"),
         ({"grammars": ("a.yaml",), "sizes": (0,)}, "sizes"),
         ({"grammars": ("a.yaml",), "instances": -1}, "instances must not be negative, got -1"),
         ({"grammars": ("a.yaml", "a.yaml")}, "a.yaml"),

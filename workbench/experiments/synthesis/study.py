@@ -13,6 +13,7 @@ from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
 
 if TYPE_CHECKING:
+    from workbench.rules.pattern import Rule
     from workbench.synthesis import Synthesis
 
 
@@ -23,9 +24,11 @@ class Order:
     grammar: str
     size: int
     known: str
+    without: tuple[str, ...]
     against: tuple[tuple[str, str], ...]
     seconds: float
     seed: int
+    journal: str
     instances: int = 0
 
 
@@ -40,7 +43,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
         if absent:
             skipped[absent] = None
         else:
-            files.append((Path(text).parent.name + "/" + Path(text).stem, where))
+            files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
             named[text] = config
     for text in study.grammars:
         where, grammar, absent = resource(text, home)
@@ -48,7 +51,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
             skipped[absent] = None
         known = study.known
         path, known_config, missing = resource(known, home) if known else ("", "", "")
-        for size in study.sizes:
+        for size in study.sizes or (0,):
             for repeat in range(study.repeats):
                 seed = study.seed + repeat
                 config = {
@@ -56,6 +59,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                     "grammar": grammar,
                     "size": size,
                     "known": known_config,
+                    **({"without": list(study.without)} if study.without else {}),
                     "against": named,
                     "seconds": study.seconds,
                     "seed": seed,
@@ -63,9 +67,20 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                 if study.instances:
                     config["instances"] = study.instances
                 name = Path(text).stem
-                run = Run(name, f"{size}-operators", config, study.seconds, seed, repeat, absent or missing)
+                method = f"{size}-operators" if size else "own-size"
+                run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
                 runs.append(run)
-                order = Order(where, size, path, tuple(files), study.seconds, seed, study.instances)
+                order = Order(
+                    where,
+                    size,
+                    path,
+                    study.without,
+                    tuple(files),
+                    study.seconds,
+                    seed,
+                    str(folder / "unfinished" / f"{run.folder}.journal"),
+                    study.instances,
+                )
                 # Coverage and further instances come after the synthesis, and have their own limits.
                 grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
                 calls[run.name] = Call(order, {"grammar": name}, grace)
@@ -93,27 +108,39 @@ def synthesise_one(order: Order) -> Record:
 
     from workbench.rules import rule_set
     from workbench.rules.foreign.reading import load_rules, read_rules
-    from workbench.synthesis import Synthesis, read_grammar
+    from workbench.synthesis import Coverage, Synthesis, read_grammar
+    from workbench.synthesis.known import known_to
 
-    known = None
+    grammar = read_grammar(order.grammar)
+    if order.size:
+        grammar = grammar.with_operators(order.size)
+    known: list[Rule] = []
     if order.known:
-        known = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
-    grammar = read_grammar(order.grammar).with_operators(order.size)
+        named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
+        known = known_to(grammar, named, order.without)
     began = _processor()
-    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed)
+    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
     with contextlib.closing(run):
         reason = run.run()
+    _done_with(Path(order.journal))
     figures = {
         "memory": round(
             sum(usage.getrusage(who).ru_maxrss for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)) / 1024
         ),
         "processor": round(_processor() - began, 1),
     }
-    covers = {name: run.covers(read_rules(file).rules, seed=order.seed) for name, file in order.against}
+    rules = {name: read_rules(file).rules for name, file in order.against}
+    covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
+    before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
     result = {
         "laws": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.laws},
         "covers": {
-            name: {**found.counts, "names": {o: found.named(o) for o in ("not derived", "refuted")}}
+            name: {
+                **found.counts,
+                "names": {o: found.named(o) for o in ("derived", "not derived", "refuted")},
+                "sampled": found.sampled,
+                "known": before[name].derived if name in before else [],
+            }
             for name, found in covers.items()
         },
         "joint": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.joint},
@@ -127,6 +154,13 @@ def synthesise_one(order: Order) -> Record:
         "result": result,
         "trace": run.trace,
     }
+
+
+def _done_with(journal: Path) -> None:
+    """Remove the journal of a run that has ended, and its folder if it is the last one."""
+    journal.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        journal.parent.rmdir()
 
 
 def _processor() -> float:

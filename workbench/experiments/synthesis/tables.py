@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ PUBLISHED: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [{**record["row"], "failed": record["failed"]} for record in records]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(COLUMNS[2:13], "Int64"))
+    return frame_of(records, COLUMNS, COLUMNS[2:13])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
@@ -41,6 +37,8 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     parts += ["## Terms, classes, candidates, laws", _funnel(done), f"{PUBLISHED}."]
     parts += ["## By number of operators", _levels(done)]
     parts += ["## Rules that the laws imply", _covered(done)]
+    together = _together(done)
+    parts += ["## Rules that the laws of all grammars imply", *together] if together else []
     parts += ["## Laws", *map(_laws, done), *missing(plan)]
     return "\n\n".join(parts) + "\n"
 
@@ -112,6 +110,34 @@ def _covered(records: Sequence[Record]) -> str:
     return lines(
         ["grammar", "terms of", "rules", "derived", "not derived", "refuted", "not derived are"], rows
     )
+
+
+def _together(records: Sequence[Record]) -> list[str]:
+    """Return for each file the rules with the grammars whose laws imply them; none for one run."""
+    if len(records) < 2:
+        return []
+    found = []
+    for name in dict.fromkeys(n for record in records for n in record["result"]["covers"]):
+        by_rule: dict[str, list[str]] = {}
+        for record in records:
+            names = record["result"]["covers"].get(name, {}).get("names", {})
+            for outcome in ("derived", "not derived", "refuted"):
+                for rule in names.get(outcome, ()):
+                    by_rule.setdefault(rule, [])
+            for rule in names.get("derived", ()):
+                by_rule[rule].append(_source(record, name, rule))
+        derived = sum(map(bool, by_rule.values()))
+        rows = [[rule, ", ".join(dict.fromkeys(by_rule[rule]))] for rule in sorted(by_rule)]
+        found += [f"{name}: {derived} of {len(by_rule)} derived.", lines(["rule", "derived by"], rows)]
+    return found
+
+
+def _source(record: Record, name: str, rule: str) -> str:
+    covered, grammar = record["result"]["covers"][name], str(record["row"]["grammar"])
+    if rule in covered.get("known", ()):
+        return "known laws alone"
+    count = covered.get("sampled", {}).get(rule)
+    return f"{grammar} (at {count} drawn instances)" if count else grammar
 
 
 def _laws(record: Record) -> str:

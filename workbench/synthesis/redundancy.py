@@ -180,7 +180,8 @@ def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
         "A law is *present* if a default rule is a renaming of it, whatever its conditions; *derived* if "
         "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
         "*Open* laws have no generic instance. A missing law is true, but not always of use: it may be of "
-        "one special extent, or of a form that no exporter writes.",
+        "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
+        "left to the set `ac`: it makes every e-graph grow.",
     ]
     rows = [
         f"| {one.outcome} | `{law_of(rule)}` | {', '.join(one.used)} | {', '.join(rule.provenance)} |"

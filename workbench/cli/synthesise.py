@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,10 @@ from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_
 from workbench.cli.options import QuietOption, check_input, to_json, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from workbench.rules.foreign.reading import Contents
+    from workbench.synthesis.synthesis import Synthesis
 
 
 @reporting_errors
@@ -97,18 +102,7 @@ def synthesise(
         tuple(funnel.columns), [tuple(row) for row in funnel.to_numpy()], right=range(len(funnel.columns))
     )
     typer.echo(f"\n{synthesis!r}")
-    covered = {}
-    for file, contents in targets:
-        with Progress(file.name, quiet=quiet) as progress:
-            found = synthesis.covers(
-                contents.rules, seed=seed, progress=lambda step: progress("derivation", step.note)
-            )
-        covered[str(file)] = found.frame().to_dict("records")
-        typer.echo(f"\n{file}: {found!r}")
-        for outcome in ("not derived", "refuted"):
-            names = found.named(outcome)
-            if names:
-                typer.echo(f"{outcome}: {', '.join(names)}")
+    covered = _covered(synthesis, targets, seed, quiet)
     if json is not None:
         text = to_json(
             {
@@ -121,3 +115,22 @@ def synthesise(
         writing(lambda: write_atomic(json, text))
     if synthesis.stop_reason is StopReason.INTERRUPTED:
         stop(INTERRUPTED, "interrupted: the laws found so far were kept")
+
+
+def _covered(
+    synthesis: Synthesis, targets: Sequence[tuple[Path, Contents]], seed: int, quiet: bool
+) -> dict[str, list[dict[Hashable, Any]]]:
+    """Print which rules of some files the laws imply, and return one record per rule by file."""
+    covered = {}
+    for file, contents in targets:
+        with Progress(file.name, quiet=quiet) as progress:
+            found = synthesis.covers(
+                contents.rules, seed=seed, progress=lambda step: progress("derivation", step.note)
+            )
+        covered[str(file)] = found.frame().to_dict("records")
+        typer.echo(f"\n{file}: {found!r}")
+        for outcome in ("not derived", "refuted"):
+            names = found.named(outcome)
+            if names:
+                typer.echo(f"{outcome}: {', '.join(names)}")
+    return covered

@@ -12,9 +12,13 @@ from functools import cache
 from typing import Any, Final
 
 from workbench.composites.composite import Composite
+from workbench.composites.define import known
+from workbench.composites.index import ExtentName
 from workbench.composites.parsing import parse
+from workbench.ops import Trait, spec_of
 
 _ONE, _TWO = "x{T}[~] -> y{T}[~]", "x{T}[~], z{T}[~] -> y{T}[~]"
+_D: Final = ExtentName("D")
 _ROW: Final = "x{T}[~ D] -> y{T}[~]"
 
 #: The declaration and the equations by the operator's name and number of operands.
@@ -25,6 +29,7 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
     ("div", 2): (_TWO, "y = x / z"),
     ("max", 2): (_TWO, "y = max(x, z)"),
     ("min", 2): (_TWO, "y = min(x, z)"),
+    ("pow", 2): (_TWO, "y = x ^ z"),
     ("relu", 1): (_ONE, "y = max(x, 0)"),
     ("leakyrelu", 1): (_ONE, "y = where(x >= 0, x, alpha * x)"),
     ("sigmoid", 1): (_ONE, "y = 1 / (1 + exp(-x))"),
@@ -42,7 +47,7 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
     ("hardswish", 1): (_ONE, "y = x * min(max(x + 3, 0), 6) / 6"),
     ("softmax", 1): (
         "x{T}[~ D] -> y{T}[~ D]",
-        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) / sum(f) exp(x[~ f] - max(e) x[~ e])",
+        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) * (1 / sum(f) exp(x[~ f] - max(e) x[~ e]))",
     ),
     ("layernorm", 2): (
         "x{T}[~ D], s{T}[~ D] -> y{T}[~ D]",
@@ -66,7 +71,6 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
 _GELU_TANH: Final = f"y = x * (0.5 * (1 + tanh({math.sqrt(2 / math.pi)!r} * (x + 0.044715 * (x * x * x)))))"
 
 
-@cache
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
     """Return an operator in index notation, or None if it has none.
 
@@ -75,6 +79,23 @@ def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) 
         operands: The number of its operands.
         attrs: Its attributes: numbers become the defaults of the composite's.
     """
+    if Trait.CARRIED in spec_of(op).traits:
+        return declared(op)
+    return _built_in(op, operands, attrs)
+
+
+def declared(op: str) -> Composite | None:
+    """Return a declared composite if it computes single elements, or rows of an extent called D; or None."""
+    found = known().get(op)
+    if found is None or any(a.whole for a in found.attributes):
+        return None
+    tensors = (*found.inputs, *found.outputs)
+    plain = all(t.dims in ((), (_D,)) and t.dtype == "T" for t in tensors)
+    return found if plain and all(e.leading for e in found.equations) else None
+
+
+@cache
+def _built_in(op: str, operands: int, attrs: tuple[tuple[str, Any], ...]) -> Composite | None:
     found = DEFINITIONS.get((op, operands))
     given = dict(attrs)
     if found is None:

@@ -10,15 +10,7 @@ from typing import Final
 import numpy as np
 
 from workbench.codegen.program import Program
-from workbench.composites.index import (
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    IndexName,
-    Whole,
-    arith,
-    product,
-)
+from workbench.composites.index import ExtentName, IndexArith, IndexExpr, IndexName, Whole, arith, product
 from workbench.composites.primitives import FUNCTIONS
 from workbench.composites.scalar import Apply, IndexValue, Number, Parameter, Read, Reduce, Scalar
 
@@ -57,7 +49,7 @@ _FORMS: Final[Mapping[str, str]] = {
     "where": "({0} ? {1} : {2})",
 }
 
-#: Functions whose second operand is a number, not a value that may be no number; and where they are nothing.
+#: Functions whose second operand is a number, not a value that may be NaN; and the operand that does nothing.
 _LIMITS: Final[Mapping[str, tuple[str, float]]] = {
     "max": ("at_least_{t}({0}, {1})", math.inf),
     "min": ("at_most_{t}({0}, {1})", -math.inf),
@@ -98,7 +90,7 @@ def entry(program: Program) -> str:
 
 @dataclass(slots=True)
 class Scope:
-    """What is known at one place of a text: values that variables hold, and how arrays are addressed.
+    """The names at one place of a text: values that variables hold, and how arrays are addressed.
 
     ``values`` maps expressions to variables. ``places`` maps the name of an array to a function of the
     expression that reads it, for arrays that do not lie in memory as declared.

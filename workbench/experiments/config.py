@@ -13,9 +13,11 @@ from workbench.experiments.blocking.config import BlockingStudy
 from workbench.experiments.branches.config import BranchesStudy
 from workbench.experiments.deployment.config import DeploymentStudy
 from workbench.experiments.kernels.config import KernelsStudy
+from workbench.experiments.policies.config import PoliciesStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
+    check_given,
     check_keys,
     check_names,
     check_numbers,
@@ -31,8 +33,9 @@ from workbench.saturation.limits import Limits
 
 __all__ = [
     "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
-    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy", "SaturationMethod",
-    "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
+    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy", "PoliciesStudy",
+    "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy",
+    "read_study",
 ]  # fmt: skip
 
 
@@ -105,8 +108,7 @@ class ExtractionStudy:
 
         check_names("methods", "extraction method", self.methods, methods())
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
-        if not self.methods:
-            raise StudyError("methods must name at least one, got none")
+        check_given(methods=self.methods)
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
         check_numbers({"seconds": self.seconds, **limits}, self.grace, self.memory, self.repeats, self.seed)
 
@@ -267,9 +269,7 @@ class VerificationStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for key, given in {"rules": self.rules, "modes": self.modes}.items():
-            if not given:
-                raise StudyError(f"{key} must name at least one, got none")
+        check_given(rules=self.rules, modes=self.modes)
         check_double("rules", self.rules)
         check_names("modes", "mode of verification", self.modes, MODES)
         for rules in self.rules:
@@ -324,6 +324,7 @@ Study: TypeAlias = (
     | SynthesisStudy
     | BlockingStudy
     | KernelsStudy
+    | PoliciesStudy
 )
 
 #: The kinds of studies and their settings.
@@ -337,6 +338,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "synthesis": SynthesisStudy,
     "blocking": BlockingStudy,
     "kernels": KernelsStudy,
+    "policies": PoliciesStudy,
 }
 
 
@@ -363,9 +365,7 @@ def _check_networks(networks: tuple[str, ...], methods: Mapping[str, object], co
     from workbench.costs.choose import cost_model
 
     check_names("networks", "network", networks, benchmarks())
-    for key, given in {"networks": networks, "methods": methods}.items():
-        if not given:
-            raise StudyError(f"{key} must name at least one, got none")
+    check_given(networks=networks, methods=methods)
     check_keys("methods", methods)
     if not is_file_name(cost):
         cost_model(cost)

@@ -1,4 +1,4 @@
-"""Parts of an extraction between its stages: the reduced problem, the rule of patience, the e-nodes' ages."""
+"""Parts of an extraction around its stages: limits, the reduced problem, patience, treewidth, ages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.treewidth import WIDEST
 from workbench.extraction.problem import Problem, below, is_acyclic
 from workbench.extraction.reduce.presolve import Effect
 from workbench.extraction.solution import Solution
@@ -45,6 +46,21 @@ class Idling:
         return seconds - self._since < max(self._idle, self._since)
 
 
+def check_limits(seconds: float, memory: int) -> None:
+    """Raise ValueError unless both limits of an extraction are positive."""
+    if not seconds > 0:
+        raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=60)")
+    if not memory > 0:
+        raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
+
+
+def treewidth(width: int | None) -> dict[str, int]:
+    """Return the counts that report the treewidth of the parts that took a search: none if no part did."""
+    if width is None:
+        return {"treewidth above": WIDEST}
+    return {"treewidth at most": width} if width else {}
+
+
 def ages(egraph: EGraph) -> list[int]:
     """Return the step in which every e-node was born, or 0 for all if the steps are not recorded."""
     known = egraph.birth_step.tolist()
@@ -62,7 +78,14 @@ def original_selection(egraph: EGraph) -> np.ndarray | None:
 
 
 def described(method: str, size: int, solution: Solution | None, steps: Sequence[Step]) -> str:
-    """Return an extraction from ``size`` e-nodes as text: its best selection and its last steps."""
+    """Return an extraction from ``size`` e-nodes as text: its best selection and its last steps.
+
+    Args:
+        method: The name of the method.
+        size: The number of e-nodes.
+        solution: The best selection so far, or None.
+        steps: The last steps.
+    """
     lines = [f"Extraction ({method}) from {size} e-nodes"]
     if solution is not None:
         s = solution

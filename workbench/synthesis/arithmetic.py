@@ -55,6 +55,12 @@ class Evaluator:
 
     A row is one application. If the operator computes many rows in one call, with a further leading axis, it
     does; a few rows are compared with results computed one by one, and if they differ all rows are.
+
+    Args:
+        form: The operator with its attributes.
+        values: The values of the attributes in declared order.
+        inputs: The operands' types.
+        arithmetic: The arithmetic of the values.
     """
 
     def __init__(

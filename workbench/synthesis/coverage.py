@@ -18,7 +18,7 @@ from workbench.verification.verify import Verification
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What a verdict under given laws says about a rule.
+#: The meaning of a verdict under given laws.
 MEANING: Final = {"proved": "derived", "refuted": "refuted", "vacuous": "derived"}
 #: The limits by default: rounds, e-nodes and passes of the e-graph in which rules are derived.
 EFFORT: Final = Effort(

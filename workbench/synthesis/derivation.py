@@ -79,7 +79,7 @@ def both_ways(rules: Sequence[Rule], *, distinct: bool = True) -> list[Rule]:
 
 @dataclass(slots=True)
 class Derivation:
-    """An engine that tells which equations laws imply, within bounds.
+    """An engine that finds which equations are implied by laws, within bounds.
 
     ``types`` are the types of the variables. The engine's process is started once.
     """

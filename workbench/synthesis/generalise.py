@@ -1,6 +1,6 @@
 """Laws from equations: attributes that were fixed while terms were enumerated become variables.
 
-An equation gives several laws, the most general first; a verification tells which of them hold.
+An equation gives several laws, the most general first; a verification shows which of them hold.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def variants_of(
 def _linear(
     equation: Equation, shapes: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[Equation, dict[str, Sequence[str]]]]:
-    """Yield the equation with more variables: occurrences of one are told apart, alike on both sides.
+    """Yield the equation with more variables: occurrences of one get names of their own, alike on both sides.
 
     A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
     one such equation; with more than :data:`PAIRINGS` there is none.
@@ -305,7 +305,10 @@ def _extents(
 def law_of(
     name: str, sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes
 ) -> Rule | None:
-    """Return the law of a choice, or None if the choice makes no difference."""
+    """Return the law of a choice, or None if the choice makes no difference.
+
+    The arguments are those of :func:`law_and_guards`.
+    """
     return law_and_guards(name, sources, targets, choice, sizes)[0]
 
 
@@ -324,6 +327,15 @@ def law_and_guards(
 
     With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
     of an operator become extents of variables.
+
+    Args:
+        name: The name of the law.
+        sources: The left-hand side, with numbers as attributes.
+        targets: The right-hand side.
+        choice: Which attributes become variables.
+        sizes: The extents at which the candidate was found.
+        shapes: The names of the variables' extents, by variable.
+        numbers: The extents, by name.
     """
     variables = [v for v in dict.fromkeys(v for s in sources for v in tensor_variables(s)) if v in shapes]
     naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))

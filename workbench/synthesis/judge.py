@@ -49,7 +49,7 @@ def judge(
     """Return for each list of laws the first one that holds.
 
     Each law is screened with a few instances. One that fails is tried with conditions, of which it keeps
-    those that it needs: that operands do not broadcast; at last that all extents are equal to which the
+    those that it needs: that operands do not broadcast; and finally that all extents are equal to which the
     equation gives one symbol. The first law that passes is verified.
 
     Args:

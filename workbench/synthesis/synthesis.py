@@ -83,7 +83,7 @@ class Synthesis(Stepwise):
 
     Args:
         grammar: The terms.
-        known: Laws that are known already: what they imply is not found again.
+        known: Laws that are known already; laws that follow from them are not reported.
         seconds: Limit on all work in seconds; laws found by then are kept.
         seed: Seed of the values and of the verification.
         jobs: Number of processes of the verification.

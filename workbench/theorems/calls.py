@@ -9,14 +9,7 @@ from typing import Any, Final
 from workbench.ops.activations import operator_of
 from workbench.theorems.integers import Int, broadcast
 from workbench.theorems.reading import Key, Kind, Reading, among, whole
-from workbench.theorems.terms import (
-    Value,
-    apply,
-    factor,
-    guarded,
-    number,
-    one,
-)
+from workbench.theorems.terms import Value, apply, factor, guarded, number, one
 
 Index = Callable[[Key], Int]
 
@@ -84,7 +77,7 @@ def put(i: Index, places: Mapping[Any, Int]) -> Index:
     return lambda key: among(key, places, i)
 
 
-def real(value: Any) -> Value:
+def real(value: object) -> Value:
     """Return a real number: one that is written, or one that a rule binds."""
     if isinstance(value, int | float):
         return number(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ PUBLISHED: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [{**record["row"], "failed": record["failed"]} for record in records]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(COLUMNS[2:13], "Int64"))
+    return frame_of(records, COLUMNS, COLUMNS[2:13])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:

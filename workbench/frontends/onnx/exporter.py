@@ -18,12 +18,7 @@ from workbench.frontends.onnx.mapped import Apart
 from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.onnx.shapes import SymbolTable
 from workbench.frontends.onnx.stream import joined, write_apart
-from workbench.frontends.onnx.versions import (
-    candidate_opsets,
-    default_opset,
-    loads,
-    opset_imports,
-)
+from workbench.frontends.onnx.versions import candidate_opsets, default_opset, loads, opset_imports
 from workbench.frontends.onnx.writer import Writer, shell_of
 from workbench.graph import Graph, fold_constants
 from workbench.ops.onnx_form import OpsetTooOld
@@ -40,7 +35,7 @@ def save_onnx(
     fold: bool = True,
     symbols: SymbolTable | None = None,
 ) -> None:
-    """Write a graph to an ONNX file atomically; for the arguments see :func:`to_onnx`.
+    """Write a graph to an ONNX file atomically; the other arguments are those of :func:`to_onnx`.
 
     If the weights exceed 1.8 GiB, the large ones are written to ``<name>.data`` next to it. Raise OSError if
     the files cannot be written.

@@ -14,6 +14,7 @@ import pytest
 from tests.extraction.egraphs import egraph_of
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
+from workbench.extraction.exact.solve import Exact
 from workbench.extraction.problem import is_acyclic
 from workbench.extraction.reduce.must import must_sets
 from workbench.support import deadline as deadlines
@@ -150,3 +151,32 @@ def test_files_of_the_review(name, method, cost, scope):
 def test_refused_files_of_the_review(name, message):
     with pytest.raises(NoExtraction, match=message):
         extract(*load_json(SHARED / f"{name}.json"))
+
+
+def test_a_bound_that_a_solver_has_proved_survives_the_deadline(monkeypatch):
+    """A solver that is ended from outside leaves the bound that it has proved."""
+    problem = [
+        (0, [1, 2]),
+        (0, [2, 3]),
+        (1, [4]),
+        (1, []),
+        (2, [4]),
+        (2, []),
+        (3, [5]),
+        (3, []),
+        (4, []),
+        (5, []),
+    ]
+    egraph = egraph_of(problem)
+    costs = np.array([1.0, 1, 2, 3, 2, 3, 2, 3, 1.5, 1.5])
+    least = extract(egraph, costs).cost
+
+    def stopped(*arguments, **options):
+        yield Exact(None, least - 0.1)
+        raise deadlines.TimeUp
+
+    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "solve", stopped)
+    run = Extraction(egraph, costs, "highs", seconds=1e5)
+    solution = run.run()
+    assert solution.bound == pytest.approx(least - 0.1)
+    assert solution.limits == {Limit.TIME}

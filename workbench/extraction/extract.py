@@ -357,7 +357,7 @@ class Extraction(Stepwise):
 
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         assert self._best is not None
-        bound = min(bound, self._best.cost)
+        bound = min(max(bound, self._best.bound), self._best.cost)
         # The status is optimal only if cost and bound really meet.
         closed = self._met(bound)
         closed |= proved and self._best.cost - bound <= 1e-6 * self._best.cost

@@ -137,3 +137,14 @@ def test_positions_along_an_axis_become_one_row_and_axes_may_be_ordered():
 def test_an_equation_of_which_no_side_binds_all_variables_gives_no_law():
     equation = Equation(parse_term("sub(x, x)"), parse_term("sub(y, y)"), 2)
     assert variants_of(equation, SHAPES, SIZES).laws == ()
+
+
+def test_the_side_that_binds_more_attributes_is_the_left_one():
+    shapes, sizes = {"x": ("b", "m", "k"), "y": ("b", "k", "n")}, {"b": 2, "m": 3, "k": 5, "n": 7}
+    repeated = parse_term("relu(repeat[axis=-2, times=4](x))")
+    equation = Equation(repeated, parse_term("relu(relu(repeat[axis=-2, times=4](x)))"), 5)
+    assert format_rule(variants_of(equation, shapes, sizes).laws[0]).startswith("candidate: relu(relu(")
+    equation = Equation(
+        parse_term("matmul(x, repeat[axis=-1, times=4](y))"), parse_term("relu(relu(matmul(x, y)))"), 5
+    )
+    assert format_rule(variants_of(equation, shapes, sizes).laws[0]).startswith("candidate: matmul(")

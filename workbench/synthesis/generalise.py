@@ -137,11 +137,15 @@ def variants_of(
     every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
     for choice in choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
-            for source, target in _orders(one):
-                for expressions in [{}] if choice.spans else _sized(source, target, every, sizes):
-                    law, guards = law_and_guards(name, [source], [target], choice, expressions, every, sizes)
-                    if law is not None:
-                        found.setdefault(law, guards)
+            made = [
+                law_and_guards(name, [source], [target], choice, expressions, every, sizes)
+                for source, target in _orders(one)
+                for expressions in ([{}] if choice.spans else _sized(source, target, every, sizes))
+            ]
+            # Of both orders of the sides, the one in which more attributes are variables comes first.
+            for law, guards, _ in sorted(made, key=lambda one: one[2]):
+                if law is not None:
+                    found.setdefault(law, guards)
         if len(found) >= MOST - 1:
             break
     source, target = oriented(linear[0][0] if linear else equation)
@@ -316,8 +320,10 @@ def law_and_guards(
     sizes: Sizes,
     shapes: Mapping[str, Sequence[str]] = MappingProxyType({}),
     numbers: Mapping[str, int] = MappingProxyType({}),
-) -> tuple[Rule | None, tuple[Compare, ...]]:
+) -> tuple[Rule | None, tuple[Compare, ...], int]:
     """Return the law of a choice, or None if the choice makes no difference, and conditions it may need.
+
+    The third part is the number of attributes that stay fixed because the left-hand side does not bind them.
 
     With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
     of an operator become extents of variables.
@@ -336,12 +342,13 @@ def law_and_guards(
     left = [naming.term(s, bind=True) for s in sources]
     right = tuple(naming.term(t, bind=False) for t in targets)
     if choice.relation and not naming.different():
-        return None, ()
+        return None, (), 0
     conditions = [*naming.conditions, *(naming.different() if choice.relation else ())]
     law = Rule(name, tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
     if not naming.items:
-        return law, ()
-    return law, (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
+        return law, (), naming.fixed
+    guards = (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
+    return law, guards, naming.fixed
 
 
 class _Naming:
@@ -351,6 +358,8 @@ class _Naming:
         self.choice, self.sizes, self.extents = choice, sizes, extents
         #: Variables in shapes, each with its number in the equation.
         self.items: dict[str, int] = {}
+        #: Attributes that would be variables if the left-hand side bound them.
+        self.fixed = 0
         self.rows: dict[Any, str] = {}
         self.values: dict[tuple[str, Any], str] = {}
         self.conditions: list[Compare] = []
@@ -426,6 +435,7 @@ class _Naming:
             bound = [(v, AttrVar(n)) for (_, v), n in self.values.items() if isinstance(v, int) and v > 0]
             item = Literal(1) if value == 1 else expression(value, [*bound, *self.extents])
             if item is None:
+                self.fixed += 1
                 return expr
             found.append(item)
         return Vector(tuple(found))
@@ -466,6 +476,7 @@ class _Naming:
     def _name(self, known: dict[Any, str], key: Any, letters: str, bind: bool) -> str | None:
         if key not in known:
             if not bind:
+                self.fixed += 1
                 return None
             taken = {*self.rows.values(), *self.values.values()}
             known[key] = next(n for n in fresh_names(letters) if n not in taken)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.ops import TypeMismatch
-from workbench.rules import rule_set
+from workbench.rules import parse_rule, rule_set
 from workbench.rules.pattern import Rule, operators_of
 from workbench.rules.status import law_of
 from workbench.rules.symmetry import canonical
@@ -137,6 +137,60 @@ def _key(rule: Rule) -> frozenset[Any]:
     return frozenset({(first, len(rule.sources)), (second, len(rule.targets))})
 
 
+def missing(
+    law: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
+) -> tuple[Redundant, RemoteEngine | None]:
+    """Return whether a set has a law, implies it, or lacks it, and the engine for the next law.
+
+    The outcome is ``present``, ``derived``, ``missing`` (not derived within the bounds) or ``open``.
+
+    Args:
+        law: The law.
+        rules: The set.
+        engine: An engine that is reused.
+    """
+    own = _key(law)
+    same = tuple(r.name for r in rules if _key(r) == own)
+    if same:
+        return Redundant(law.name, "present", same), engine
+    found, engine = redundant(law, rules, engine=engine)
+    outcome = "missing" if found.outcome == "independent" else found.outcome
+    return replace(found, outcome=outcome), engine
+
+
+def synthesised(folder: Path) -> list[Rule]:
+    """Return the laws in the records of all syntheses below a folder, each law once."""
+    found: dict[Any, Rule] = {}
+    for file in sorted(folder.glob("synthesis*/runs/*/run.json")):
+        record = json.loads(file.read_text(encoding="utf-8"))
+        grammar = record["row"]["grammar"]
+        for name, (_, law) in record["result"].get("laws", {}).items():
+            (rule, *_) = parse_rule(f"{name}: {law}")
+            found.setdefault(_key(rule), replace(rule, provenance=(f"grammar {grammar}",)))
+    return list(found.values())
+
+
+def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
+    """Return as a table which synthesised laws the library has, implies, or lacks."""
+    counts = {o: sum(one.outcome == o for _, one in found) for o in ("present", "derived", "missing", "open")}
+    parts = [
+        "# Which laws that were found by synthesis does the library lack?",
+        "Written by `python -m workbench.synthesis.redundancy --laws results`, from the records of all "
+        f"syntheses there. {len(found)} laws: " + ", ".join(f"{n} {o}" for o, n in counts.items()) + ".",
+        "A law is *present* if a default rule is a renaming of it, whatever its conditions; *derived* if "
+        "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
+        "*Open* laws have no generic instance. A missing law is true, but not always of use: it may be of "
+        "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
+        "left to the set `ac`: it makes every e-graph grow.",
+    ]
+    rows = [
+        f"| {one.outcome} | `{law_of(rule)}` | {', '.join(one.used)} | {', '.join(rule.provenance)} |"
+        for rule, one in sorted(found, key=lambda pair: pair[1].outcome)
+    ]
+    head = ["| outcome | law | by | found in |", "|---|---|---|---|"]
+    return "\n\n".join([*parts, "\n".join(head + rows)]) + "\n"
+
+
 # -- the library --------------------------------------------------------------------------------------
 def examine(
     rules: Sequence[Rule],
@@ -214,10 +268,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="limit on this run in seconds")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder of the record and the table")
+    parser.add_argument("--laws", type=Path, help="ask instead which laws in this folder of results it lacks")
     options = parser.parse_args(arguments)
     if not options.seconds > 0:
         parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.laws is not None:
+        _ask_for_missing(options.laws, options.folder, options.seconds)
+        return
     record = options.folder / "redundancy.json"
     known = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     rules = list(rule_set("default"))
@@ -233,6 +291,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_atomic(options.folder / "redundancy.md", table(rules, found))
     where = options.folder / "redundancy.md"
     print(f"{len(found)} of {len(rules)} rules asked; see {where}", file=sys.stderr)
+
+
+def _ask_for_missing(results: Path, folder: Path, seconds: float) -> None:
+    """Write which synthesised laws the library lacks, as far as they are decided before the time is over."""
+    laws, rules, began = synthesised(results), list(rule_set("default")), time.perf_counter()
+    found: list[tuple[Rule, Redundant]] = []
+    engine: RemoteEngine | None = None
+    try:
+        for law in laws:
+            if time.perf_counter() - began > seconds:
+                break
+            one, engine = missing(law, rules, engine=engine)
+            found.append((law, one))
+            print(f"{law.name}: {one.outcome} {', '.join(one.used)}".rstrip(), flush=True)
+    finally:
+        if engine is not None:
+            engine.kill()
+    write_atomic(folder / "missing.md", missing_table(found))
+    print(f"{len(found)} of {len(laws)} laws asked; see {folder / 'missing.md'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

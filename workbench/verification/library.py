@@ -253,7 +253,8 @@ def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
         "named. *tested*: no axiom reaches the rule (the reason is given), or it is an axiom itself; none of "
         "the given number of instances refutes it in exact arithmetic. A *theorem* is also proved for all "
         "extents and ranks, from definitions of the operators (`rules/kernel.md` says how): "
-        f"{sum(map(is_theorem, _library_rules()))} of them are.",
+        f"{sum(map(is_theorem, _library_rules()))} of them are. `results/library/redundancy.md` says which "
+        "default rules follow from the others.",
     ]
     for file in sorted(folder.glob("*.rules")):
         heading = "| rule | status | for all types | evidence | law |"

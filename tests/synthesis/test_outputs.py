@@ -33,7 +33,7 @@ def test_two_products_with_a_common_operand_are_parts_of_one():
     )
 
 
-def test_terms_that_the_whole_has_as_operands_are_no_law():
+def test_terms_that_the_whole_has_as_operands_are_not_a_law():
     assert found_in("concat[axis=-1] transpose[perm=(1, 0)]", 3)[1] == []
 
 

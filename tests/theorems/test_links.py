@@ -94,7 +94,7 @@ def test_what_a_theorem_asks_of_element_types_is_a_condition_of_the_rule():
             linked(wrong, "wider", (0,))
 
 
-def test_a_variable_that_the_term_does_not_give_is_no_link():
+def test_a_variable_that_the_term_does_not_give_is_not_a_link():
     law = "softmax[axis=-1](x) => softmax[axis=-1](x) where rank(x) = 2"
     with pytest.raises(NoLink, match="nothing is known of t"):
         linked(law, "shifted", backwards=True)

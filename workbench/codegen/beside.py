@@ -1,4 +1,4 @@
-"""What a kernel saves: a cluster's operators and its kernel, measured in ONNX Runtime in alternation.
+"""The saving of a kernel: a cluster's operators and its kernel, measured in ONNX Runtime in alternation.
 
 The operators run as one model, so that the runtime computes together what it can.
 """

@@ -55,10 +55,10 @@ def check_limits(seconds: float, memory: int) -> None:
 
 
 def treewidth(width: int | None) -> dict[str, int]:
-    """Return the counts that report the treewidth of the parts that took a search: none if no part did."""
-    if width is None:
-        return {"treewidth above": WIDEST}
-    return {"treewidth at most": width} if width else {}
+    """Return the counts that report the treewidth of the parts that took a search, if it is known."""
+    if not width:
+        return {}
+    return {"treewidth above": WIDEST} if width > WIDEST else {"treewidth at most": width}
 
 
 def ages(egraph: EGraph) -> list[int]:

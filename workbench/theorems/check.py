@@ -341,7 +341,7 @@ def check_factor(
         f"{other} is not a factor after the change of index",
     )  # fmt: skip
     g = changed[0].factors[0]
-    _require(f.head == g.head, "congruence", f"{f} is no {g}")
+    _require(f.head == g.head, "congruence", f"{f} is not {g}")
     if f == g or f.head not in ("fn", "top"):
         _require(how is None, "congruence", f"a step is given for {f}, which needs none")
     if f == g:
@@ -438,7 +438,7 @@ def _check_chain(
             ends = []
             for tree, links in zip(pair, sides, strict=True):
                 for name, backwards, place in links:
-                    _require(name in theorems and name != rule.name, "chain", f"{name} is no theorem")
+                    _require(name in theorems and name != rule.name, "chain", f"{name} is not a theorem")
                     tree = case.linked(tree, theorems[name], bool(backwards), place)
                     used[name] = None
                 ends.append(tree)

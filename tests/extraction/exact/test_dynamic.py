@@ -9,8 +9,9 @@ from workbench.extraction.exact.dynamic import by_width, solve_dynamic
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.solving import selection_cost
-from workbench.extraction.exact.treewidth import Sparse, decomposition
+from workbench.extraction.exact.treewidth import WIDEST, Sparse, decomposition
 from workbench.extraction.problem import NoExtraction
+from workbench.extraction.stages import treewidth
 
 
 def solved(problem, **options):
@@ -78,3 +79,23 @@ def test_a_wide_problem_is_measured_but_not_solved():
     width, found = by_width(problem_of(egraph_of(nodes), np.ones(len(nodes))), math.inf)
     assert width == 11
     assert found is None
+
+
+def test_the_width_of_a_large_problem_or_without_time_is_not_known(monkeypatch):
+    problem = random_problem(3, classes=60, back=0.0)
+    assert by_width(problem, -math.inf) == (None, None)
+    assert by_width(problem, math.inf)[0] > 3
+    monkeypatch.setattr("workbench.extraction.exact.dynamic.LARGEST", 10)
+    assert by_width(problem, math.inf) == (None, None)
+
+
+def test_a_width_above_the_widest_of_interest():
+    classes = range(40)
+    nodes = [(a, [b]) for a in classes for b in classes if a != b] + [(3, [])]
+    assert by_width(problem_of(egraph_of(nodes), np.ones(len(nodes))), math.inf) == (31, None)
+
+
+def test_an_extraction_reports_the_treewidth_of_its_parts():
+    assert treewidth(5) == {"treewidth at most": 5}
+    assert treewidth(WIDEST + 1) == {"treewidth above": WIDEST}
+    assert treewidth(None) == treewidth(0) == {}

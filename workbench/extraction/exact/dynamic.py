@@ -14,11 +14,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.extraction.exact.solving import Solved
-from workbench.extraction.exact.treewidth import Bag, Decomposition, Piece, Sparse, decomposition
+from workbench.extraction.exact.treewidth import (
+    WIDEST,
+    Bag,
+    Decomposition,
+    Piece,
+    Sparse,
+    decomposition,
+)
 from workbench.extraction.problem import Problem
 
 #: Problems of a larger width are not solved this way. Largest number of states of all bags together.
 NARROW, STATES = 7, 50_000
+#: The width of a problem with more candidates is not looked for: that would take too long.
+LARGEST: Final = 2_000
 
 #: The built vertices and those with a candidate, as bits of a bag, and the pairs that lead to one another.
 State = tuple[int, int, frozenset[tuple[int, int]]]
@@ -32,12 +41,15 @@ _NO_PAIRS: Final[frozenset[tuple[int, int]]] = frozenset()
 def by_width(problem: Problem, until: float) -> tuple[int | None, Solved | None]:
     """Return the width of a tree decomposition of a problem, and its solution if the width is small.
 
-    The width is None if it is above :data:`~workbench.extraction.exact.treewidth.WIDEST`.
+    A width above :data:`~workbench.extraction.exact.treewidth.WIDEST` is that number plus 1. It is None for
+    a problem of more than :data:`LARGEST` candidates, or if time is up.
     """
-    sparse = Sparse.of(problem)
-    tree = decomposition(sparse)
-    if tree is None:
+    if len(problem.nodes) > LARGEST:
         return None, None
+    sparse = Sparse.of(problem)
+    tree = decomposition(sparse, until=until)
+    if tree is None:
+        return (WIDEST + 1 if time.perf_counter() <= until else None), None
     return tree.width, solve_dynamic(problem, sparse, tree, until) if tree.width <= NARROW else None
 
 

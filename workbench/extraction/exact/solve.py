@@ -50,8 +50,8 @@ class Exact:
 
     ``endings`` are the reasons for which solvers ended early; ``cuts`` counts the loop formulas that
     solvers in processes of their own work with. ``width`` is the largest treewidth, as far as a greedy
-    decomposition tells, of the parts that are neither trivial nor enumerated; None if it is above
-    :data:`~workbench.extraction.exact.treewidth.WIDEST`.
+    decomposition tells, of the parts that are neither trivial nor enumerated: at most one more than
+    :data:`~workbench.extraction.exact.treewidth.WIDEST`, and None if that of some part is not known.
     """
 
     taken: dict[int, int] | None

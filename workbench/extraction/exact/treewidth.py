@@ -7,6 +7,8 @@ split into a chain of candidates that read at most two, which can only make the 
 from __future__ import annotations
 
 import heapq
+import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,12 +90,13 @@ class Decomposition:
     width: int
 
 
-def decomposition(sparse: Sparse, widest: int = WIDEST) -> Decomposition | None:
+def decomposition(sparse: Sparse, widest: int = WIDEST, until: float = math.inf) -> Decomposition | None:
     """Return a tree decomposition, or None if greedy elimination finds none of at most a width.
 
     Args:
         sparse: The problem.
         widest: The largest width of interest.
+        until: Deadline of ``time.perf_counter``, after which there is none either.
     """
     near: list[set[int]] = [set() for _ in range(sparse.size)]
     for piece in sparse.pieces:
@@ -110,7 +113,7 @@ def decomposition(sparse: Sparse, widest: int = WIDEST) -> Decomposition | None:
         key, v = heapq.heappop(heap)
         if place[v] >= 0 or key != known[v]:
             continue
-        if len(near[v]) > widest:
+        if len(near[v]) > widest or time.perf_counter() > until:
             return None
         place[v] = len(order)
         order.append(v)

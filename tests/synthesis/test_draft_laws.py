@@ -22,7 +22,6 @@ FOUND = {
     "m09": "heads",
     "m10": "softmax",
     "m11": "repeat",
-    "m12": "quantised",
 }
 
 

@@ -4,7 +4,15 @@ import pytest
 
 from workbench.benchmarks.exports import architecture
 
-REWRITTEN = ("repvgg_a0", "mobileone_s0", "segformer_b0", "vit_tiny", "ms_marco_tinybert_l2", "tinybert_l4")
+REWRITTEN = (
+    "repvgg_a0",
+    "mobileone_s0",
+    "segformer_b0",
+    "vit_tiny",
+    "ms_marco_tinybert_l2",
+    "tinybert_l4",
+    "neumf",
+)
 LARGE = ("ms_marco_minilm_l6", "clip_vit_b_32", "gpt2_next_word", "segformer_b2_512", "vit_b_16")
 
 pytestmark = pytest.mark.torch

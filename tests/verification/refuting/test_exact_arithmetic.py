@@ -29,7 +29,7 @@ from workbench.verification.refuting.exact_arithmetic import (
 from workbench.verification.refuting.refute import FULL
 
 #: Operators that no rule can be judged with: leaves, and what only an imported model has.
-NOT_JUDGED = {"input", "weight", "opaque", "project", "gather", "cast", "quantize", "dequantize", "where"}
+NOT_JUDGED = {"input", "weight", "opaque", "project", "cast", "quantize", "dequantize", "where"}
 OPERATORS = sorted({s.name for s in operators()} - NOT_JUDGED)
 #: The attributes on which the arithmetic of an operator depends, at values that need least.
 PLAIN = {"act": "none", "value": 0.0, "mode": "nearest"}

@@ -250,7 +250,8 @@ def rank(
     candidate has to beat.
 
     A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
-    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough.
+    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough:
+    two if one takes longer than all of them should.
     Candidates with large weights run against the original one after another, so that at most two models are
     loaded; of models with huge weights, one.
 
@@ -310,12 +311,12 @@ def rank(
 
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
-                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING
+                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=seconds
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
             _unload(timers[-1:] if one_by_one else ())
         if quick and not run:
-            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING)
+            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=seconds)
             return replace(ranking([*taken, *taken], ()), given=as_given)
         found: list[Ranking] = []
         for group in groups:
@@ -330,6 +331,7 @@ def rank(
                     least=_FEWEST if quick else _LEAST,
                     most=_MOST,
                     enough=partial(enough, group=group) if quick else None,
+                    slow=seconds if quick else math.inf,
                 )
             found.append(ranking(taken, group))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())

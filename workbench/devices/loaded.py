@@ -29,6 +29,9 @@ LARGE: Final = 1 << 25
 #: Of models with weights of more bytes, only one is loaded at a time.
 HUGE: Final = 1 << 28
 
+#: Seconds of a run from which on a model that is loaded again is not run once more before it is timed.
+LONG: Final = 1.0
+
 #: How often each kernel runs, by its name and the types and shapes of its operands and results.
 Kernels = Counter[str]
 
@@ -55,6 +58,7 @@ class Loaded:
         self._session: InferenceSession | None = None
         self._inputs: Mapping[str, Any] = {}
         self._kernels: Kernels | None = None
+        self._long = False
         self.large = self.huge = False
 
     @property
@@ -124,9 +128,12 @@ class Loaded:
             if endless:
                 run_session(session, self._inputs, seconds=LOOP_SECONDS)
             elif known:
-                session.run(None, self._inputs)
+                if not self._long:
+                    session.run(None, self._inputs)
             else:
+                began = time.perf_counter()
                 self._kernels = _executed(session, self._inputs)
+                self._long = time.perf_counter() - began > LONG
         return session
 
 

@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 import threading
 import time
 
@@ -45,3 +47,35 @@ def test_the_deadline_ends_the_thread_that_set_it_and_no_other():
 def test_a_deadline_that_has_passed_ends_the_block_at_once():
     with pytest.raises(TimeUp), deadline(time.perf_counter() - 1.0):
         spin()
+
+
+def test_an_exception_that_comes_late_is_not_raised_after_the_block():
+    for wait in (0.0, 1e-5, 1e-4, 1e-3):
+        for _ in range(100):
+            try:
+                with deadline(time.perf_counter() + wait):
+                    time.sleep(wait)
+            except TimeUp:
+                pass
+            for _ in range(1000):
+                pass
+
+
+PROFILED = """
+import sys, time
+from workbench.support.deadline import TimeUp, deadline
+sys.setprofile(lambda *_: None)
+with deadline(time.perf_counter() + 60.0):
+    pass
+try:
+    with deadline(time.perf_counter() + 0.01):
+        while True:
+            len(())
+except TimeUp:
+    print(sum(len((i,)) for i in range(1000)))
+"""
+
+
+def test_a_profiler_goes_on_after_a_deadline():
+    done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "1000\n"

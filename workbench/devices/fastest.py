@@ -311,12 +311,12 @@ def rank(
 
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
-                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=seconds
+                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
             _unload(timers[-1:] if one_by_one else ())
         if quick and not run:
-            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=seconds)
+            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds)
             return replace(ranking([*taken, *taken], ()), given=as_given)
         found: list[Ranking] = []
         for group in groups:
@@ -331,7 +331,7 @@ def rank(
                     least=_FEWEST if quick else _LEAST,
                     most=_MOST,
                     enough=partial(enough, group=group) if quick else None,
-                    slow=seconds if quick else math.inf,
+                    slow=1e6 * seconds if quick else math.inf,
                 )
             found.append(ranking(taken, group))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())

@@ -116,8 +116,8 @@ def rounds(
         most: The largest number of rounds.
         clock: The clock of the time limit, in seconds.
         enough: Ends the rounds if it is true of the figures so far; called after the rounds in :data:`LOOKS`.
-        slow: If the warm-up takes longer, in seconds, it counts as the first round, and two rounds are the
-            least: caches hardly matter to so long a run.
+        slow: If the figures of the warm-up together are larger, it counts as the first round, and two rounds
+            are the least: caches hardly matter to so long a run.
 
     Returns:
         The figures of each timer, in the order of the rounds.
@@ -128,7 +128,7 @@ def rounds(
         )
     began = clock()
     warm_up = [timer() for timer in timers]
-    counts = clock() - began > slow
+    counts = sum(warm_up) > slow
     taken: list[list[float]] = [[figure] if counts else [] for figure in warm_up]
     least = min(least, 2) if counts else least
     order, draws = list(range(len(timers))), random.Random(0)

@@ -278,7 +278,7 @@ def time_graphs(original: Path, made: Path, name: str, order: Order) -> tuple[st
         for graph in graphs:
             chosen.check(graph)
         with chosen.timers(graphs, order.seed) as timers:
-            taken = rounds(timers, seconds=order.timing.seconds, least=5, most=400, slow=SLOW)
+            taken = rounds(timers, seconds=order.timing.seconds, least=5, most=400, slow=1e6 * SLOW)
     except (DeviceMissing, LookupError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         return name, [row | {"skipped": reason} for row in rows]

@@ -12,7 +12,7 @@ import live  # noqa: E402
 import reference  # noqa: E402
 
 reference.write(DOCS / "generated")
-# The page of stored runs lies at the top of the site, beside the page that leads to the documentation.
+# The page of stored runs lies at the top of the site, next to the page that leads to the documentation.
 reference.write_runs(DOCS / "generated" / "site")
 live.write_views(DOCS / "generated" / "site" / "views")
 
@@ -49,7 +49,7 @@ nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # widgets keep a static face, so no script is loaded
 myst_heading_anchors = 3
 myst_enable_extensions = ["fieldlist"]
-# A link to a file that is no page, such as a module, is a download.
+# A link to a file that is not a page, such as a module, is a download.
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 
 autodoc_member_order = "bysource"

@@ -15,7 +15,7 @@ from typing import Any
 import papermill
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
-#: A committed notebook has at most so many bytes.
+#: The largest size of a committed notebook in bytes.
 LARGEST = 1_000_000
 
 

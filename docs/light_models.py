@@ -8,7 +8,7 @@ from workbench.frontends.onnx.stream import joined
 
 
 def main() -> None:
-    """Print one row a model, as it is done, with costs measured on this machine."""
+    """Print one row per model, as soon as it is done, with costs measured on this machine."""
     print("| model | operators modelled | e-nodes | search, s | cost, ms | ONNX Runtime, ms |")
     print("|---|---|---|---|---|---|")
     for name in light_names():

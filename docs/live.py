@@ -53,7 +53,7 @@ def extraction_view() -> Any:
 
 
 def comparison_view() -> Any:
-    """Return the graph of the page of ideas beside its optimised form."""
+    """Return the graph of the page of ideas next to its optimised form."""
     return workbench.optimize(sums(), cost="analytic").compare().view()
 
 

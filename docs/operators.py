@@ -16,7 +16,7 @@ from workbench.ops.typing import ConcreteTyping
 from workbench.rules import Rule, rule_set
 from workbench.rules.pattern import App, format_rule, subterms
 
-#: Types of operands that examples are tried with, in order; small, and all extents tell apart.
+#: Types of operands that examples are tried with, in order; they are small, and no two extents are equal.
 TRIED: Final = tuple(
     TensorType(dtype, shape)
     for dtype, shape in (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 DOCS = Path(__file__).parent
-#: The picture of a notebook that tells its story, counted from 0.
+#: The most important picture of a notebook, counted from 0.
 CHOSEN: Final = {
     "01": 6, "02": 6, "03": 0, "04": 0, "05": 8, "06": 0, "07": 0, "08": 2, "09": 0, "10": 0,
     "12": 1, "13": 0,

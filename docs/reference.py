@@ -13,7 +13,7 @@ from operators import operators_page
 import workbench
 
 DOCS: Final = Path(__file__).parent
-#: The modules of the interface, with what they are for.
+#: The modules of the interface, with their purposes.
 MODULES: Final = {
     "workbench.graph": "Graphs: typed operators in order, built by `GraphBuilder`",
     "workbench.rules": "Rules and rule sets",

@@ -74,7 +74,7 @@ def launch():
 
     One Playwright drives all browsers of a process: it refuses to be started a second time.
     """
-    playwright = pytest.importorskip("playwright.sync_api")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright.sync_api is not installed")
     from tests.browser import chromium
 
     with playwright.sync_playwright() as p, contextlib.ExitStack() as open_browsers:

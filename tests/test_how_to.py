@@ -123,8 +123,8 @@ def test_commands_exist_with_their_options(page):
 
 @pytest.mark.notebook
 def test_the_guide_to_operators_runs_in_a_kernel(tmp_path):
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
     page = next(p for p in PAGES if p.stem == "operator")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code, _ in blocks(page)])
     notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}

@@ -53,7 +53,7 @@ def cells(path, kind="code"):
 
 def run(path, tmp_path, parameters):
     """Run a notebook with papermill and return what became of it."""
-    papermill = pytest.importorskip("papermill")
+    papermill = pytest.importorskip("papermill", reason="papermill is not installed")
     output = tmp_path / "run.ipynb"
     papermill.execute_notebook(
         str(path), str(output), parameters, progress_bar=False, store_widget_state=False, cwd=str(tmp_path)

@@ -90,13 +90,15 @@ def third_party_imports() -> set[str]:
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names.add(node.module.partition(".")[0])
-    return names - set(sys.stdlib_module_names) - {"workbench"}
+    of_checkers = {"_typeshed"}  # a module that only type checkers have
+    return names - set(sys.stdlib_module_names) - of_checkers - {"workbench"}
 
 
 def test_what_is_imported_is_declared_and_the_reverse():
     declared = {Requirement(d).name.replace("-", "_") for d in PROJECT["project"]["dependencies"]}
     extras = {
         "torch",
+        "graphviz",
         "pygraphviz",
         "anywidget",
         "traitlets",

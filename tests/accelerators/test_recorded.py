@@ -19,7 +19,7 @@ def test_every_rule_of_a_unit_was_judged(name, fused):
     assert {rules.verdict(rule) for rule in rules} <= {"proved", "tested"}
 
 
-def test_the_numbers_of_a_unit_are_no_part_of_its_laws():
+def test_the_numbers_of_a_unit_are_not_part_of_its_laws():
     ours = {law_of_any_unit(rule) for rule in unit_rules(unit("systolic64"))}
     other = replace(
         unit("wmma16"), inner=7, accumulator="float16", streamed_range=(0, 1), stationary_range=(0, 9)

@@ -43,7 +43,7 @@ def on(graph, chosen, **settings):
 
 
 @pytest.mark.parametrize("extents", [(7, 13, 17), (64, 64, 64), (1, 65, 3)])
-def test_extents_that_are_no_multiples_are_filled(extents):
+def test_extents_that_are_not_multiples_are_filled(extents):
     done = on(product(*extents), replace(unit("systolic16"), columns=5, lanes=1, name="odd"))
     assert done.certificate.passed
     assert done.graph.operators()["blocked"] == 1

@@ -76,7 +76,7 @@ def test_a_weight_that_overflows_only_in_the_result_fails():
     assert certify(graph("float32", moved=False), graph("float32", moved=True)).passed
 
 
-def test_an_overflow_that_the_original_has_is_no_failure():
+def test_an_overflow_that_the_original_has_is_not_a_failure():
     b = GraphBuilder()
     x = b.input("x", (2, 2), "float16")
     big = b.weight(data=np.full((2, 2), -300, "float16"))

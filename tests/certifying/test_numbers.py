@@ -22,7 +22,7 @@ def gelu(dtype="float32"):
     return b.graph({"y": b.op("gelu", b.input("x", (4, 8), dtype))})
 
 
-def test_a_rounded_number_is_no_difference_and_the_certificate_says_so():
+def test_a_rounded_number_is_not_a_difference_and_the_certificate_says_so():
     found = certify(gelu_by(2**0.5), gelu(), whole=False)
     assert found.passed
     assert found.error <= found.tolerance

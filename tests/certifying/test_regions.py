@@ -29,7 +29,7 @@ def known(before, after):
     return Correspondence(before[1], after[1])
 
 
-def test_what_both_have_is_no_region():
+def test_what_both_have_is_not_a_region():
     before, after = chain(3), chain(3)
     assert Merged(before[0], after[0], known(before, after)).tasks() == []
     assert Merged(before[0], after[0]).tasks() == []

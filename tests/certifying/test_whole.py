@@ -63,7 +63,7 @@ def test_a_model_that_fails_on_the_first_draw_gets_gentler_inputs(op, dtype):
     assert run.inputs["b"].all()
 
 
-def test_an_operator_that_nothing_can_run_is_reported_and_is_no_failure():
+def test_an_operator_that_nothing_can_run_is_reported_and_is_not_a_failure():
     node = helper.make_node("Foo", ["x"], ["f"], domain="my.domain")
     proto = model(
         [node, helper.make_node("Relu", ["f"], ["y"])],

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def egraph(tmp_path):
-    """Two parts of one merged operator: dear once, cheap where it is shared; and a way in a circle."""
+    """Two parts of one merged operator: expensive once, cheap if it is shared; and a cycle."""
     nodes = {
         "root": ("0", ["a", "b"], 1.0), "a": ("1", [], 6.0), "b": ("2", [], 6.0),
         "a-part": ("1", ["both"], 0.5), "b-part": ("2", ["both"], 0.5), "both": ("3", [], 9.0),
@@ -65,7 +65,7 @@ def test_extract_says_that_a_program_of_tensats_found_nothing(run, egraph, tmp_p
         (lambda d: d.update(root_eclasses=["7"]), "7"),
         (lambda d: d.update(root_eclasses=[]), "root"),
         (lambda d: d["nodes"]["a"].update(cost=-float("inf")), "must be a number above minus infinity"),
-        (lambda d: d["nodes"]["a"].update(cost="dear"), "cost"),
+        (lambda d: d["nodes"]["a"].update(cost="costly"), "cost"),
         (lambda d: d["nodes"]["root"].update(children=["root"]), "must have a finite term"),
     ],
 )

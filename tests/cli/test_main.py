@@ -1,5 +1,6 @@
 """The command line as a whole: help, usage, files that are none, a reader that goes away."""
 
+import signal
 import subprocess
 import sys
 
@@ -60,7 +61,7 @@ def test_a_missing_file_and_a_folder_are_named(run, tmp_path, command):
     assert "is a folder" in err
 
 
-def test_a_reader_that_goes_away_is_no_error():
+def test_a_reader_that_goes_away_is_not_an_error():
     pipe = f"{sys.executable} -m workbench.cli rules --set all | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("rule")
@@ -92,3 +93,35 @@ def test_ctrl_c_while_the_commands_are_imported_is_130_and_one_line():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "workbench: interrupted; nothing was written\n")
+
+
+def test_the_exit_code_stays_after_a_ctrl_c_in_text_that_exec_runs(tmp_path):
+    # Dataclasses run such text when they are defined, as modules do while they are imported.
+    (tmp_path / "interrupted.py").write_text(
+        "import sys, types\n"
+        "from workbench.cli import main\n"
+        "def app(**_):\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        sys.exit(130)\n"
+        "sys.modules['workbench.cli.commands'] = types.SimpleNamespace(app=app)\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_a_ctrl_c_just_before_ctrl_c_is_ignored_changes_nothing(monkeypatch):
+    from workbench.cli import interrupts
+
+    seen = []
+
+    def set_handler(number, handler):
+        seen.append((number, handler))
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(interrupts.signal, "signal", set_handler)
+    interrupts.ended()
+    assert seen == [(signal.SIGINT, signal.SIG_IGN)] * 2

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.codegen.needs import compiler
+from tests.codegen.needs import compiler, expensive, free
 from tests.codegen.test_mixed import Expensive, block
 from workbench.codegen.compiler import Build, CompilerMissing
 from workbench.codegen.deployed import Timed, certified, deploy
@@ -11,19 +11,19 @@ from workbench.codegen.mixed import Mixed, plan_of
 
 @compiler
 def test_a_mixed_program_is_certified_with_its_arithmetic():
-    done = deploy(block(), Expensive(), time=False, price=lambda c: 0.0)
+    done = deploy(block(), Expensive(), time=False, measure=free)
     assert done.plan is done.tried
     assert done.certificate.passed
     assert done.certificate.arithmetic.endswith("kernels with strict arithmetic")
-    assert "3 kernels for 4 operators" in done.certificate.whole
+    assert "3 kernels for 3 operators" in done.certificate.whole
     fast = Build(fast_math=True)
-    program = Mixed(plan_of(block(), Expensive(), price=lambda c: 0.0), build=fast)
+    program = Mixed(plan_of(block(), Expensive(), measure=free), build=fast)
     assert certified(block(), program).arithmetic.endswith("kernels with -ffast-math")
 
 
 @compiler
 def test_a_wrong_kernel_fails_the_certificate(monkeypatch):
-    program = Mixed(plan_of(block(), Expensive(), price=lambda c: 0.0))
+    program = Mixed(plan_of(block(), Expensive(), measure=free))
     outputs = program.run
     scaled = lambda feeds: {k: v * np.float32(1.01) for k, v in outputs(feeds).items()}  # noqa: E731
     monkeypatch.setattr(program, "run", scaled)
@@ -34,7 +34,7 @@ def test_a_wrong_kernel_fails_the_certificate(monkeypatch):
 
 @compiler
 def test_the_original_stays_if_nothing_pays():
-    done = deploy(block(), Expensive(), time=False, price=lambda c: 1e9)
+    done = deploy(block(), Expensive(), time=False, measure=expensive)
     assert (done.plan, done.speedup) == (None, 1.0)
     assert done.reason == "no cluster pays: the original stays"
 
@@ -43,9 +43,7 @@ def test_the_original_stays_if_nothing_pays():
 def test_clusters_of_a_saturated_graph_are_candidates():
     graph = block()
     egraph = egraph_of(graph)
-    done = deploy(
-        graph, Expensive(), saturated=(egraph, np.full(len(egraph), 1e3)), time=False, price=lambda c: 0.0
-    )
+    done = deploy(graph, Expensive(), saturated=(egraph, np.full(len(egraph), 1e3)), time=False, measure=free)
     assert done.certificate.passed
 
 

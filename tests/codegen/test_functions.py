@@ -47,7 +47,7 @@ def test_the_exponential_in_float64():
 @compiler
 @pytest.mark.parametrize("name", STATED)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_infinities_and_what_is_no_number(name, dtype):
+def test_infinities_and_what_is_not_a_number(name, dtype):
     x = np.array([np.inf, -np.inf, np.nan, 0.0, 200.0, -200.0, -1.0], dtype)
     with np.errstate(all="ignore"):
         expected = STATED[name][3](x.astype(np.float64)).astype(dtype)

@@ -119,7 +119,7 @@ def test_places_are_computed_and_guarded():
 
 
 @compiler
-def test_a_maximum_passes_on_what_is_no_number():
+def test_a_maximum_passes_on_what_is_not_a_number():
     x = draw(3, 40)
     x[1, 35] = np.nan
     largest = parse("largest", "x{T}[~ D] -> y{T}[~]", "y[~] = max(e) x[~ e]")

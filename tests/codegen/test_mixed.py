@@ -1,7 +1,9 @@
 import numpy as np
+import onnxruntime as ort
 import pytest
 
-from tests.codegen.needs import compiler
+import workbench
+from tests.codegen.needs import compiler, expensive, free
 from workbench.codegen.chains import CHAINS, chain
 from workbench.codegen.mixed import Mixed, plan_of
 from workbench.costs.analytic import AnalyticCost
@@ -29,9 +31,8 @@ def block():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_products_run_in_one_runtime_and_the_rest_in_kernels(threads):
     graph = block()
-    plan = plan_of(graph, Expensive(), price=lambda c: 0.0)
-    assert (len(plan.clusters), plan.sessions) == (3, 2)
-    assert str(plan) == "3 kernels for 4 operators, 2 sessions"
+    plan = plan_of(graph, Expensive(), measure=free)
+    assert str(plan) == "3 kernels for 3 operators, 3 in ONNX Runtime"
     x = np.random.default_rng(0).standard_normal((1, 32, 64)).astype(np.float32)
     program = Mixed(plan, threads=threads)
     for k in range(2):
@@ -49,7 +50,7 @@ def test_chains_compute_the_same(name):
     graph = chain(name)
     random = np.random.default_rng(0)
     feeds = {n: random.standard_normal(t.shape).astype(np.float32) for n, t in graph.input_types.items()}
-    plan = plan_of(graph, Expensive(), price=lambda c: 0.0)
+    plan = plan_of(graph, Expensive(), measure=free)
     assert plan.clusters
     found = Mixed(plan).run(feeds)["y"]
     np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=1e-4, atol=1e-5)
@@ -57,5 +58,27 @@ def test_chains_compute_the_same(name):
 
 @compiler
 def test_nothing_is_fused_if_nothing_pays():
-    plan = plan_of(block(), Expensive(), price=lambda c: 1e9)
-    assert (plan.clusters, plan.sessions) == ((), 1)
+    plan = plan_of(block(), Expensive(), measure=expensive)
+    assert (plan.clusters, plan.others) == ((), 6)
+
+
+@compiler
+def test_a_saved_program_runs_with_and_without_its_library(tmp_path):
+    graph = block()
+    program = Mixed(plan_of(graph, Expensive(), measure=free))
+    model, library = program.save(tmp_path / "block.onnx")
+    assert library == tmp_path / "block.so"
+    x = np.random.default_rng(0).standard_normal((1, 32, 64)).astype(np.float32)
+    expected = evaluate(graph, {"x": x})["y"]
+    for given in (None, str(library)):
+        options = ort.SessionOptions()
+        if given:
+            options.register_custom_ops_library(given)
+        loaded = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(loaded.run(["y"], {"x": x})[0], expected, rtol=1e-3, atol=1e-4)
+    assert certify_files(graph, model)
+
+
+def certify_files(graph, model):
+    """Whether the workbench reads the file and finds it equal."""
+    return workbench.certify(graph, workbench.load_onnx(model)).passed

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from tests.codegen.needs import compiler
-from workbench.codegen.clusters import Member, cluster_of, reference
+from workbench.codegen.clusters import Member, as_graph, cluster_of
 from workbench.codegen.kernel import kernel
 from workbench.codegen.operators import DEFINITIONS
+from workbench.graph import evaluate
 from workbench.graph.typed import result_type
 from workbench.ops import TensorType, spec_of
 
@@ -42,6 +43,18 @@ def test_an_operator_in_index_notation_is_the_operator(op, operands, given, dtyp
     assert cluster is not None
     seen = [values[j].reshape(s) for j, s in zip(cluster.inputs, cluster.shapes, strict=True)]
     (y,) = kernel(cluster.composite, cluster.types)(*seen)
-    expected = reference(cluster, [values[j] for j in cluster.inputs])
+    expected = evaluate(as_graph(cluster), {f"x{k}": values[j] for k, j in enumerate(cluster.inputs)})["y"]
     near = 1e-5 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=near, atol=near)
+
+
+@compiler
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 0.5, -1.0, 1.7])
+def test_a_power_with_a_known_exponent_is_a_product_or_a_root(exponent):
+    kind, number = TensorType("float32", (4, 6)), TensorType("float32", ())
+    member = Member(2, "pow", spec_of("pow").pack({}), (0, 1), kind)
+    cluster = cluster_of([member], {0: kind, 1: number, 2: kind}, {1: exponent})
+    x = np.random.default_rng(0).uniform(0.1, 3.0, kind.shape).astype(np.float32)
+    made = kernel(cluster.composite, cluster.types)
+    assert ("powf" in made.text) == (exponent == 1.7)
+    np.testing.assert_allclose(made(x)[0], x**exponent, rtol=1e-6)

@@ -52,7 +52,7 @@ four:
         ("a(b): x{T}[~] -> y{T}[~]\n    y = x\n", "an attribute must be name=number"),
         (
             "a: x{T}[~] -> y{T}[~], b=1\n    y = x\n",
-            "b is not a tensor, and an attribute of a file stands behind",
+            "b is not a tensor, and an attribute of a file follows",
         ),
         (TEXT + TEXT, "composite twice is declared twice"),
     ],

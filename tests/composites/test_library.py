@@ -103,7 +103,7 @@ def test_simplified_forms_compute_the_same(name):
 @pytest.mark.torch
 @pytest.mark.parametrize("name", NAMES)
 def test_torch(name):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     from workbench.composites.torch_form import in_torch
 
     composite, rng = library()[name], np.random.default_rng(23)

@@ -118,7 +118,7 @@ def test_calls_are_inlined_with_names_of_their_own():
     assert all("softmax(" not in str(e) for e in c.equations)
 
 
-def test_a_result_is_no_copy_of_what_a_call_made():
+def test_a_result_is_not_a_copy_of_what_a_call_made():
     c = library()["add_norm"]
     assert [e.target for e in c.equations] == ["s", "layer_norm_m", "layer_norm_v", "y"]
     kept = parse(
@@ -132,6 +132,6 @@ def test_a_place_with_leading_axes_in_a_tensor_that_has_some():
         parse("c", "t{T}[~ V], at{int64}[~ L] -> y{T}[~ L]", "y[~ l] = t[~ at[~ l]]")
 
 
-def test_a_name_that_is_no_name():
+def test_a_name_that_is_not_a_name():
     with pytest.raises(NotationError, match="letters, digits and _"):
         parse("my op", "x{T}[] -> y{T}[]", "y = x")

@@ -85,7 +85,7 @@ def test_wrong_laws_are_refused(law):
         ("odd: x + => x", "a value must be a name"),
     ],
 )
-def test_lines_that_are_no_laws(law, reason):
+def test_lines_that_are_not_laws(law, reason):
     with pytest.raises(NotationError, match=reason):
         parse_simplifiers(law, "mine.simplify")
 

@@ -21,7 +21,7 @@ def test_a_model_is_itself():
         cost_model("analytical")
 
 
-def test_what_is_no_model_is_refused_with_the_class_to_use():
+def test_what_is_not_a_model_is_refused_with_the_class_to_use():
     class Mine:
         def price(self, instances):
             return [1.0 for _ in instances]

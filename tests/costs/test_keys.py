@@ -36,7 +36,7 @@ def test_types_survive(kind):
 
 
 @pytest.mark.parametrize("text", ["", "relu", "[]", "{}", '["relu",[],["float32[a]"],"float32[1]","v"]', "3"])
-def test_other_text_is_no_key(text):
+def test_other_text_is_not_a_key(text):
     with pytest.raises(ValueError, match="must identify an operator instance"):
         parse_key(text)
 

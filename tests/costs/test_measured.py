@@ -219,7 +219,7 @@ def test_a_recorded_table_gives_the_same_costs_elsewhere(tmp_path):
 
 
 def test_a_broken_cache_is_set_aside(tmp_path):
-    (tmp_path / "measured.sqlite").write_bytes(b"this is no database" * 100)
+    (tmp_path / "measured.sqlite").write_bytes(b"this is not a database" * 100)
     with pytest.warns(UserWarning, match="unreadable"):
         model = MeasuredCost(tmp_path, milliseconds=1)
     assert graph_cost(network(), model) > 0

@@ -70,7 +70,7 @@ def test_a_table_with_senseless_content_is_refused(tmp_path, columns):
 
 
 @pytest.mark.parametrize("content", [b"", b"not a parquet file", b"PAR1" + b"\0" * 50 + b"PAR1"])
-def test_a_file_that_is_no_table_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_table_is_refused(tmp_path, content):
     path = tmp_path / "table.parquet"
     path.write_bytes(content)
     with pytest.raises(CostTableError, match="not a recorded cost table"):

@@ -24,7 +24,7 @@ def test_a_measurement_is_numbers(figures):
 
 
 def broken_text(path):
-    path.write_bytes(b"this is no database" * 100)
+    path.write_bytes(b"this is not a database" * 100)
 
 
 def broken_page(path):
@@ -51,7 +51,7 @@ def test_a_broken_file_is_set_aside_with_a_warning(tmp_path, spoil):
     assert Store(tmp_path, "device").read() == {"a": ONE}
 
 
-def test_a_row_that_is_no_measurement_is_passed_over(tmp_path):
+def test_a_row_that_is_not_a_measurement_is_passed_over(tmp_path):
     store = Store(tmp_path, "device")
     store.write({"a": ONE, "b": ONE})
     with sqlite3.connect(store.path) as connection:

@@ -77,7 +77,7 @@ def test_what_fails_is_reported_and_the_rest_goes_on(cpu, monkeypatch):
     monkeypatch.setattr(Device, "free_bytes", lambda self: 1e30)
     again = empty(cpu)
     measure_instances([huge, RELU], cpu, again, protocol=QUICK["warm"])
-    assert list(again.failures) == [instance_key(huge)], "what the allocator refuses is no end either"
+    assert list(again.failures) == [instance_key(huge)], "what the allocator refuses is not an end either"
     assert list(again.measured) == [instance_key(RELU)]
 
 

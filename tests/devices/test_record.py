@@ -76,7 +76,7 @@ def test_results_of_two_devices_do_not_mix(tmp_path):
         merge([])
 
 
-def test_nothing_measured_is_no_table(tmp_path):
+def test_nothing_measured_is_not_a_table(tmp_path):
     write_results(tmp_path / "r.json", results())
     with pytest.raises(ExchangeError, match="nothing was measured"):
         record_table([tmp_path / "r.json"], tmp_path / "t.parquet")

@@ -274,7 +274,7 @@ def document(nodes=None, roots=("a",), **change):
             document(children=["n", "a"]),
             r"e-node 'n' must read e-nodes, got 'a', which is an e-class \(try the id of one of its",
         ),
-        (document(children=[0]), "e-node 'n' must read e-classes by number, got 0, which is no e-class"),
+        (document(children=[0]), "e-node 'n' must read e-classes by number, got 0, which is not an e-class"),
         (document(children=[["n"]]), "the children of e-node 'n' must be ids of e-nodes, got a list"),
         (
             document(cost="costly"),

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.studies import figures, write_optimisation, write_study
-from workbench.experiments.cluster import ClusterMissing, cluster_pool
+from workbench.experiments.cluster import ClusterMissing, cluster_mapper, cluster_pool
 from workbench.experiments.config import read_study
 from workbench.experiments.kinds import make_plan
 from workbench.experiments.process import Job
 from workbench.experiments.sweep import sweep
+from workbench.synthesis import Grammar, enumeration, shards
 
 pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("ignore")]
@@ -134,6 +135,19 @@ def test_what_is_given_up_ends_on_the_workers_too(cluster, tmp_path):
             return
         time.sleep(0.1)
     pytest.fail("the job goes on")
+
+
+@pytest.mark.slow
+def test_shards_of_terms_are_evaluated_on_the_workers_with_the_same_result(cluster, monkeypatch):
+    monkeypatch.setattr(shards, "FEW", 5)
+    grammar = Grammar.of("matmul add concat[axis=-1]", "matrix: 3", operators=2)
+    here, there = enumeration.Enumeration(grammar), []
+    with cluster_mapper(cluster) as mapper:
+        assert mapper.workers == 2
+        spread = enumeration.Enumeration(grammar, mapper=mapper)
+        there += [spread.extend(last=size == 2)[1] for size in (1, 2)]
+    assert [here.extend(last=size == 2)[1] for size in (1, 2)] == there
+    assert [x.terms for x in here.levels] == [x.terms for x in spread.levels]
 
 
 @pytest.mark.slow

@@ -194,7 +194,7 @@ READERS = [read_tensat_stats, read_taso_timer, read_taso_times, read_taso_log, r
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_what_is_no_file_and_what_is_empty_is_named(read, write, tmp_path):
+def test_what_is_not_a_file_and_what_is_empty_is_named(read, write, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*none"):
         read(tmp_path / "none")
     with pytest.raises(IsADirectoryError, match="is a folder"):

@@ -121,8 +121,8 @@ def test_without_papermill_the_way_out_is_named(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_too_large_is_no_report(monkeypatch, tmp_path):
-    papermill = pytest.importorskip("papermill")
+def test_what_is_too_large_is_not_a_report(monkeypatch, tmp_path):
+    papermill = pytest.importorskip("papermill", reason="papermill is not installed")
 
     def execute(template, output, *_, **__):
         cell = {"cell_type": "markdown", "metadata": {}, "source": ["x" * 1_100_000]}

@@ -69,7 +69,7 @@ def maim(order):
     ],
 )
 def test_what_goes_wrong_is_a_note(monkeypatch, does, note):
-    pytest.importorskip("onnxslim")
+    pytest.importorskip("onnxslim", reason="onnxslim is not installed")
     monkeypatch.setattr(rivals, "_optimised", does)
     found = rival("onnxslim", model())
     assert found.model is None

@@ -53,7 +53,7 @@ def test_a_failure_half_way_leaves_the_old_record_and_no_rest(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["one"]
 
 
-def test_a_figure_that_is_no_number_is_refused_before_anything_is_written(tmp_path):
+def test_a_figure_that_is_not_a_number_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError):
         save_record(tmp_path / "one", {"cost": float("nan")})
     assert list(tmp_path.iterdir()) == []

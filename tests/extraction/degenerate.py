@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""E-graphs of degenerate shapes as files, and files that are no e-graphs."""
+"""E-graphs of degenerate shapes as files, and files that are not e-graphs."""
 
 import json
 import math
@@ -27,7 +27,7 @@ BROKEN = {
     "children of two kinds": '{"nodes": {"a": {"op": "f", "eclass": "r", "children": [1, "a"]}}, "root_eclasses": ["r"]}',
     "an e-node of text": '{"nodes": {"a": "f"}, "root_eclasses": ["r"]}',
     "twice": '{"nodes": {"a": {"op": "f", "eclass": "r"}, "a": {"op": "g", "eclass": "r"}}, "root_eclasses": ["r"]}',
-    "a root that is no text": '{"nodes": {"a": {"op": "f", "eclass": "r"}}, "root_eclasses": [null]}',
+    "a root that is not a text": '{"nodes": {"a": {"op": "f", "eclass": "r"}}, "root_eclasses": [null]}',
     "an unknown root": '{"nodes": {"a": {"op": "f", "eclass": "r"}}, "root_eclasses": ["s"]}',
     "an unknown child": '{"nodes": {"a": {"op": "f", "eclass": "r", "children": ["z"]}}, "root_eclasses": ["r"]}',
     "nested": "[" * 100_000,

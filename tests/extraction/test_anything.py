@@ -12,7 +12,7 @@ from tests.extraction.egraphs import random_egraph
 from workbench.extraction import NoExtraction, Status
 from workbench.extraction.anything import extract, s_expression
 
-egglog = pytest.importorskip("egglog")
+egglog = pytest.importorskip("egglog", reason="egglog is not installed")
 
 
 class Num(egglog.Expr):
@@ -72,8 +72,8 @@ def test_a_function_of_an_e_node_is_its_cost():
 
     # Each sum costs 100, and every term has one.
     assert 100 < extract(egraph, expr, cost=cost).cost < 200
-    dear = extract(egraph, expr, cost=lambda node: 50.0 if egglog.get_callable_fn(node) == Num else 1.0)
-    assert dear.cost == 103  # two numbers
+    expensive = extract(egraph, expr, cost=lambda node: 50.0 if egglog.get_callable_fn(node) == Num else 1.0)
+    assert expensive.cost == 103  # two numbers
 
 
 def test_costs_that_were_set_and_declared_are_egglogs():

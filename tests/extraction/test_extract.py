@@ -279,7 +279,7 @@ def test_a_long_chain_needs_no_deep_stack():
     assert extract(egraph, np.ones(n + 1)).cost == n + 1
 
 
-def test_tree_costs_that_double_with_every_level_are_no_obstacle():
+def test_tree_costs_that_double_with_every_level_are_not_an_obstacle():
     n = 2_000
     egraph = egraph_of([(i, [i + 1, i + 1]) for i in range(n)] + [(n, [])])
     assert extract(egraph, np.ones(n + 1)).cost == n + 1

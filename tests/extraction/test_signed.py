@@ -82,6 +82,6 @@ def test_gains_out_of_reach_do_not_count():
 
 
 @pytest.mark.parametrize("bad", [-math.inf, math.nan])
-def test_costs_that_are_no_numbers_are_refused(bad):
+def test_costs_that_are_not_numbers_are_refused(bad):
     with pytest.raises(NoExtraction, match="must be a number above minus infinity"):
         extract(egraph_of([(0, [])]), np.array([bad]))

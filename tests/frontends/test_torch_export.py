@@ -24,7 +24,7 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch")
+    return pytest.importorskip("torch", reason="torch is not installed")
 
 
 def attention(torch, width=32, heads=4):
@@ -93,7 +93,7 @@ def test_several_inputs_are_given_as_a_sequence(torch):
 
 
 @pytest.mark.torch
-def test_what_is_no_module_or_cannot_be_exported_is_refused(torch):
+def test_what_is_not_a_module_or_cannot_be_exported_is_refused(torch):
     with pytest.raises(ModelError, match=r"module must be a torch\.nn\.Module, got int"):
         load_torch(3, torch.ones(2))
 

@@ -7,7 +7,7 @@ from workbench.benchmarks import benchmark
 from workbench.graph import GraphBuilder
 from workbench.graph.dot import quoted
 
-pytest.importorskip("graphviz")
+pytest.importorskip("graphviz", reason="graphviz is not installed")
 
 
 def small():
@@ -46,7 +46,7 @@ def test_an_e_graph_has_a_frame_for_every_class():
 
 @pytest.mark.parametrize("drawn", ["graph", "network", "e-graph"])
 def test_graphviz_reads_it_and_places_every_node(drawn):
-    pygraphviz = pytest.importorskip("pygraphviz")
+    pygraphviz = pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
     made = {
         "graph": small,
         "network": lambda: benchmark("bert", layers=1),

@@ -12,7 +12,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def lab(folder, tmp_path_factory):
-    pytest.importorskip("jupyterlab")
+    pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
     with jupyter_lab(folder, tmp_path_factory.mktemp("home")) as address:
         yield address
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.notebook, pytest.mark.slow]
 @pytest.fixture(scope="package", params=NAMES)
 def executed(request, folder):
     """Return a notebook as papermill leaves it: never trusted, without the state of widgets."""
-    papermill = pytest.importorskip("papermill")
+    papermill = pytest.importorskip("papermill", reason="papermill is not installed")
     path = folder / f"{request.param}.ipynb"
     papermill.execute_notebook(
         str(NOTEBOOKS / path.name), str(path), SMALL[request.param], progress_bar=False,

@@ -147,7 +147,7 @@ def test_what_was_extracted_is_merged_once_more():
     assert all(c >= 0 for c in result.compare().after.classes)
 
 
-class Dearer(CostModel):
+class Costlier(CostModel):
     """Price by a roofline, narrow products twice as expensive."""
 
     source = "a roofline with expensive products"
@@ -163,10 +163,10 @@ class Dearer(CostModel):
 def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
     said = []
     result = workbench.optimize(
-        benchmark("bert"), cost=Dearer(), certify=False, progress=lambda stage, detail: said.append(stage)
+        benchmark("bert"), cost=Costlier(), certify=False, progress=lambda stage, detail: said.append(stage)
     )
     roofline = [workbench.optimize(benchmark("bert"), certify=False).graph, result.graph]
-    by_these = [pricing.graph_cost(graph, Dearer()) for graph in roofline]
+    by_these = [pricing.graph_cost(graph, Costlier()) for graph in roofline]
     # Whatever the roofline's own result costs here is found here.
     assert result.cost_after <= by_these[0] * (1 + 1e-9)
     assert result.cost_after == pytest.approx(by_these[1])

@@ -71,9 +71,9 @@ def test_vectors_of_another_length_do_not_match():
 def test_a_left_hand_side_computes_nothing():
     half = Arith("//", AttrVar("n"), Literal(2))
     source = App("slice", (Var("x"),), (("axis", Literal(-1)), ("start", half), ("stop", AttrVar("n"))))
-    with pytest.raises(ValueError, match="start on the left-hand side must be a value or a variable"):
+    with pytest.raises(ValueError, match="an attribute must be a value or a variable, got start=n // 2"):
         Matcher(Rule("odd", (source,), (Var("x"),)), source)
-    with pytest.raises(ValueError, match="axis has no default"):
+    with pytest.raises(ValueError, match="slice needs axis"):
         Matcher(Rule("bare", (App("slice", (Var("x"),)),), (Var("x"),)), App("slice", (Var("x"),)))
 
 

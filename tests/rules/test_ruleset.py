@@ -77,7 +77,7 @@ def test_content_says_which_form_a_file_has(data, form):
     assert recognise(data) == form
 
 
-def test_an_empty_file_is_no_set_of_rules(tmp_path):
+def test_an_empty_file_is_not_a_set_of_rules(tmp_path):
     for text in ("", "\n \n"):
         (tmp_path / "none.rules").write_text(text)
         with pytest.raises(RuleSyntaxError, match=r"none\.rules: the file is empty"):

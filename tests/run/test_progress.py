@@ -105,7 +105,7 @@ def test_a_line_that_nothing_was_said_on_leaves_no_output(kernel):
 
 @pytest.mark.slow
 def test_a_notebook_that_is_run_without_a_browser_keeps_one_output(tmp_path):
-    papermill = pytest.importorskip("papermill")
+    papermill = pytest.importorskip("papermill", reason="papermill is not installed")
     source = (
         "import workbench\nb = workbench.GraphBuilder()\nx = b.input('x', (2, 3))\n"
         "graph = b.graph({'y': b.op('relu', b.op('relu', x))})\n"

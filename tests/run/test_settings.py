@@ -38,7 +38,7 @@ def test_values_out_of_bounds_are_refused_with_the_bound(wrong, message):
     assert str(error.value) == message
 
 
-def test_fields_without_facts_are_no_settings():
+def test_fields_without_facts_are_not_settings():
     assert list(settings_of(Oven)) == ["heat", "trays", "mode", "minutes"]
     assert defaults_of(Oven)["minutes"] is None
 

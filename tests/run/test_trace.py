@@ -48,7 +48,7 @@ def test_a_kind_that_no_step_has_is_refused(tmp_path):
         Trace.load(tmp_path / "t.jsonl")
 
 
-def test_a_parquet_file_that_is_no_trace_is_refused(tmp_path):
+def test_a_parquet_file_that_is_not_a_trace_is_refused(tmp_path):
     file = tmp_path / "t.parquet"
     example().frame().to_parquet(file)
     with pytest.raises(ValueError, match="not a trace in Parquet"):

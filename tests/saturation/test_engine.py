@@ -246,7 +246,7 @@ def test_constants_that_laws_make_are_extracted(dtype):
     engine = engine_of(graph, laws.TWICE, laws.MEANS)
     assert not saturate(engine)[-1].changed
     egraph = engine.snapshot()
-    # What the start graph has is too dear, so that only what the laws made is taken.
+    # E-nodes of the start graph are too expensive, so that only those made by the laws are taken.
     costs = np.ones(len(egraph))
     costs[egraph.original[1:]] = 1e3
     rebuilt = rebuild(graph, egraph, extract(egraph, costs).choice)

@@ -58,7 +58,7 @@ def test_symmetric_pairs_count_once_or_in_both_orders():
     assert len(plans(three_products(), rules, ordered=True)) == 6
 
 
-def test_a_context_is_no_symmetry():
+def test_a_context_is_not_a_symmetry():
     b = GraphBuilder("kernels")
     x = b.input("x", (1, 4, 8, 8))
     small = b.op("conv2d", x, b.weight((4, 4, 1, 1)))

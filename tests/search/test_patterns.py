@@ -74,8 +74,8 @@ def test_operands_count():
 def test_a_pattern_that_computes_on_its_left_is_refused():
     half = Arith("//", AttrVar("n"), Literal(2))
     source = App("slice", (Var("x"),), (("axis", Literal(-1)), ("start", half), ("stop", AttrVar("n"))))
-    with pytest.raises(ValueError, match="start on the left-hand side must be a value or a variable"):
+    with pytest.raises(ValueError, match="an attribute must be a value or a variable, got start=n // 2"):
         Source(Rule("odd", (source,), (Var("x"),)), source)
     bare = App("slice", (Var("x"),))
-    with pytest.raises(ValueError, match="axis has no default"):
+    with pytest.raises(ValueError, match="slice needs axis"):
         Source(Rule("bare", (bare,), (Var("x"),)), bare)

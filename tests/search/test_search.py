@@ -71,7 +71,7 @@ def test_an_unbounded_search_finds_exactly_the_graphs_that_brute_force_finds(cas
     graph = make()
     everything = reachable_graphs(graph, list(rules))
     assert len(everything) > 3
-    # In the sound mode a symmetric pair is merged in one order, which is as dear as the other.
+    # In the sound mode a symmetric pair is merged in one order, which costs as much as the other.
     run = BacktrackingSearch(
         graph, rules, AnalyticCost(), alpha=1e6, budget=20_000, growth=50.0,
         mode="tensat-fork" if case == "pairs" else "sound",
@@ -283,14 +283,14 @@ def test_settings_that_make_no_sense_are_refused(options, message):
         search(products(), **options)
 
 
-def test_what_is_no_graph_and_no_number_is_refused():
+def test_what_is_neither_a_graph_nor_a_number_is_refused():
     with pytest.raises(TypeError, match="the model must be a Graph, got str"):
         search("model.onnx")
     with pytest.raises(TypeError, match="must be a whole number of graphs"):
         search(products(), budget=2.5)
 
 
-def test_prices_that_are_no_numbers_are_refused():
+def test_prices_that_are_not_numbers_are_refused():
     class Wrong(AnalyticCost):
         def price(self, instances):
             return np.full(len(instances), np.nan)

@@ -54,7 +54,7 @@ def test_an_ended_process_is_an_end_of_file(child):
     assert not child.running
 
 
-def test_killing_twice_is_no_error(child):
+def test_killing_twice_is_not_an_error(child):
     child.kill()
     child.kill()
     assert not child.running

@@ -6,8 +6,8 @@ import pytest
 
 import workbench
 
-pytest.importorskip("torch")
-pytest.importorskip("onnxscript")
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed")
 
 from tests.optimizer.test_dynamic import same
 from tests.symbolic.torch_models import CASES, exported

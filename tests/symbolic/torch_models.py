@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 nn, F = torch.nn, torch.nn.functional
 WIDTH, HEADS, WORDS, POSITIONS = 32, 4, 50, 64
 

@@ -69,3 +69,15 @@ def test_a_file_is_read_and_a_wrong_one_is_refused(tmp_path):
         file.write_text(text)
         with pytest.raises(GrammarError, match=said):
             read_grammar(file)
+
+
+def test_an_operand_may_have_an_element_type_and_sizes_more_extents_than_operands():
+    g = Grammar.of(
+        "reshape[shape=(h, k)] quantize", "q: int8 m n, z: int8, s:", sizes=[{"m": 2, "n": 6, "h": 3, "k": 4}]
+    )
+    assert [(o.dtype, o.shape) for o in g.operands] == [
+        ("int8", ("m", "n")),
+        ("int8", ()),
+        ("float32", ()),
+    ]
+    assert g.forms[0].values(g.sizes[0]) == ((3, 4),)

@@ -103,3 +103,23 @@ def test_coverage_tells_derived_refuted_and_other_rules(found):
     coverage = found.covers(rules)
     assert coverage.counts == {"derived": 1, "not derived": 1, "refuted": 1}
     assert list(coverage.frame()["outcome"]) == ["derived", "refuted", "not derived"]
+
+
+def test_a_law_that_the_others_imply_is_dropped_even_if_it_came_first():
+    grammar = Grammar.of("add concat[axis=-1]", "matrix: 3", operators=3, repeats=False)
+    synthesis = Synthesis(grammar, effort=EFFORT)
+    synthesis.run()
+    kept, dropped = (
+        {format_rule(law.rule).partition(": ")[2].partition("  @")[0] for law in laws}
+        for laws in (synthesis.laws, synthesis.dropped)
+    )
+    assert kept == {
+        "add(x, y) => add(y, x)",
+        "add(x, add(y, z)) => add(y, add(x, z))",
+        "concat[axis=a](concat[axis=a](x, y), z) => concat[axis=a](x, concat[axis=a](y, z))",
+        "concat[axis=a](add(x, y), add(z, u)) => add(concat[axis=a](x, z), concat[axis=a](y, u))",
+    }
+    assert any(
+        law.startswith("add(concat[axis=a](x, y), concat[axis=a](z, u)) => add(concat") for law in dropped
+    )
+    assert synthesis.covers([law.rule for law in synthesis.dropped]).counts["not derived"] == 0

@@ -147,7 +147,7 @@ def test_a_proof_of_another_rule_is_rejected(proofs):
 @pytest.mark.parametrize(
     "proof", [{}, {"cases": []}, {"cases": [[]]}, {"cases": [[["absurd"]]]}, {"cases": 3}, []]
 )
-def test_what_is_no_proof_is_rejected(proofs, proof):
+def test_what_is_not_a_proof_is_rejected(proofs, proof):
     rule, _ = proofs["scale-of-shift"]
     with pytest.raises(Rejected):
         check(rule, proof)
@@ -197,6 +197,6 @@ def test_a_split_on_axes_without_a_name_is_rejected(proofs):
 
 
 @pytest.mark.parametrize("data", [None, True, 1.5, {}, [], [1], ["div", 1, "n"]])
-def test_what_is_no_integer_is_rejected(data):
+def test_what_is_not_an_integer_is_rejected(data):
     with pytest.raises(ValueError):
         read_int(data)

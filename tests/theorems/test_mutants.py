@@ -1,4 +1,4 @@
-"""Wrong rules are no theorems, and a mutant of a library rule that becomes one is not refuted."""
+"""Wrong rules are not theorems, and a mutant of a library rule that becomes one is not refuted."""
 
 import random
 import re

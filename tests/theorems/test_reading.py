@@ -39,7 +39,7 @@ def test_a_permutation_and_its_inverse_undo_each_other():
 
 
 @pytest.mark.parametrize("key", [None, 1.5, num(1)])
-def test_what_is_no_key_is_refused(key):
+def test_what_is_not_a_key_is_refused(key):
     for f in (place_of, key_text):
         with pytest.raises(NotCovered, match="axis"):
             f(key)

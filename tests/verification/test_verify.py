@@ -271,7 +271,7 @@ def test_tensats_equations(shared_data):
     assert verification.contradictions == []
 
 
-def test_an_empty_file_is_no_set(tmp_path):
+def test_an_empty_file_is_not_a_set(tmp_path):
     empty = tmp_path / "empty.rules"
     empty.write_text("\n")
     with pytest.raises(RuleSyntaxError, match="empty"):

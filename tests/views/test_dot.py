@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("pygraphviz")
+pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
 
 from workbench.views import dot
 

@@ -90,7 +90,7 @@ def test_every_object_has_a_face_that_survives(things, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_object_has_a_view_with_the_same_face(things, name):
-    pytest.importorskip("anywidget")
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
     view = things[name].view()
     bundle = view._repr_mimebundle_()[0]
     assert "application/vnd.jupyter.widget-view+json" in bundle

@@ -22,7 +22,7 @@ def chain(count, clusters=False):
 @pytest.fixture(params=["graphviz", "layers"])
 def way(request, monkeypatch):
     if request.param == "graphviz":
-        pytest.importorskip("pygraphviz")
+        pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
     else:
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     return request.param
@@ -71,7 +71,7 @@ def test_a_layout_that_takes_too_long_is_ended():
 
 
 def test_where_graphviz_fails_layers_are_simple_ones(monkeypatch):
-    pytest.importorskip("pygraphviz")
+    pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
     monkeypatch.setattr(sys, "executable", "/bin/false")
     placed = lay_out(chain(AT_ONCE + 1))
     assert len(placed.boxes) == AT_ONCE + 1

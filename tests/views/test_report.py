@@ -27,7 +27,7 @@ def assert_offline(page):
     for forbidden in ("<script", "http://", "https://", "<link", "url(", "@import"):
         assert forbidden not in page
     for picture in drawings(page):
-        # Names of namespaces are no addresses of anything that is fetched.
+        # Names of namespaces are not addresses of anything that is fetched.
         assert not re.search(r'(href|src)="(?!#|data:)', picture)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("anywidget")
+pytest.importorskip("anywidget", reason="anywidget is not installed")
 
 import workbench
 from tests.analysis.test_rule_activity import sums

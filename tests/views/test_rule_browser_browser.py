@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("pygraphviz")
+pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
 
 import workbench
 from tests.analysis.test_rule_activity import sums

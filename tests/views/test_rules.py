@@ -87,7 +87,7 @@ def test_the_browsers_data_is_plain_and_holds_every_rule(table):
     assert set(cards) == {r.rule.name for r in table.rows}
     assert all(cards[r.rule.name]["evidence"] == r.evidence for r in table.rows)
     assert "=>" in cards[fired["name"]]["text"]
-    pytest.importorskip("pygraphviz")
+    pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
     assert all(card["drawing"].startswith("<svg") for card in cards.values())
     # About 1 kB a rule, both sides drawn: a notebook stays small.
     assert len(json.dumps(data)) < 1_100 * len(table.rows)

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("anywidget")
+pytest.importorskip("anywidget", reason="anywidget is not installed")
 
 from tests.browser import needs_browser
 from tests.experiments.test_results import record, store

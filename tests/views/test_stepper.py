@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-pytest.importorskip("anywidget")
+pytest.importorskip("anywidget", reason="anywidget is not installed")
 
 import workbench
 from tests.extraction.egraphs import random_egraph

@@ -7,7 +7,7 @@ import pytest
 
 import workbench
 
-pytest.importorskip("anywidget")
+pytest.importorskip("anywidget", reason="anywidget is not installed")
 
 from workbench.views.viewer import Viewer
 

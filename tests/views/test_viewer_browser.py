@@ -285,7 +285,7 @@ class Live:
 
 @pytest.fixture
 def live(browser):
-    pytest.importorskip("anywidget")
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
     b = workbench.GraphBuilder("sums")
     xs = [b.input(f"x{k}", (4,)) for k in range(6)]
     while len(xs) > 1:
@@ -457,7 +457,7 @@ def test_labels_lie_within_their_boxes(browser, wide, result, width):
 @pytest.mark.slow
 def test_an_e_graph_of_tens_of_thousands_of_e_nodes_is_drawn_in_part(browser):
     """Print the times of the first view, of a step and of a part opened in place."""
-    pytest.importorskip("anywidget")
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
     b = workbench.GraphBuilder("sums")
     xs = [b.input(f"x{k}", (4,)) for k in range(12)]
     while len(xs) > 1:

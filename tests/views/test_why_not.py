@@ -32,7 +32,7 @@ def test_an_explanation_names_rules_and_directions():
 def test_a_stepper_answers_questions():
     import pytest
 
-    pytest.importorskip("anywidget")
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
     with Saturation(product(), parse_rules(ASSOCIATE)) as run:
         run.run()
         stepper = run.view()

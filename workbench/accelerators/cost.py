@@ -1,4 +1,4 @@
-"""The cost model of a unit and the vector unit beside it: a roofline of each, by the formulas of its file."""
+"""The cost model of a unit and its vector unit: a roofline of each, by the formulas of its file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AcceleratorCost(CostModel):
     """A cost model by the formulas of a unit's file.
 
     A product cut for this unit takes the cycles of its loads and calls, everything else those of the vector
-    unit; neither is faster than memory. Views and what the unit addresses in place are free.
+    unit; neither is faster than memory. Views, and parts that the unit addresses in place, are free.
     """
 
     unit: Unit

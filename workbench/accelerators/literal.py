@@ -91,8 +91,8 @@ def _fill_and_cut(unit: Unit) -> Iterator[str]:
             yield f"fill-{name}-{side}: {term} => {back} where {extent} % {n} != 0"
 
 
-#: What zeros beside a matrix are, by which the laws of filling are proved. A matrix with zeros beside it is
-#: its product with an identity that has zeros beside it, which picks the first rows of whatever follows.
+#: What zeros next to a matrix are, by which the laws of filling are proved. A matrix with zeros next to it is
+#: its product with an identity that has zeros next to it, which picks the first rows of whatever follows.
 FILLING_AXIOMS = """
 filled-is-product: pad[pads=(0, 0, 0, p), value=0.0](x) => \\
     matmul(x, pad[pads=(0, 0, 0, p), value=0.0](eye[size=dim(x, -1), dtype=dtype(x)]())) where 2 <= rank(x)

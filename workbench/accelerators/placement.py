@@ -59,7 +59,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Placement:
-    """A graph on a unit and the vector unit beside it: its products by layer, and the rest."""
+    """A graph on a unit and the vector unit next to it: its products by layer, and the rest."""
 
     unit: Unit
     layers: tuple[Layer, ...]

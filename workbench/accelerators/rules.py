@@ -49,7 +49,7 @@ class _Form:
 
     @property
     def suffix(self) -> str:
-        """Return the part of a rule's name that tells the form."""
+        """Return the part of a rule's name that names the form."""
         parts = ["bias"] * self.bias + ([self.act] if self.act != "none" else [])
         return "".join(f"-{part}" for part in parts)
 

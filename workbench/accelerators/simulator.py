@@ -18,7 +18,7 @@ from workbench.ops.activations import activate
 
 @dataclass(slots=True)
 class Counts:
-    """What a unit did: loads of stationary tiles, calls, rows multiplied, multiplications, cycles."""
+    """The work of a unit: loads of stationary tiles, calls, rows multiplied, multiplications, cycles."""
 
     loads: int = 0
     calls: int = 0
@@ -93,7 +93,7 @@ class Machine:
 def simulate_product(
     unit: Unit, operands: Sequence[np.ndarray], act: str = "none"
 ) -> tuple[np.ndarray, Counts]:
-    """Return the result of a ``blocked`` product and what the unit did for it.
+    """Return the result of a ``blocked`` product and the unit's work for it.
 
     Arrays of the unit's element types are added in its accumulator's type, others in their own.
     """
@@ -130,7 +130,7 @@ def simulate(
         inputs: The arrays of all inputs by name.
 
     Returns:
-        The outputs by name, and what the unit did for every product, by its place in the graph.
+        The outputs by name, and the unit's work for every product, by its place in the graph.
     """
     known: dict[int, np.ndarray] = {}
     counts: dict[int, Counts] = {}

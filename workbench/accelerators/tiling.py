@@ -1,11 +1,10 @@
-"""The arithmetic of a product cut into tiles: how many there are, what they cost, what they waste."""
+"""The arithmetic of a product cut into tiles: their number, their cost, and the fraction that is wasted."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.accelerators.unit import Unit
 from workbench.ops import TensorType
@@ -116,10 +115,3 @@ class Tiling:
     def seconds(self) -> float:
         """Return the seconds by the roofline of the unit: of its cycles and of the bytes, the longer."""
         return max(self.cycles, self.bytes / self.unit.bytes_per_cycle) / (self.unit.clock * 1e6)
-
-
-def tiling_of(
-    unit: Unit, attrs: Mapping[str, Any], operands: Sequence[TensorType], result: TensorType
-) -> Tiling | None:
-    """Return the tiling of a ``blocked`` product, or None if it is cut for another unit."""
-    return Tiling.of(unit, operands, result) if unit.runs(attrs) else None

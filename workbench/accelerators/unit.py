@@ -27,7 +27,7 @@ class Unit:
     """A unit that multiplies streamed rows by a stationary tile and adds the products in accumulators.
 
     A call multiplies a streamed tile [rows, inner] by the stationary tile [inner, columns]. The rest of the
-    model runs on a vector unit beside it, which shares the memory.
+    model runs on a vector unit next to it, which shares the memory.
 
     Args:
         name: The name, which is that of the file.
@@ -50,7 +50,7 @@ class Unit:
         issue: The cycles before an operator of the vector unit begins.
         bias: Whether the accumulators can start from a bias.
         activations: The activations that the unit applies to its results.
-        doc: What the unit is, in a line.
+        doc: A description of the unit in a line.
 
     """
 

@@ -19,7 +19,7 @@ def unroll(graph: Graph, unit: Unit) -> Graph:
 
     This is the literal form: ``pad`` to whole tiles, ``slice`` of rows and tiles, one operator in the name of
     the unit for each call, ``add`` over the blocks of the inner dimension, ``concat`` of columns and rows,
-    and ``slice`` of what was filled. Other nodes stay as they are.
+    and ``slice`` of the filled part. Other nodes stay as they are.
     """
     unit_operator(unit)
     b = GraphBuilder(graph.name)

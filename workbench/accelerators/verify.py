@@ -24,7 +24,7 @@ from workbench.verification.verdict import Verdict
 
 
 def unit_axioms(chosen: Unit) -> tuple[Rule, ...]:
-    """Return the axioms by which the rules of a unit are proved: the library's, and what a tile is.
+    """Return the axioms by which the rules of a unit are proved: the library's, and the definition of a tile.
 
     ``product`` itself is not proved by them: it is the definition, which is tested.
     """
@@ -41,7 +41,7 @@ def verify_unit(chosen: Unit, *names: str, draws: int = 200, seed: int = 0) -> l
     """Return the verdicts on the rules of a unit, or on those of the given names.
 
     The rules are judged for the same unit with tiles of 4 by 3: small instances are then cut into several
-    tiles, the last of them filled. Element types are no part of a law: instances are in float32. Upper limits
+    tiles, the last of them filled. A law names no element type: instances are in float32. Upper limits
     on extents are left out: they keep sums inside the accumulator or spare work, and the laws hold without
     them.
     """

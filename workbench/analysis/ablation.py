@@ -13,7 +13,6 @@ from workbench.costs import CostModel
 from workbench.costs.choose import cost_model
 from workbench.extraction.limits import Limit
 from workbench.extraction.solution import Status
-from workbench.graph import Graph
 from workbench.optimizer.chosen import Rules, rules_of
 from workbench.optimizer.pipeline import Optimized, optimize
 from workbench.optimizer.stages import graph_of
@@ -24,6 +23,8 @@ from workbench.support.numbers import change, gain, microseconds
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from workbench.optimizer.job import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,18 @@ class Ablation(Stepwise):
 
     ``best`` is the result with all rules; ``rows`` holds the results without one of them. Only ``best``
     is certified. Ctrl-C keeps the finished rows; ``run()`` then continues with the interrupted rule.
+
+    Args:
+        model: The model, as for :func:`ablation`.
+        rules: A rule set, its name, or rules.
+        candidates: Rules to leave out; by default those that made the result.
+        cost: The cost model, its name, or the path of a recorded table.
+        certify: Whether ``best`` is certified.
     """
 
     def __init__(
         self,
-        model: Graph | str | os.PathLike[str] | bytes | Any,
+        model: Model,
         rules: Rules = "default",
         *,
         candidates: Sequence[str] | None = None,
@@ -221,7 +229,7 @@ def _complete(result: Optimized) -> bool:
 
 
 def ablation(
-    model: Graph | str | os.PathLike[str] | bytes | Any,
+    model: Model,
     rules: Rules = "default",
     *,
     candidates: Sequence[str] | None = None,

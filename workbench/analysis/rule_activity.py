@@ -14,7 +14,7 @@ from workbench.run.face import Face
 from workbench.run.trace import Trace
 from workbench.support.names import nearest
 from workbench.support.numbers import microseconds, thousands
-from workbench.theorems.records import THEOREM, is_theorem, why_no_theorem
+from workbench.theorems.records import THEOREM, chain_of, is_theorem, is_typed, why_no_theorem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -296,7 +296,10 @@ def _recorded(rules: RuleSet, rule: Rule) -> tuple[str, str, str]:
     if verdict == "unknown" and known.get("law") != law_of(rule):
         return verdict, "not in the library's record; workbench.Verification judges it", ""
     if is_theorem(rule):
-        return THEOREM, f"proved for all extents and ranks; {evidence(known)}", str(known.get("summary", ""))
+        how = f"by a chain of {', '.join(links)}; " if (links := chain_of(rule)) else ""
+        right = "always has a type" if is_typed(rule) else "is checked where the rule fires"
+        text = f"proved for all extents and ranks; {how}the right-hand side {right}; {evidence(known)}"
+        return THEOREM, text, str(known.get("summary", ""))
     return verdict, f"{evidence(known)}; no theorem: {why_no_theorem(rule)}", str(known.get("summary", ""))
 
 

@@ -92,5 +92,5 @@ def _padding(pads: tuple[int, ...], node: Node, graph: Graph) -> int:
     strides = node.attr("strides")
     same = all(node.tensor.shape[axis] == -(-source[axis] // strides[axis - 2]) for axis in (2, 3))
     kernel = graph.nodes[node.inputs[1]].tensor.shape[2:] if node.op == "conv2d" else node.attr("kernel")
-    # In the published graphs all 1x1 windows are SAME, except where Inception's builder has VALID.
+    # In the published graphs all 1x1 windows are SAME, unless Inception's builder has VALID.
     return 0 if any(pads) or (same and tuple(kernel) == (1, 1)) else 1

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.certifying.files.compare import certify_files
+from workbench.certifying.files.result import Comparison
+
+if TYPE_CHECKING:
+    from workbench.certifying.certificate import Certificate
 
 
-def certify(original: object, optimised: object, **options: Any) -> Any:
+def certify(original: object, optimised: object, **options: Any) -> Certificate | Comparison:
     """Compare a model with its original on random inputs and return the outcome.
 
     Two :class:`~workbench.Graph` objects are compared by :func:`~workbench.certifying.certificate.certify`,

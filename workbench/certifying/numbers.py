@@ -1,7 +1,7 @@
 """Rounded numbers of a model: how far a value moves if they are moved by as much as they were rounded.
 
 A model stores sqrt(2) as 1.41421354. An operator that means sqrt(2) itself is as good a reading of it: the
-two differ by what the rounding of the number changes, and not by an error of a rewrite.
+two differ by the rounding of the number, and not by an error of a rewrite.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
 
 
 def beyond(expected: np.ndarray, found: np.ndarray, explained: np.ndarray) -> np.ndarray:
-    """Return ``found``, moved towards ``expected`` by what is explained."""
+    """Return ``found``, moved towards ``expected`` by the explained difference."""
     with np.errstate(invalid="ignore"):
         gap = found - expected
         rest = np.sign(gap) * np.maximum(np.abs(gap) - explained, 0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.verification.ranges import RangeFault
 
 #: A region with more operations than this is compared at smaller extents, if its attributes allow.
-LARGE: Final = 2e7
+LARGE: Final = 1e6
 #: Divisors of height, width and features, the largest first; height and width stay at least ``_LEAST``.
 _SHRINK: Final = (16, 8, 4, 2)
 _LEAST: Final = 8
@@ -48,7 +48,7 @@ class Difference:
 class Outcome:
     """The largest relative error found in a region, and the difference if the error is too large.
 
-    ``numbers`` tells whether the error leaves out what the rounding of the region's numbers explains.
+    ``numbers`` says whether the error leaves out differences that the rounding of numbers explains.
     """
 
     error: float
@@ -166,21 +166,17 @@ def work(graph: Graph) -> float:
 def smaller(region: Region) -> Region | None:
     """Return a region of much work at smaller extents, or None if it stays as it is.
 
-    The height and width of images are reduced first, then the large channel or feature extents of values and
-    weights. The operators are the same, slices take the same fraction of their axis, and both graphs are
-    typed anew, so the result is another instance of the same rewrite. The whole models are compared at
-    their own sizes in addition.
+    The height and width of images are reduced first, then, if much work is left, the large channel or feature
+    extents of values and weights. The operators are the same, slices take the same fraction of their axis,
+    and both graphs are typed anew, so the result is another instance of the same rewrite. The whole models
+    are compared at their own sizes in addition.
     """
-    if work(region.before) + work(region.after) <= LARGE:
-        return None
-    found = None
+    found = region
     for shrink in (_images, _features):
-        for factor in _SHRINK:
-            smaller = _retyped(found or region, partial(shrink, factor=factor))
-            if smaller is not None:
-                found = smaller
-                break
-    return found
+        if work(found.before) + work(found.after) > LARGE:
+            tried = (_retyped(found, partial(shrink, factor=factor)) for factor in _SHRINK)
+            found = next((less for less in tried if less is not None), found)
+    return None if found is region else found
 
 
 def _images(kind: TensorType, stored: bool, factor: int) -> tuple[int, ...]:

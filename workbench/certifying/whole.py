@@ -399,7 +399,7 @@ def _short(error: Exception | None) -> str:
     return text if len(text) <= 240 else text[:239] + "…"
 
 
-def given_of(model: object) -> Any:
+def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:
     """Return the ONNX model that a user gave, as a path or a message, or None for any other object."""
     import onnx
 

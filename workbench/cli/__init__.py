@@ -15,7 +15,7 @@ import contextlib
 import signal
 from typing import Any
 
-from workbench.cli.interrupts import interrupted_at_start
+from workbench.cli.interrupts import ended, interrupted_at_start
 
 
 def main() -> None:
@@ -28,9 +28,7 @@ def main() -> None:
     try:
         app(prog_name="workbench")
     finally:
-        # All output is printed and written: a Ctrl-C from now on must not change it or the exit code.
-        with contextlib.suppress(ValueError):  # not the main thread
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        ended()
 
 
 def __getattr__(name: str) -> Any:

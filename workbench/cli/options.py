@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from workbench.run.settings import defaults_of, settings_of
 from workbench.support.files import UnwritableOutput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +48,7 @@ SizeOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
-def with_settings(cls: object, *names: str) -> Callable[[F], F]:
+def with_settings(cls: type[DataclassInstance], *names: str) -> Callable[[F], F]:
     """Return a decorator that gives a command an option for each of the named settings of a class.
 
     Bounds, help and defaults are those of the settings; the command takes the values as ``**settings``.
@@ -117,7 +120,7 @@ def to_json(data: object) -> str:
     return json.dumps(finite(data), indent=2, ensure_ascii=False, default=str) + "\n"
 
 
-def writing(action: Any) -> None:
+def writing(action: Callable[[], object]) -> None:
     """Run an action that writes a file; raise UnwritableOutput in place of its OSError."""
     try:
         action()

@@ -91,7 +91,7 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Requests for the page; there is no other, and nothing can be changed."""
+    """Requests for the only page, which cannot be changed."""
 
     runs: Path
     server_version = "workbench"

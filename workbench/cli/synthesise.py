@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,10 @@ from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_
 from workbench.cli.options import QuietOption, check_input, to_json, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from workbench.rules.foreign.reading import Contents
+    from workbench.synthesis.synthesis import Synthesis
 
 
 @reporting_errors
@@ -36,6 +41,14 @@ def synthesise(
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the values.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="tcp://HOST:PORT", help="Evaluate shards of the terms on a Dask cluster."),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended goes on from there."),
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the steps as JSON, for plots and the stepper.")
     ] = None,
@@ -48,29 +61,40 @@ def synthesise(
     check_input(grammar)
     for file in against or ():
         check_input(file)
-    for written in (output, trace, json):
+    for written in (output, trace, json, journal):
         if written is not None:
             check_writable(written)
+    from workbench.experiments.cluster import cluster_mapper
     from workbench.rules import rule_set
     from workbench.rules.foreign.reading import read_rules
     from workbench.synthesis.grammar import read_grammar
+    from workbench.synthesis.shards import processes
     from workbench.synthesis.synthesis import Synthesis
     from workbench.synthesis.writing import rules_text
 
     terms = read_grammar(grammar)
     given = [rule for name in known or () for rule in rule_set(name)]
     targets = [(file, read_rules(file)) for file in against or ()]
-    synthesis = Synthesis(
-        terms if size is None else terms.with_operators(size), given, seconds=seconds, seed=seed, jobs=jobs
-    )
-    with Progress(grammar.name, quiet=quiet) as progress:
+    with (
+        processes(jobs) if scheduler is None else cluster_mapper(scheduler) as mapper,
+        Progress(grammar.name, quiet=quiet) as progress,
+    ):
+        synthesis = Synthesis(
+            terms if size is None else terms.with_operators(size),
+            given,
+            seconds=seconds,
+            seed=seed,
+            jobs=jobs,
+            mapper=mapper,
+            journal=journal,
+        )
         synthesis.run(lambda step: progress("synthesis", step.note))
     if output is not None:
         writing(lambda: write_atomic(output, rules_text(synthesis)))
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
-    laws = {law.rule: law for law in synthesis.laws}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.law_rules]
+    laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
     show_table(("law", "equation", "verdict"), rows)
     typer.echo()
     funnel = synthesis.funnel()
@@ -78,18 +102,7 @@ def synthesise(
         tuple(funnel.columns), [tuple(row) for row in funnel.to_numpy()], right=range(len(funnel.columns))
     )
     typer.echo(f"\n{synthesis!r}")
-    covered = {}
-    for file, contents in targets:
-        with Progress(file.name, quiet=quiet) as progress:
-            found = synthesis.covers(
-                contents.rules, seed=seed, progress=lambda step: progress("derivation", step.note)
-            )
-        covered[str(file)] = found.frame().to_dict("records")
-        typer.echo(f"\n{file}: {found!r}")
-        for outcome in ("not derived", "refuted"):
-            names = found.named(outcome)
-            if names:
-                typer.echo(f"{outcome}: {', '.join(names)}")
+    covered = _covered(synthesis, targets, seed, quiet)
     if json is not None:
         text = to_json(
             {
@@ -102,3 +115,22 @@ def synthesise(
         writing(lambda: write_atomic(json, text))
     if synthesis.stop_reason is StopReason.INTERRUPTED:
         stop(INTERRUPTED, "interrupted: the laws found so far were kept")
+
+
+def _covered(
+    synthesis: Synthesis, targets: Sequence[tuple[Path, Contents]], seed: int, quiet: bool
+) -> dict[str, list[dict[Hashable, Any]]]:
+    """Print which rules of some files the laws imply, and return one record per rule by file."""
+    covered = {}
+    for file, contents in targets:
+        with Progress(file.name, quiet=quiet) as progress:
+            found = synthesis.covers(
+                contents.rules, seed=seed, progress=lambda step: progress("derivation", step.note)
+            )
+        covered[str(file)] = found.frame().to_dict("records")
+        typer.echo(f"\n{file}: {found!r}")
+        for outcome in ("not derived", "refuted"):
+            names = found.named(outcome)
+            if names:
+                typer.echo(f"{outcome}: {', '.join(names)}")
+    return covered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from workbench.cli.console import BAD_INPUT, FAILED, INTERRUPTED, Progress, repo
 from workbench.cli.options import QuietOption, check_input, to_json, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from workbench.rules.foreign.reading import Contents
+    from workbench.verification.verify import Verification
 
 
 @reporting_errors
@@ -54,7 +58,7 @@ def verify(
     if json is not None:
         check_writable(json)
     from workbench.rules.foreign.reading import read_rules
-    from workbench.theorems.records import THEOREM, is_theorem
+    from workbench.theorems.records import is_theorem
     from workbench.verification.evidence import Effort
     from workbench.verification.verify import Verification
 
@@ -74,11 +78,21 @@ def verify(
         if one_by_one:
             alone = Verification.of(contents, effort=effort, seed=seed, one_by_one=True)
             alone.run(lambda step: progress("verification", f"one by one: {step.note}"))
-    verdicts = verification.verdicts
     theorems = {r.name for r in contents.rules if is_theorem(r)}
     if json is not None:
-        text = to_json([v.record() | {"theorem": v.name in theorems} for v in verdicts])
+        text = to_json([v.record() | {"theorem": v.name in theorems} for v in verification.verdicts])
         writing(lambda: write_atomic(json, text))
+    _print(verification, theorems, show, alone)
+    _end(verification, contents, file)
+
+
+def _print(
+    verification: Verification, theorems: set[str], show: str | None, alone: Verification | None
+) -> None:
+    """Print the verdicts, or one rule, and the figures of the run; ``alone`` judged each rule by itself."""
+    from workbench.theorems.records import THEOREM
+
+    verdicts = verification.verdicts
     if show is not None:
         verdict = verification[show]
         typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
@@ -98,6 +112,10 @@ def verify(
         batch, single = verification.egraph_seconds, alone.egraph_seconds
         ratio = f", ratio {single / batch:.1f}" if batch else ""
         typer.echo(f"in the e-graph: batch {batch:.2f} s, one by one {single:.2f} s{ratio}")
+
+
+def _end(verification: Verification, contents: Contents, file: Path) -> None:
+    """End the command with the exit code that a run calls for."""
     if verification.contradictions:
         names = ", ".join(v.name for v in verification.contradictions)
         stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")

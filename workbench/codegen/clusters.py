@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from workbench.codegen.operators import definition
 from workbench.composites.composite import Composite, Equation, Tensor
 from workbench.composites.index import ExtentName, IndexName
 from workbench.composites.scalar import Bound, Number, Parameter, Read, Scalar, rebuilt
+from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType, spec_of
 
 #: The most operators of a cluster.
@@ -48,7 +47,8 @@ class Cluster:
 
     ``inputs`` are the numbers of the values that it reads, in the order of the composite's operands, and
     ``shapes`` the shapes in which the kernel sees them: the axes of a row are one. ``result`` is the number
-    of its value and ``type`` the value's type.
+    of its value and ``type`` the value's type. ``read`` are the types of the inputs in the graph, and
+    ``known`` the values that are one number, which is in the kernel's text.
     """
 
     members: tuple[Member, ...]
@@ -57,6 +57,8 @@ class Cluster:
     shapes: tuple[tuple[int, ...], ...]
     result: int
     type: TensorType
+    read: tuple[TensorType, ...]
+    known: tuple[tuple[int, float], ...] = ()
 
     @property
     def types(self) -> tuple[TensorType, ...]:
@@ -64,8 +66,15 @@ class Cluster:
         return tuple(TensorType(self.type.dtype, shape) for shape in self.shapes)
 
 
-def fusible(op: str, operands: int, attrs: Sequence[Any], kind: Any) -> bool:
-    """Return whether an operator may be in a cluster."""
+def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
+    """Return whether an operator may be in a cluster.
+
+    Args:
+        op: The operator.
+        operands: The number of its operands.
+        attrs: Its attributes in declared order.
+        kind: The type of its result; only tensors of float32 and float64 are fused.
+    """
     if not isinstance(kind, TensorType) or kind.dtype not in ("float32", "float64"):
         return False
     return definition(op, operands, tuple(sorted(spec_of(op).unpack(tuple(attrs)).items()))) is not None
@@ -122,6 +131,8 @@ def cluster_of(
         tuple(places.seen(types[j].shape) for j in leaves),
         root.place,
         root.type,
+        tuple(types[j] for j in leaves),
+        tuple((j, numbers[j]) for j in dict.fromkeys(j for m in members for j in m.operands) if j in numbers),
     )
 
 
@@ -237,11 +248,13 @@ def _equations(
     ]
 
 
-def reference(cluster: Cluster, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the result of a cluster by the operators' own semantics."""
-    known = dict(zip(cluster.inputs, inputs, strict=True))
+def as_graph(cluster: Cluster) -> Graph:
+    """Return the operators of a cluster as a graph; its inputs ``x0``, ``x1``, … are those of the cluster."""
+    builder = GraphBuilder("cluster")
+    kinds = zip(cluster.inputs, cluster.read, strict=True)
+    place = {j: builder.input(f"x{k}", t.shape, t.dtype) for k, (j, t) in enumerate(kinds)}
+    for j, number in cluster.known:
+        place[j] = builder.op("scalar", value=number, dtype=cluster.type.dtype)
     for m in cluster.members:
-        spec = spec_of(m.op)
-        assert spec.evaluate is not None
-        known[m.place] = spec.evaluate([known[j] for j in m.operands], m.named)
-    return known[cluster.result]
+        place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
+    return builder.graph({"y": place[cluster.result]})

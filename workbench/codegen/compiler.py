@@ -32,7 +32,7 @@ _loaded: dict[str, ctypes.CDLL] = {}
 
 
 class CompilerMissing(RuntimeError):
-    """Raised when there is no C compiler; the message says where it was looked for."""
+    """Raised when there is no C compiler; the message lists the places that were searched."""
 
 
 class CompilationFailed(RuntimeError):
@@ -149,6 +149,21 @@ def place_of(text: str, build: Build) -> Path:
     return _folder() / f"{_name(text, build, compiler(build))}.so"
 
 
+def compiled(text: str, build: Build) -> Path:
+    """Return the file of the library of a C text: found in the cache, or compiled now; it is not loaded.
+
+    Raises:
+        CompilerMissing: There is no compiler.
+        CompilationFailed: The compiler refuses the text.
+        PermissionError: The cache cannot be written.
+    """
+    place = place_of(text, build)
+    if not place.is_file():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _compile(text, build, compiler(build), place)
+    return place
+
+
 def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
     # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -170,7 +185,7 @@ def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
 
 
 def _compile(text: str, build: Build, chosen: Path, place: Path) -> None:
-    """Compile a text to a file that appears whole or not at all; the text is kept beside it."""
+    """Compile a text to a file that appears whole or not at all; the text is kept next to it."""
     with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
         source, part, made = (Path(folder) / f"kernel.{ending}" for ending in ("c", "o", "so"))
         source.write_text(text)

@@ -16,18 +16,19 @@ from workbench.certifying.certificate import Certificate, certify
 from workbench.certifying.inputs import random_inputs
 from workbench.certifying.region_check import difference
 from workbench.certifying.whole import tolerance_of
+from workbench.codegen.beside import measured
 from workbench.codegen.clusters import Cluster
-from workbench.codegen.compiler import Build, build_from
-from workbench.codegen.fusion import fused, kernel_price, numbers_of, unfused
-from workbench.codegen.mixed import Mixed, Plan, plan_of
+from workbench.codegen.compiler import Build, build_from, compiler
+from workbench.codegen.fusion import Beside, Measure, numbers_of
+from workbench.codegen.mixed import Basis, Mixed, Plan, basis_of, plan_of
 from workbench.codegen.tuning import timer
 from workbench.costs import CostModel
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph import EGraph
 from workbench.graph import Graph
 
-#: The most kinds of clusters that are timed one by one.
-_KINDS: Final = 6
+#: The most families of clusters that are timed one by one.
+_FAMILIES: Final = 6
 
 #: The least and the largest number of rounds in which programs are timed.
 _LEAST, _MOST = 9, 300
@@ -85,7 +86,7 @@ def deploy(
     seconds: float = 5.0,
     seed: int = 0,
     build: Build | None = None,
-    price: Callable[[Cluster], float] | None = None,
+    measure: Measure | None = None,
     time: bool = True,
 ) -> Deployed:
     """Return the fastest certified mixed program of a graph, or the original.
@@ -96,39 +97,42 @@ def deploy(
         candidates: Other graphs of the same function, such as the result of an optimisation.
         saturated: A saturated e-graph of the original and the costs of its e-nodes: clusters become e-nodes
             of it, and exact extraction takes operators, rewrites and clusters together.
-        threads: The number of threads of sessions and kernels.
+        threads: The number of threads of a session.
         seconds: The time limit on timing.
         seed: The seed of the inputs.
         build: The options of the compiler; by default those of the environment.
-        price: The price of a cluster in microseconds; by default its kernel is measured.
-        time: Whether programs are timed; otherwise the one of the first graph is taken for its certificate.
+        measure: Returns the times of a cluster; by default they are measured.
+        time: Whether programs are timed; otherwise the first one with kernels is taken.
 
     Raises:
         CompilerMissing: There is no C compiler.
     """
     options = build_from() if build is None else build
-    graphs = {g.structural_hash(): g for g in (*candidates, graph)}
+    bases = [basis_of(g, cost) for g in {g.structural_hash(): g for g in (graph, *candidates)}.values()]
     if saturated is not None:
-        found = fused(*saturated, _numbers(graph, saturated[0]), build=options, threads=threads, price=price)
-        if found.clusters:
-            other = unfused(graph, found, found.solve().choice)
-            graphs[other.structural_hash()] = other
-    plans = [plan_of(g, cost, threads=threads, build=options, price=price) for g in graphs.values()]
-    plans = [p for p in plans if p.clusters]
+        bases.insert(0, Basis(graph, *saturated, _numbers(graph, saturated[0])))
+    known = measured(options, threads) if measure is None else measure
+    if measure is None:
+        compiler(options)
+
+    def planned_with(basis: Basis, families: frozenset[str] | None) -> Plan:
+        limited = known if families is None else partial(_limited, known, families)
+        timed = options if measure is None else None
+        return plan_of(basis, cost, threads=threads, build=options, measure=limited, schedules=timed)
+
+    plans = {k: planned_with(basis, None) for k, basis in enumerate(bases)}
+    plans = {k: p for k, p in plans.items() if p.clusters}
     if not plans:
         return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
     feeds = random_inputs(graph, seed, 0)
-    priced = price or partial(kernel_price, build=options, threads=threads)
-
-    def only(plan: Plan, kinds: frozenset[str]) -> Plan:
-        limited = partial(_limited, priced, kinds)
-        return plan_of(plan.source, cost, threads=threads, build=options, price=limited)
-
+    tried = list(plans.values())
     if time:
-        plans += _selected(graph, plans[0], only, feeds, threads, seconds / 2, options)
-    programs = [Mixed(p, threads=threads, build=options) for p in plans]
+        for k, plan in plans.items():
+            only = partial(planned_with, bases[k])
+            tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
+    programs = [Mixed(p, threads=threads, build=options) for p in tried]
     times = _times(graph, programs, feeds, threads, seconds / 2) if time else []
-    best = max(range(len(plans)), key=lambda k: times[k].speedup) if times else 0
+    best = max(range(len(tried)), key=lambda k: times[k].speedup) if times else 0
     certificate = certified(graph, programs[best], seed=seed)
     timed = times[best] if times else None
     reason = ""
@@ -136,7 +140,7 @@ def deploy(
         reason = f"the original stays: {certificate.reason}"
     elif timed is not None and not timed.faster:
         reason = "the original stays: the mixed program is not faster beyond the noise"
-    return Deployed(graph, None if reason else plans[best], plans[best], certificate, timed, reason)
+    return Deployed(graph, None if reason else tried[best], tried[best], certificate, timed, reason)
 
 
 def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
@@ -176,40 +180,35 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
     )
 
 
-def _limited(price: Callable[[Cluster], float], kinds: frozenset[str], cluster: Cluster) -> float:
-    return price(cluster) if kind_of(cluster) in kinds else math.inf
-
-
-def kind_of(cluster: Cluster) -> str:
-    """Return what clusters have in common that run the same kernel."""
-    return f"{cluster.composite} {cluster.types}"
+def _limited(measure: Measure, families: frozenset[str], cluster: Cluster) -> Beside:
+    return measure(cluster) if str(cluster.composite) in families else Beside(0.0, math.inf)
 
 
 def _selected(
     graph: Graph,
     plan: Plan,
-    only: Callable[[Plan, frozenset[str]], Plan],
+    only: Callable[[frozenset[str]], Plan],
     feeds: Mapping[str, Any],
     threads: int,
     seconds: float,
     build: Build,
 ) -> list[Plan]:
-    """Return a plan of the kinds of clusters that are faster alone.
+    """Return a plan of the families of clusters that are faster alone.
 
-    The prices of single operators do not show what ONNX Runtime computes together. So each kind is timed
-    without the others in the whole model.
+    What a kernel saves alone does not show what ONNX Runtime computes together across its border. So each
+    family, all clusters of one formula, is timed without the others in the whole model.
     """
-    kinds = [k for k, _ in Counter(kind_of(c) for c in plan.clusters).most_common(_KINDS)]
-    if len(kinds) < 2:
+    families = [k for k, _ in Counter(str(c.composite) for c in plan.clusters).most_common(_FAMILIES)]
+    if len(families) < 2:
         return []
-    alone = {k: only(plan, frozenset([k])) for k in kinds}
+    alone = {k: only(frozenset([k])) for k in families}
     alone = {k: p for k, p in alone.items() if p.clusters}
     programs = [Mixed(p, threads=threads, build=build) for p in alone.values()]
     times = _times(graph, programs, feeds, threads, seconds)
     good = frozenset(k for k, t in zip(alone, times, strict=True) if t.speedup > 1)
-    if not good or len(good) == len(kinds):
+    if not good or len(good) == len(families):
         return []
-    return [alone[next(iter(good))] if len(good) == 1 else only(plan, good)]
+    return [alone[next(iter(good))] if len(good) == 1 else only(good)]
 
 
 def _times(

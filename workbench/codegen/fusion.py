@@ -1,4 +1,4 @@
-"""Fusion chosen by extraction: an e-graph gets an e-node for every cluster, priced by its measured kernel.
+"""Fusion chosen by extraction: an e-graph gets an e-node for every cluster, priced by what its kernel saves.
 
 A cluster's e-node stands for its operators at once: it belongs to the e-class of the result, and its children
 are the e-classes that the cluster reads. Exact extraction then takes a cluster or its operators, whichever is
@@ -7,18 +7,14 @@ cheaper; an operator that is also needed elsewhere is paid for there.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from workbench.codegen.clusters import MOST, Cluster, Member, cluster_of, fusible
-from workbench.codegen.compiler import Build
-from workbench.codegen.tuning import measured_schedules
-from workbench.composites.binding import bind
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
@@ -29,6 +25,9 @@ from workbench.ops.activations import operator_of
 #: The operator of a cluster's e-node.
 FUSED: Final = "fused"
 
+#: The operator of the e-node of a cluster that ONNX Runtime runs, in less time than its operators one by one.
+TOGETHER: Final = "together"
+
 #: Operators that are one number, and those that are stored.
 _NUMBERS: Final = with_trait(Trait.NUMBER)
 _STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
@@ -36,27 +35,51 @@ _STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
 #: Activations that ONNX Runtime computes within a convolution.
 _WITHIN: Final = ("sigmoid", "relu", "tanh", "relu6")
 
-#: Microseconds that a kernel costs beside its own time: a call, and one more session of the other runtime.
-CROSSING: Final = 8.0
+_PRODUCTS: Final = with_trait(Trait.PRODUCT)
+_IMAGES: Final = with_trait(Trait.PRODUCT) & with_trait(Trait.FOUR_AXES)
 
 #: Results of fewer elements are not worth a kernel.
-LEAST: Final = 1 << 10
+LEAST: Final = 1 << 8
 
-#: The most kernels that are measured for one e-graph.
+#: The most kinds of kernels that are measured for one e-graph.
 KERNELS: Final = 24
+
+#: The most operators of an e-class that clusters are grown with, and the most clusters grown from a result.
+ALTERNATIVES, GROWN = 4, 8
+
+#: How much less time than its operators a kernel must take: less may be an error of measurement.
+MARGIN: Final = 0.9
+
+
+class Beside(NamedTuple):
+    """The microseconds of a cluster's operators in ONNX Runtime, and of its kernel there."""
+
+    operators: float
+    kernel: float
+
+    @property
+    def pays(self) -> bool:
+        """Return whether the kernel is faster beyond the error of measurement."""
+        return self.kernel <= self.operators * MARGIN
+
+
+#: Returns the times of a cluster.
+Measure = Callable[[Cluster], Beside]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fusion:
-    """An e-graph with an e-node for each cluster, and the costs of all e-nodes in microseconds.
+    """An e-graph with e-nodes for clusters, and the costs of all e-nodes in microseconds.
 
-    ``clusters`` maps e-nodes to clusters, whose values are numbered by e-class. ``left`` is the number of
-    clusters that were not priced, because time or the number of kernels ran out.
+    ``clusters`` maps e-nodes to clusters that kernels run, ``together`` to those that ONNX Runtime runs, in
+    less time than their operators one by one. Their values are numbered by e-class. ``left`` is the number
+    of clusters that were not priced, because time or the number of kernels ran out.
     """
 
     egraph: EGraph
     costs: np.ndarray
-    clusters: Mapping[int, Cluster]
+    clusters: dict[int, Cluster]
+    together: dict[int, Cluster]
     left: int = 0
 
     def solve(self, seconds: float = 20.0) -> Solution:
@@ -86,68 +109,66 @@ def fused(
     egraph: EGraph,
     costs: np.ndarray,
     numbers: Mapping[int, float],
+    measure: Measure,
     *,
-    build: Build,
-    threads: int = 1,
-    seconds: float = 30.0,
-    preferred: Sequence[int] | np.ndarray = (),
-    price: Callable[[Cluster], float] | None = None,
+    seconds: float = 60.0,
 ) -> Fusion:
-    """Return an e-graph with an e-node for each cluster that may pay.
+    """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
+
+    Clusters are grown from all operators of all e-classes.
 
     Args:
         egraph: The e-graph.
         costs: The cost of every e-node in microseconds.
         numbers: E-classes whose value is one known number.
-        build: The options of the compiler.
-        threads: The number of threads of a kernel.
-        seconds: The time limit on compiling and measuring.
-        preferred: For each e-class an e-node that clusters are grown from; -1 for any.
-        price: The price of a cluster in microseconds; by default its kernel is measured.
+        measure: Returns the times of a cluster's operators and of its kernel.
+        seconds: The time limit on measuring.
     """
     began = time.monotonic()
-    measured = price or (lambda cluster: kernel_price(cluster, build, threads))
-    found: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
-    for cluster in _candidates(egraph, numbers, preferred):
-        found.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
-    worth = sorted(
-        found.values(),
-        key=lambda c: (-sum(_cost(egraph, costs, m) for m in c.members), c.result, len(c.members)),
-    )
-    prices: dict[tuple[str, tuple[TensorType, ...]], float] = {}
-    chosen: list[tuple[Cluster, float]] = []
-    left = 0
-    for cluster in worth:
-        whole = sum(_cost(egraph, costs, m) for m in cluster.members)
-        if whole <= CROSSING:
+    cheapest = _cheapest(egraph, costs)
+    kinds: dict[str, list[Cluster]] = {}
+    for cluster in _candidates(egraph, numbers):
+        kinds.setdefault(kind_of(cluster), []).append(cluster)
+    whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
+    chosen: list[tuple[str, Cluster, float]] = []
+    tried = left = 0
+    for kind in sorted(kinds, key=lambda k: (-whole[k] * len(kinds[k]), k)):
+        if tried >= KERNELS or time.monotonic() - began > seconds:
+            left += len(kinds[kind])
             continue
-        key = str(cluster.composite), cluster.types
-        if key not in prices:
-            if len(prices) >= KERNELS or time.monotonic() - began > seconds:
-                left += 1
-                continue
-            prices[key] = measured(cluster)
-        if prices[key] < math.inf:
-            chosen.append((cluster, prices[key] + CROSSING))
+        tried += 1
+        times = measure(kinds[kind][0])
+        for cluster in kinds[kind]:
+            if times.pays:
+                chosen.append((FUSED, cluster, times.kernel))
+            if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
+                chosen.append((TOGETHER, cluster, times.operators))
+    chosen.sort(key=lambda found: found[1].result)
     return _extended(egraph, costs, chosen, left)
 
 
-def kernel_price(cluster: Cluster, build: Build, threads: int = 1) -> float:
-    """Return the microseconds of a cluster's fastest kernel, measured or known from before."""
-    binding = bind(cluster.composite, cluster.types)
-    return measured_schedules(binding, build, threads=threads, seconds=0.05)[0].microseconds
+def kind_of(cluster: Cluster) -> str:
+    """Return what clusters have in common that run the same kernel."""
+    return f"{cluster.composite} {cluster.types}"
+
+
+def _cheapest(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
+    """Return the cost of the cheapest e-node of every e-class."""
+    found = np.full(egraph.n_classes, np.inf)
+    np.minimum.at(found, egraph.eclass, costs)
+    return found
 
 
 def _extended(
-    egraph: EGraph, costs: np.ndarray, chosen: Sequence[tuple[Cluster, float]], left: int
+    egraph: EGraph, costs: np.ndarray, chosen: Sequence[tuple[str, Cluster, float]], left: int
 ) -> Fusion:
-    count, more = len(egraph), [c for c, _ in chosen]
+    count, more = len(egraph), [c for _, c, _ in chosen]
     ends = egraph.child_start[-1] + np.cumsum([len(c.inputs) for c in more], dtype=np.int64)
     read = np.array([j for c in more for j in c.inputs], dtype=np.int64)
     births = egraph.birth_rule, egraph.birth_step
     grown = replace(
         egraph,
-        ops=(*egraph.ops, *[FUSED] * len(more)),
+        ops=(*egraph.ops, *(op for op, _, _ in chosen)),
         attrs=(*egraph.attrs, *[(k,) for k in range(len(more))]),
         child_start=np.concatenate([egraph.child_start, ends]),
         children=np.concatenate([egraph.children, read]),
@@ -157,61 +178,80 @@ def _extended(
         node_names=(),
         class_names=(),
     )
-    prices = np.concatenate([costs, np.array([p for _, p in chosen], dtype=float)])
-    return Fusion(grown, prices, {count + k: c for k, c in enumerate(more)}, left)
+    prices = np.concatenate([costs, np.array([p for _, _, p in chosen], dtype=float)])
+    kernels = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == FUSED}
+    others = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == TOGETHER}
+    return Fusion(grown, prices, kernels, others, left)
 
 
-def _candidates(
-    egraph: EGraph, numbers: Mapping[int, float], preferred: Sequence[int] | np.ndarray
-) -> list[Cluster]:
+def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
     """Return clusters grown from every operator that has a form in index notation."""
     constant = egraph.constant_classes()
-    best: dict[int, Member] = {}
+    read = np.unique(np.stack([_readers(egraph), egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
+    shared = np.bincount(read, minlength=egraph.n_classes) > 1
+    options: dict[int, list[Member]] = {}
     for eclass, nodes in enumerate(egraph.members()):
         if constant[eclass]:
             continue
-        first = int(preferred[eclass]) if len(preferred) else -1
-        for node in [*([first] if first >= 0 else []), *nodes]:
-            member = _member(egraph, node)
-            if member is not None and not _rides_along(egraph, member, preferred):
-                best[eclass] = member
-                break
+        members = (_member(egraph, node) for node in nodes)
+        found = dict.fromkeys(m for m in members if m and not _rides_along(egraph, m, constant, shared))
+        if found:
+            options[eclass] = list(found)[:ALTERNATIVES]
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-    readers = np.bincount(egraph.children[: egraph.child_start[-1]], minlength=egraph.n_classes)
-    found = []
-    for root in best.values():
+    clusters: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
+    for root in (m for members in options.values() for m in members):
         if root.type.elements < LEAST and all(types[j].elements < LEAST for j in root.operands):
             continue
-        for alone in (False, True):
-            cluster = _grown(root, best, types, numbers, readers if alone else None)
-            if cluster is not None and cluster.result not in cluster.inputs:
-                found.append(cluster)
-    return found
+        for outside in (None, shared):
+            for cluster in _grown(root, options, types, numbers, outside):
+                if cluster.result not in cluster.inputs:
+                    clusters.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
+    return list(clusters.values())
+
+
+def _readers(egraph: EGraph) -> np.ndarray:
+    """Return for every operand the e-class that reads it."""
+    counts = np.diff(egraph.child_start)
+    return np.repeat(egraph.eclass, counts)
 
 
 def _grown(
     root: Member,
-    best: Mapping[int, Member],
+    options: Mapping[int, Sequence[Member]],
     types: Mapping[int, TensorType],
     numbers: Mapping[int, float],
-    readers: np.ndarray | None,
-) -> Cluster | None:
-    """Return the largest cluster found from its result upwards; with ``readers``, of values read once."""
-    members = [root]
-    cluster = cluster_of(members, types, numbers)
-    tried: set[int] = {root.place}
-    while cluster is not None and len(members) < MOST:
-        near = [j for j in cluster.inputs if j in best and j not in tried]
-        if readers is not None:
-            near = [j for j in near if readers[j] == sum(j == o for m in members for o in m.operands)]
-        if not near:
-            break
-        tried.add(near[0])
-        more = _sorted(root, [*members, best[near[0]]])
-        other = None if more is None else cluster_of(more, types, numbers)
-        if more is not None and other is not None:
-            members, cluster = more, other
-    return cluster
+    shared: np.ndarray | None,
+) -> list[Cluster]:
+    """Return the largest clusters found from a result upwards, one for each choice of operators.
+
+    Args:
+        root: The operator of the result.
+        options: The operators of e-classes that may be in a cluster.
+        types: The types of all values.
+        numbers: Values that are one known number.
+        shared: Values that are read more than once, which then stay outside; by default none does.
+    """
+    first = cluster_of([root], types, numbers)
+    if first is None:
+        return []
+    found: list[Cluster] = []
+    waiting = [(first, frozenset([root.place]))]
+    while waiting and len(found) < GROWN:
+        cluster, tried = waiting.pop()
+        near = [j for j in cluster.inputs if j in options and j not in tried]
+        if shared is not None:
+            near = [j for j in near if not shared[j]]
+        if not near or len(cluster.members) >= MOST:
+            found.append(cluster)
+            continue
+        larger = []
+        for member in options[near[0]]:
+            more = _sorted(root, [*cluster.members, member])
+            other = None if more is None else cluster_of(more, types, numbers)
+            if other is not None:
+                larger.append(other)
+        waiting += [(c, tried | {near[0]}) for c in reversed(larger or [cluster])]
+    return found
 
 
 def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
@@ -238,24 +278,28 @@ def _member(egraph: EGraph, node: int) -> Member | None:
     return Member(eclass, op, attrs, operands, kind)
 
 
-def _rides_along(egraph: EGraph, member: Member, preferred: Sequence[int] | np.ndarray) -> bool:
-    """Return whether the other runtime computes an operator within the convolution before it, for nothing."""
-    if not any((member.op, member.named) == _activation(act) for act in _WITHIN):
+def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: np.ndarray) -> bool:
+    """Return whether the other runtime computes an operator within the product before it, for nothing.
+
+    That is an activation after a convolution that nothing else reads, and a bias after any product.
+    """
+    if any((member.op, member.named) == _activation(act) for act in _WITHIN):
+        return not shared[member.operands[0]] and _made_by(egraph, member.operands[0], _IMAGES)
+    if (member.op, member.named) != ("add", {}):
         return False
-    images = with_trait(Trait.PRODUCT) & with_trait(Trait.FOUR_AXES)
     return any(
-        egraph.ops[node] in images for node in np.flatnonzero(egraph.eclass == member.operands[0]).tolist()
+        constant[bias] and _made_by(egraph, product, _PRODUCTS)
+        for product, bias in (member.operands, member.operands[::-1])
     )
+
+
+def _made_by(egraph: EGraph, eclass: int, ops: Set[str]) -> bool:
+    return any(egraph.ops[node] in ops for node in np.flatnonzero(egraph.eclass == eclass).tolist())
 
 
 def _activation(act: str) -> tuple[str, dict[str, Any]]:
     spec, attrs = operator_of(act)
     return spec.name, attrs
-
-
-def _cost(egraph: EGraph, costs: np.ndarray, member: Member) -> float:
-    """Return the cost of the cheapest e-node that computes a member's value."""
-    return float(costs[egraph.eclass == member.place].min())
 
 
 def numbers_of(graph: Graph) -> dict[int, float]:
@@ -273,10 +317,39 @@ def numbers_of(graph: Graph) -> dict[int, float]:
     return found
 
 
+#: Writes a cluster's result in a graph that has its operands: ``(builder, e-node, places) -> node``.
+Writing = Callable[[GraphBuilder, int, Mapping[int, int]], int]
+
+
 def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
     """Return the graph of a selection with the operators of its clusters in their place.
 
     It has the inputs, outputs and weights of ``graph``, and is what a certificate is about.
+    """
+    return written(graph, fusion, choice, lambda b, node, places: _apart(b, fusion, node, places))
+
+
+def _apart(builder: GraphBuilder, fusion: Fusion, node: int, places: Mapping[int, int]) -> int:
+    """Write the operators of a cluster; return its result."""
+    cluster = (fusion.clusters | fusion.together)[node]
+    members, inner = fusion.egraph.members(), dict(places)
+    for j in {j for m in cluster.members for j in m.operands} - set(places):
+        known = next((i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS | _STORED), None)
+        if known is not None:  # a number, which is in the kernel's text
+            inner[j] = builder.apply(fusion.egraph.ops[known], [], fusion.egraph.attrs[known])
+    for m in cluster.members:
+        inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
+    return inner[cluster.result]
+
+
+def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) -> Graph:
+    """Return the graph of a selection; it has the inputs, outputs and weights of ``graph``.
+
+    Args:
+        graph: The graph from which the e-graph was grown.
+        fusion: The e-graph with clusters.
+        choice: The e-node of every e-class that is needed.
+        cluster: Writes the result of a cluster.
     """
     builder = GraphBuilder(graph.name)
     builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
@@ -285,7 +358,6 @@ def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
     names = {builder.nodes[i].attrs[0]: i for i in builder.inputs}
     place: dict[int, int] = {}
     egraph = fusion.egraph
-    members = egraph.members()
     for root in egraph.roots:
         stack = [root]
         while stack:
@@ -299,14 +371,9 @@ def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
                 stack += waiting
                 continue
             if node in fusion.clusters:
-                inner = dict(place)
-                for j in {j for m in fusion.clusters[node].members for j in m.operands} - set(place):
-                    known = next((i for i in members[j] if egraph.ops[i] in _NUMBERS | _STORED), None)
-                    if known is not None:  # a number, which is in the kernel's text
-                        inner[j] = builder.apply(egraph.ops[known], [], egraph.attrs[known])
-                for m in fusion.clusters[node].members:
-                    inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
-                place[c] = inner[c]
+                place[c] = cluster(builder, node, place)
+            elif node in fusion.together:
+                place[c] = _apart(builder, fusion, node, place)
             elif egraph.ops[node] == "input":
                 place[c] = names[egraph.attrs[node][0]]
             else:

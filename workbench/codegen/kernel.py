@@ -20,14 +20,14 @@ from workbench.composites.composite import Composite
 from workbench.ops.types import TensorType
 
 #: The number of elements of results and operands together from which threads are worth their start.
-_THREADED: Final = 1 << 15
+THREADED: Final = 1 << 15
 
 _NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the text of a kernel depends on: everything about a call but its extents."""
+    """The facts about a call on which the text of its kernel depends: all but the extents."""
 
     composite: Composite
     dtypes: tuple[tuple[str, str], ...]
@@ -95,7 +95,7 @@ class Kernel:
             if self._dense(t.name, y) is not y:
                 raise ValueError(f"the array for {t.name} must be dense")
         arrays = [*held, *results]
-        count = threads if sum(a.size for a in arrays) >= _THREADED and self.build.omp else 1
+        count = threads if sum(a.size for a in arrays) >= THREADED and self.build.omp else 1
         given = (count, *self.numbers, *(a.ctypes.data for a in arrays))
         function = self.function
 
@@ -190,6 +190,13 @@ def emitted(
     *,
     schedule: Schedule | None = None,
 ) -> str:
-    """Return the C text of a composite at given types; no compiler is needed."""
+    """Return the C text of a composite at given types; no compiler is needed.
+
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        schedule: The order and the blocking of the loops; by default the first of the composite's schedules.
+    """
     form, _ = form_of(bind(composite, types, attributes))
     return text_of(form, usual(form.program()) if schedule is None else schedule)

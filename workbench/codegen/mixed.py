@@ -1,252 +1,262 @@
-"""Mixed programs: ONNX Runtime runs some operators of a graph, kernels in C run the clusters.
+"""Mixed programs: ONNX Runtime runs a graph in which kernels in C stand for clusters of operators.
 
-All values that pass from one to the other lie in arrays that are made once. A run is a sequence of calls
-without arguments: the sessions and the kernels read and write these arrays where they are.
+The kernels are operators of the runtime (:mod:`workbench.codegen.custom_ops`), so that all runs in one
+session. If every operator is in a kernel, there is no session: the kernels are called one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from workbench.codegen.beside import fastest, measured
 from workbench.codegen.clusters import Cluster
 from workbench.codegen.compiler import Build, build_from
-from workbench.codegen.fusion import FUSED, Fusion, egraph_of, fused, numbers_of
+from workbench.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
+from workbench.codegen.fusion import Fusion, Measure, egraph_of, fused, numbers_of, unfused, written
 from workbench.codegen.kernel import kernel_at
-from workbench.codegen.tuning import measured_schedules
 from workbench.composites.binding import bind
 from workbench.costs import CostModel, node_costs
+from workbench.egraph import EGraph
 from workbench.graph import Graph, GraphBuilder, GraphError, fold_constants
-from workbench.ops import Trait, spec_of
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a program: operators for ONNX Runtime, or one cluster.
-
-    ``nodes`` are operators of the graph in order, ``reads`` and ``makes`` the values that pass its border.
-    """
-
-    nodes: tuple[int, ...]
-    cluster: Cluster | None
-    reads: tuple[int, ...]
-    makes: tuple[int, ...]
+from workbench.ops import spec_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The parts of a graph in the order in which they run.
+    """A graph in which some operators are kernels.
 
-    ``source`` is the graph, ``graph`` the same with its weights folded, whose nodes the parts number.
+    ``source`` is the graph without kernels, of which a certificate speaks, and ``graph`` the graph with them:
+    opaque operators of the domain ``workbench.kernels``. ``operators`` are its kernels in their order.
     ``left`` is the number of clusters that were not priced.
     """
 
     source: Graph
     graph: Graph
-    parts: tuple[Part, ...]
+    operators: tuple[Operator, ...]
     left: int = 0
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
         """Return the clusters that kernels run."""
-        return tuple(p.cluster for p in self.parts if p.cluster is not None)
+        return tuple(op.cluster for op in self.operators)
 
     @property
-    def sessions(self) -> int:
-        """Return the number of sessions of ONNX Runtime."""
-        return sum(p.cluster is None for p in self.parts)
+    def others(self) -> int:
+        """Return the number of operators that ONNX Runtime runs."""
+        constant = self.graph.constant()
+        kernels = [k for k, o in self.graph.opaques.items() if o.domain == DOMAIN]
+        return sum(
+            not constant[i]
+            and node.op != "input"
+            and not (node.op == "opaque" and node.attr("key") in kernels)
+            for i, node in enumerate(self.graph.nodes)
+        )
 
     def __str__(self) -> str:
         inside = sum(len(c.members) for c in self.clusters)
-        return f"{len(self.clusters)} kernels for {inside} operators, {self.sessions} sessions"
+        return f"{len(self.clusters)} kernels for {inside} operators, {self.others} in ONNX Runtime"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """An e-graph in which kernels are chosen: of one graph, or saturated.
+
+    ``graph`` is the graph that it was grown from, ``costs`` are those of its e-nodes in ONNX Runtime, in
+    microseconds, and ``numbers`` the e-classes that are one known number.
+    """
+
+    graph: Graph
+    egraph: EGraph
+    costs: np.ndarray
+    numbers: Mapping[int, float]
+
+
+def basis_of(graph: Graph, cost: CostModel) -> Basis:
+    """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
+    folded = fold_constants(graph)
+    return Basis(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded))
 
 
 def plan_of(
-    graph: Graph,
+    graph: Graph | Basis,
     cost: CostModel,
     *,
     threads: int = 1,
     build: Build | None = None,
-    seconds: float = 30.0,
-    price: Callable[[Cluster], float] | None = None,
+    seconds: float = 60.0,
+    measure: Measure | None = None,
+    schedules: Build | None = None,
 ) -> Plan:
-    """Return the parts of a graph, its clusters chosen by exact extraction over measured prices.
+    """Return a graph with the kernels that exact extraction chooses by what they save.
 
     Args:
-        graph: The graph.
-        cost: The prices of operators in ONNX Runtime.
-        threads: The number of threads of a kernel.
+        graph: The graph, or an e-graph.
+        cost: The prices of a graph's operators in ONNX Runtime.
+        threads: The number of threads of a session.
         build: The options of the compiler; by default those of the environment.
         seconds: The time limit on compiling and measuring kernels.
-        price: The price of a cluster in microseconds; by default its kernel is measured.
+        measure: Returns the times of a cluster; by default they are measured.
+        schedules: The options with which schedules are measured; by default those of kernels, and the usual
+            schedules if ``measure`` is given.
 
     Raises:
         CompilerMissing: There is no C compiler.
     """
-    folded = fold_constants(graph)
     options = build_from() if build is None else build
-    found = fused(
-        egraph_of(folded),
-        node_costs(folded, cost),
-        numbers_of(folded),
-        build=options,
-        threads=threads,
-        seconds=seconds,
-        price=price,
+    basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
+    times = measured(options, threads) if measure is None else measure
+    found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds)
+    timed = options if measure is None else schedules
+    choose = (
+        partial(operator, threads=threads)
+        if timed is None
+        else partial(fastest, build=timed, threads=threads)
     )
-    return planned(graph, found, found.solve().choice)
+    return planned(basis.graph, found, found.solve().choice, choose)
 
 
-def planned(source: Graph, found: Fusion, choice: np.ndarray) -> Plan:
-    """Return the parts of a graph for a selection of the operators and clusters of its folded form."""
-    graph = fold_constants(source)
-    order = _order(found, choice, graph.output_ids)
-    constant = graph.constant()
-    phase: dict[int, int] = {}
-    for i in order:
-        before = [phase[j] for j in found.egraph.operands(int(choice[i])).tolist() if j in phase]
-        latest = max(before, default=0)
-        if constant[i] or graph.nodes[i].op == "input":
-            continue
-        kernel = found.egraph.ops[int(choice[i])] == FUSED
-        phase[i] = latest + (latest % 2 == 0) if kernel else latest + latest % 2
-    groups: list[tuple[tuple[int, ...], Cluster | None]] = []
-    for p in range(max(phase.values(), default=0) + 1):
-        here = [i for i in order if phase.get(i) == p]
-        if p % 2 == 0 and here:
-            groups.append((tuple(here), None))
-        elif p % 2:
-            groups += [((i,), found.clusters[int(choice[i])]) for i in here]
-    read = [
-        dict.fromkeys(
-            j for i in nodes for j in found.egraph.operands(int(choice[i])).tolist() if j not in nodes
-        )
-        for nodes, _ in groups
-    ]
-    outputs = set(graph.output_ids)
-    parts = []
-    for k, (nodes, cluster) in enumerate(groups):
-        later = outputs.union(*read[k + 1 :])
-        reads = tuple(j for j in read[k] if not constant[j]) if cluster is None else cluster.inputs
-        parts.append(Part(nodes, cluster, reads, tuple(i for i in nodes if i in later)))
-    return Plan(source, graph, tuple(parts), found.left)
+def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]) -> Plan:
+    """Return the plan of a selection.
 
+    Args:
+        graph: The graph from which the e-graph was grown.
+        found: The e-graph with clusters.
+        choice: The e-node of every e-class that is needed.
+        choose: Makes an operator of a cluster.
+    """
+    from workbench.frontends.onnx.versions import default_opset
+    from workbench.frontends.onnx.writer import shell_of
 
-def _order(found: Fusion, choice: np.ndarray, outputs: Sequence[int]) -> list[int]:
-    """Return the needed values, operands first."""
-    order: dict[int, None] = {}
-    for root in outputs:
-        stack = [root]
-        while stack:
-            i = stack[-1]
-            waiting = [j for j in found.egraph.operands(int(choice[i])).tolist() if j not in order]
-            if i in order or not waiting:
-                order.setdefault(stack.pop())
-            else:
-                stack += waiting
-    return list(order)
+    operators: list[Operator] = []
+    opset = default_opset(shell_of(graph))
+
+    def kernel(builder: GraphBuilder, node: int, places: Mapping[int, int]) -> int:
+        op = choose(found.clusters[node])
+        operators.append(op)
+        (result,) = builder.opaque(payload(op, opset), [places[j] for j in op.cluster.inputs], op.name)
+        return result
+
+    program = written(graph, found, choice, kernel)
+    return Plan(unfused(graph, found, choice), program, tuple(operators), found.left)
 
 
 class Mixed:
     """A loaded plan. ``run`` takes the inputs by name and returns the outputs by name.
 
-    ``build`` says how its kernels were compiled. Raise CompilerMissing if there is no C compiler, and
-    RuntimeFailure if ONNX Runtime refuses a part.
+    ``build`` says how its kernels were compiled, and ``library`` is their file. Raise CompilerMissing if
+    there is no C compiler, and RuntimeFailure if ONNX Runtime refuses the program.
     """
 
     def __init__(self, plan: Plan, *, threads: int = 1, build: Build | None = None) -> None:
         self.plan, self.threads = plan, threads
         self.build = build_from() if build is None else build
-        graph = plan.graph
-        passed = {i for part in plan.parts for i in (*part.makes, *part.reads)} | set(graph.inputs)
-        passed |= set(graph.output_ids)
-        self._arrays = {i: self._array(i) for i in sorted(passed)}
-        self._held: list[Any] = []
-        self._calls = [self._session(p) if p.cluster is None else self._kernel(p.cluster) for p in plan.parts]
+        self.library: Path | None = library_of(plan.operators, self.build) if plan.operators else None
+        self._feeds: dict[str, np.ndarray] = {}
+        self._kernels = _Kernels(plan, threads, self.build) if plan.operators and not plan.others else None
+        self._names = [name for name, _ in plan.graph.outputs]
+        if self._kernels is None:
+            from workbench.frontends import to_onnx
+            from workbench.frontends.runtime import session
+
+            model = to_onnx(plan.graph)
+            self._session = session(model, threads=threads, spin=False, operators=self.library)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs by name."""
         self.load(feeds)
-        self()
-        return {name: self._arrays[i].copy() for name, i in self.plan.graph.outputs}
+        if self._kernels is not None:
+            return self._kernels.results()
+        return dict(zip(self._names, self._session.run(self._names, self._feeds), strict=True))
 
     def load(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Copy inputs to where the parts read them; raise GraphError for inputs that do not fit."""
+        """Take inputs for calls; raise GraphError for inputs that do not fit."""
         for i in self.plan.graph.inputs:
             name, kind = self.plan.graph.nodes[i].attr("name"), self.plan.graph.nodes[i].tensor
             if name not in feeds or tuple(feeds[name].shape) != kind.shape:
                 came = f"shape {list(feeds[name].shape)}" if name in feeds else f"inputs {sorted(feeds)}"
                 raise GraphError(f"input {name!r} must be {kind}, got {came}")
-            np.copyto(self._arrays[i], feeds[name])
+        self._feeds = {
+            self.plan.graph.nodes[i].attr("name"): feeds[self.plan.graph.nodes[i].attr("name")]
+            for i in self.plan.graph.inputs
+        }
+        if self._kernels is not None:
+            self._kernels.load(self._feeds)
 
     def __call__(self) -> None:
-        """Run all parts on the loaded inputs."""
+        """Run on the loaded inputs."""
+        if self._kernels is not None:
+            self._kernels()
+        else:
+            self._session.run(None, self._feeds)
+
+    def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
+        """Write the program as an ONNX model, and its kernels as a library beside it; return both paths.
+
+        ``SessionOptions.register_custom_ops_library`` of ONNX Runtime loads the library. Without it, and in
+        other runtimes, the model runs as well: each kernel's operators are in it as a local function. Raise
+        OSError if a file cannot be written.
+        """
+        from workbench.frontends import save_onnx
+
+        place = Path(path)
+        save_onnx(self.plan.graph, place)
+        if self.library is None:
+            return place, None
+        beside = place.with_suffix(".so")
+        shutil.copyfile(self.library, beside)
+        return place, beside
+
+
+class _Kernels:
+    """Kernels that are called one after the other, on arrays that are made once."""
+
+    def __init__(self, plan: Plan, threads: int, build: Build) -> None:
+        self._graph, constant = plan.graph, plan.graph.constant()
+        by_name = {op.name: op for op in plan.operators}
+        self._arrays: dict[int, np.ndarray] = {}
+        self._calls: list[Callable[[], None]] = []
+        for i, node in enumerate(self._graph.nodes):
+            if node.op == "opaque":
+                self._arrays[i] = np.empty(node.tensor.shape, node.tensor.numpy_dtype())
+                self._calls.append(self._call(by_name[node.attr("key")], i, threads, build))
+            elif node.op == "input":
+                self._arrays[i] = np.zeros(node.tensor.shape, node.tensor.numpy_dtype())
+            elif constant[i]:
+                self._arrays[i] = self._value(i)
+
+    def load(self, feeds: Mapping[str, np.ndarray]) -> None:
+        for i in self._graph.inputs:
+            np.copyto(self._arrays[i], feeds[self._graph.nodes[i].attr("name")])
+
+    def __call__(self) -> None:
         for call in self._calls:
             call()
 
-    def _array(self, i: int) -> np.ndarray:
-        node = self.plan.graph.nodes[i]
+    def results(self) -> dict[str, np.ndarray]:
+        self()
+        return {name: self._arrays[i].copy() for name, i in self._graph.outputs}
+
+    def _call(self, op: Operator, place: int, threads: int, build: Build) -> Callable[[], None]:
+        cluster = op.cluster
+        schedule = replace(op.schedule, threaded=True)
+        kernel = kernel_at(bind(cluster.composite, cluster.types), schedule=schedule, build=build)
+        read = zip(self._graph.nodes[place].inputs, cluster.shapes, strict=True)
+        inputs = [self._arrays[j].reshape(shape) for j, shape in read]
+        result = self._arrays[place].reshape(kernel.binding.outputs()[0].shape)
+        return kernel.bound(inputs, [result], threads)
+
+    def _value(self, i: int) -> np.ndarray:
+        node = self._graph.nodes[i]
         if node.op == "weight":
-            return np.ascontiguousarray(self.plan.graph.weights[node.attr("name")].value())
-        if Trait.CONSTANT in spec_of(node.op).traits:
-            evaluate = spec_of(node.op).evaluate
-            assert evaluate is not None
-            return np.ascontiguousarray(evaluate([], node.named_attrs()))
-        return np.zeros(node.tensor.shape, node.tensor.numpy_dtype())
-
-    def _kernel(self, cluster: Cluster) -> Callable[[], object]:
-        binding = bind(cluster.composite, cluster.types)
-        schedule = measured_schedules(binding, self.build, threads=self.threads, seconds=0.05)[0].schedule
-        kernel = kernel_at(binding, schedule=schedule, build=self.build)
-        inputs = [
-            self._arrays[j].reshape(shape) for j, shape in zip(cluster.inputs, cluster.shapes, strict=True)
-        ]
-        result = self._arrays[cluster.result].reshape(kernel.binding.outputs()[0].shape)
-        return kernel.bound(inputs, [result], self.threads)
-
-    def _session(self, part: Part) -> Callable[[], object]:
-        from workbench.frontends import to_onnx
-        from workbench.frontends.runtime import session
-
-        model = to_onnx(_piece(self.plan.graph, part))
-        loaded: InferenceSession = session(model, threads=self.threads, spin=False)
-        binding = loaded.io_binding()
-        taken = {v.name for v in loaded.get_inputs()}
-        for way, places in ((binding.bind_input, part.reads), (binding.bind_output, part.makes)):
-            for i in places:
-                if way == binding.bind_input and f"v{i}" not in taken:
-                    continue
-                array = self._arrays[i]
-                way(f"v{i}", "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-        self._held.append(binding)
-
-        def run(session: InferenceSession = loaded) -> None:
-            session.run_with_iobinding(binding)
-
-        return run
-
-
-def _piece(graph: Graph, part: Part) -> Graph:
-    """Return the operators of a part as a graph, with the weights that they read."""
-    builder = GraphBuilder(graph.name, share=False)
-    builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)
-    place = {
-        i: builder.input(f"v{i}", graph.nodes[i].tensor.shape, graph.nodes[i].tensor.dtype)
-        for i in part.reads
-    }
-
-    def made(i: int) -> int:
-        if i not in place:
-            node = graph.nodes[i]
-            place[i] = builder.apply(node.op, [made(j) for j in node.inputs], node.attrs)
-        return place[i]
-
-    for i in part.nodes:
-        made(i)
-    return builder.graph([(f"v{i}", place[i]) for i in part.makes])
+            return np.ascontiguousarray(self._graph.weights[node.attr("name")].value())
+        evaluate = spec_of(node.op).evaluate
+        assert evaluate is not None
+        operands = [self._arrays[j] for j in node.inputs]
+        return np.ascontiguousarray(evaluate(operands, node.named_attrs()), node.tensor.numpy_dtype())

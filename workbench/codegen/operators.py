@@ -25,6 +25,7 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
     ("div", 2): (_TWO, "y = x / z"),
     ("max", 2): (_TWO, "y = max(x, z)"),
     ("min", 2): (_TWO, "y = min(x, z)"),
+    ("pow", 2): (_TWO, "y = x ^ z"),
     ("relu", 1): (_ONE, "y = max(x, 0)"),
     ("leakyrelu", 1): (_ONE, "y = where(x >= 0, x, alpha * x)"),
     ("sigmoid", 1): (_ONE, "y = 1 / (1 + exp(-x))"),
@@ -42,7 +43,7 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
     ("hardswish", 1): (_ONE, "y = x * min(max(x + 3, 0), 6) / 6"),
     ("softmax", 1): (
         "x{T}[~ D] -> y{T}[~ D]",
-        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) / sum(f) exp(x[~ f] - max(e) x[~ e])",
+        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) * (1 / sum(f) exp(x[~ f] - max(e) x[~ e]))",
     ),
     ("layernorm", 2): (
         "x{T}[~ D], s{T}[~ D] -> y{T}[~ D]",

@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps over arrays: what a kernel computes, before the order of its loops is chosen.
+    """Steps over arrays: the work of a kernel, before the order of its loops is chosen.
 
     ``extents`` are the names of the whole numbers that the kernel takes as arguments, ``parameters`` those of
     its floating-point numbers, ``leading`` those of the merged leading axes.

@@ -57,7 +57,7 @@ _FORMS: Final[Mapping[str, str]] = {
     "where": "({0} ? {1} : {2})",
 }
 
-#: Functions whose second operand is a number, not a value that may be no number; and where they are nothing.
+#: Functions whose second operand is a number, not a value that may be NaN; and the operand that does nothing.
 _LIMITS: Final[Mapping[str, tuple[str, float]]] = {
     "max": ("at_least_{t}({0}, {1})", math.inf),
     "min": ("at_most_{t}({0}, {1})", -math.inf),
@@ -98,7 +98,7 @@ def entry(program: Program) -> str:
 
 @dataclass(slots=True)
 class Scope:
-    """What is known at one place of a text: values that variables hold, and how arrays are addressed.
+    """The names at one place of a text: values that variables hold, and how arrays are addressed.
 
     ``values`` maps expressions to variables. ``places`` maps the name of an array to a function of the
     expression that reads it, for arrays that do not lie in memory as declared.

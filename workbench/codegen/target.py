@@ -10,10 +10,11 @@ import numpy as np
 
 from workbench.certifying.inputs import random_inputs
 from workbench.codegen.compiler import Build, build_from, compiler
-from workbench.codegen.fusion import egraph_of, fused, numbers_of
-from workbench.codegen.mixed import Mixed, plan_of, planned
+from workbench.codegen.fusion import Beside
+from workbench.codegen.mixed import Mixed, plan_of
 from workbench.codegen.scalars import NoKernel
 from workbench.codegen.tuning import timer
+from workbench.costs.analytic import AnalyticCost
 from workbench.costs.choose import cost_model
 from workbench.graph import Graph, fold_constants
 from workbench.support.machine import machine
@@ -49,26 +50,22 @@ class CTarget:
         return f"kernels by {name} {flags}, ONNX Runtime {ort.__version__}, {machine()}, {count}"
 
     def check(self, graph: Graph) -> None:
-        """Accept every graph: what has no kernel runs in ONNX Runtime."""
+        """Accept every graph: operators without a kernel run in ONNX Runtime."""
 
     def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs by name, with every operator in a kernel that can be in one.
 
         Raise :class:`~workbench.codegen.scalars.NoKernel` if none can.
         """
-        folded = fold_constants(graph)
-        egraph = egraph_of(folded)
-        found = fused(
-            egraph,
-            np.full(len(egraph), 1e6),
-            numbers_of(folded),
+        plan = plan_of(
+            graph,
+            AnalyticCost(),
             build=self.build,
             threads=self.threads,
-            price=lambda cluster: 0.0,
+            measure=lambda cluster: Beside(1.0, 0.0),
         )
-        plan = planned(graph, found, found.solve().choice)
         if not plan.clusters:
-            names = ", ".join(sorted(folded.operators()))
+            names = ", ".join(sorted(fold_constants(graph).operators()))
             raise NoKernel(f"{names} has no kernel for these types, and runs in ONNX Runtime")
         return Mixed(plan, threads=self.threads, build=self.build).run(feeds)
 

@@ -62,11 +62,17 @@ def c_text(program: Program, schedule: Schedule) -> str:
     Raises:
         NoKernel: An element type or a function has no form in C.
     """
+    body = c_function(program, schedule)
+    return f"{prelude(body)}\n{body}"
+
+
+def c_function(program: Program, schedule: Schedule) -> str:
+    """Return the one function of a program as C text; see :func:`c_text`."""
     changed = keeping(program) if schedule.kept else program
     writer = _Writer(staging(changed) if schedule.staged else changed, schedule)
     writer.kernel()
-    body = "\n".join(writer.lines)
-    return f"{_prelude(body)}\n/* {program.name}: {schedule}. */\n{body}\n"
+    lines = "\n".join(writer.lines)
+    return f"/* {program.name}: {schedule}. */\n{lines}\n"
 
 
 class _Writer:
@@ -325,7 +331,7 @@ class _Writer:
                 self.line(f"free({panel});")
 
     def hoist_others(self, step: Step, found: Contraction, bound: Sequence[str], scope: Scope) -> None:
-        """Write the reductions beside the tiled one that depend on the outer loops alone."""
+        """Write the reductions next to the tiled one that depend on the outer loops alone."""
         for total in _open(step.value, scope):
             if total != found.total and free_indices(total) <= set(bound):
                 scope.values[total] = self.reduction(total, bound, scope)
@@ -419,7 +425,7 @@ _PRAGMAS: Final = """\
 """
 
 
-def _prelude(body: str) -> str:
+def prelude(body: str) -> str:
     """Return the includes and the functions that a text needs, in their order."""
     head, functions = _functions()
     needed: set[str] = set()

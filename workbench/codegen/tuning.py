@@ -63,7 +63,14 @@ def tuned(
 def measured_schedules(
     binding: Binding, build: Build, *, threads: int = 1, seconds: float = 1.0
 ) -> tuple[Tried, ...]:
-    """Return the schedules of a composite at known types with their times, the fastest first."""
+    """Return the schedules of a composite at known types with their times, the fastest first.
+
+    Args:
+        binding: The composite with its types and attributes.
+        build: The options of the compiler.
+        threads: The number of threads to measure with.
+        seconds: The time limit on measuring.
+    """
     store = Store(cache_folder(), f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}")
     known = store.read()
     options = list(space(form_of(binding)[0].program()))

@@ -7,7 +7,7 @@
 - ``attributes``: whole numbers, which extents and places may use by :class:`ExtentName`, and floating-point
   numbers, which values use by :class:`Parameter`.
 - ``equations``: for all indices, ``target[~ indices] = value``, in an order in which they can be computed.
-  Calls of other composites are inlined, so that no equation contains one. A target that is no output is an
+  Calls of other composites are inlined, so that no equation contains one. A target other than an output is an
   intermediate tensor; its extents are those of the equation's indices.
 
 Integer expressions (:mod:`.index`): ``Whole``, ``IndexName``, ``ExtentName``, ``IndexArith(op, left, right)``

@@ -32,7 +32,7 @@ class Binding:
     """A composite at given types.
 
     ``extents`` are the values of symbolic extents and of whole-number attributes, ``values`` those of the
-    other attributes, ``leading`` the extents for which ``~`` stands in the result, and ``types`` the types of
+    other attributes, ``leading`` the extents that ``~`` means in the result, and ``types`` the types of
     all tensors, intermediate ones included.
     """
 
@@ -68,7 +68,7 @@ def bind(
 
     Raises:
         TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
-        TypeError: If the first argument is no composite.
+        TypeError: If the first argument is not a composite.
     """
     _check_composite(composite)
     if len(inputs) != len(composite.inputs):
@@ -103,7 +103,7 @@ def _check_composite(given: object) -> None:
 
 
 def _number(composite: Composite, attribute: Attribute, given: object) -> int | float:
-    """Return an attribute's value; raise TypeMismatch for one that is no number of the attribute's kind."""
+    """Return an attribute's value; raise TypeMismatch unless it is a number of the attribute's kind."""
     found = given.item() if isinstance(given, np.generic) else given
     if not isinstance(found, (int, float)) or (attribute.whole and not float(found).is_integer()):
         kind = "a whole number" if attribute.whole else "a number"

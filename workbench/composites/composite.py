@@ -9,7 +9,14 @@ from workbench.composites.scalar import Bound, Scalar
 
 
 class NotationError(ValueError):
-    """Raised when index notation cannot be read; the message shows the place with a caret."""
+    """Raised when index notation cannot be read; the message shows the place with a caret.
+
+    Args:
+        message: The message.
+        text: The text that cannot be read.
+        at: The position of the wrong part in the text.
+        end: The end of the wrong part; by default one character.
+    """
 
     def __init__(self, message: str, text: str = "", at: int = 0, end: int | None = None) -> None:
         start = text.rfind("\n", 0, at) + 1

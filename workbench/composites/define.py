@@ -91,7 +91,7 @@ def composite(
         signature: Operands and result: ``x{T}[~ D], g{T}[D] -> y{T}[~ D]``. ``{T}`` is one floating-point
             type in the whole declaration, ``~`` stands for any leading axes.
         equations: ``y[~ d] = x[~ d] * g[d]``, one a line or with semicolons between them.
-        doc: What it computes, in a few words.
+        doc: A description in a few words.
         **attributes: The attributes' defaults, whole numbers or floating-point numbers.
 
     Raises:

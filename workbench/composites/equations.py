@@ -48,7 +48,16 @@ _POWERS: Final = 16
 
 
 class Equations:
-    """The equations of one composite, read from text."""
+    """The equations of one composite, read from text.
+
+    Args:
+        text: The text of the equations.
+        inputs: The declared operands.
+        outputs: The declared results.
+        attributes: The declared attributes.
+        conditions: The declared conditions on extents.
+        composites: Composites that equations may call, by name.
+    """
 
     def __init__(
         self,

@@ -65,63 +65,63 @@ class NumpyArrays:
     def begin(self, e: Equation) -> None:
         self.dtype = self.binding.types[e.target].numpy_dtype()
 
-    def tensor(self, name: str) -> Any:
+    def tensor(self, name: str) -> np.ndarray:
         return self.tensors[name]
 
-    def number(self, value: float) -> Any:
+    def number(self, value: float) -> np.ndarray:
         return np.asarray(value, self.dtype)
 
-    def parameter(self, name: str) -> Any:
+    def parameter(self, name: str) -> np.ndarray:
         return np.asarray(self.binding.values[name], self.dtype)
 
-    def whole(self, e: IndexExpr) -> Any:
+    def whole(self, e: IndexExpr) -> np.ndarray:
         return np.asarray(self.binding.whole(e), np.int64)
 
-    def count(self, extent: IndexExpr) -> Any:
+    def count(self, extent: IndexExpr) -> np.ndarray:
         return np.arange(self.binding.whole(extent), dtype=np.int64)
 
-    def integer(self, op: str, a: Any, b: Any) -> Any:
+    def integer(self, op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.asarray(ARITHMETIC[op](a, b))
 
-    def as_number(self, x: Any) -> Any:
+    def as_number(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x).astype(self.dtype)
 
-    def apply(self, function: str, operands: Sequence[Any]) -> Any:
+    def apply(self, function: str, operands: Sequence[Any]) -> np.ndarray:
         return np.asarray(FUNCTIONS[function].numpy(*operands))
 
-    def fold(self, function: str, x: Any, axes: Sequence[int]) -> Any:
+    def fold(self, function: str, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         wide = _WIDER.get(str(self.dtype)) if function in ("sum", "prod") else None
         if wide is not None:
             return NUMPY_FOLDS[function](x.astype(wide), axis=tuple(axes)).astype(self.dtype)
         return np.asarray(NUMPY_FOLDS[function](x, axis=tuple(axes)))
 
-    def unsqueeze(self, x: Any, axes: Sequence[int]) -> Any:
+    def unsqueeze(self, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         return np.expand_dims(x, tuple(axes))
 
-    def permute(self, x: Any, order: Sequence[int], leading: bool) -> Any:
+    def permute(self, x: np.ndarray, order: Sequence[int], leading: bool) -> np.ndarray:
         first = x.ndim - len(order)
         return np.transpose(x, [*range(first), *(first + k for k in order)])
 
-    def prefix(self, x: Any, axis: int, extent: IndexExpr) -> Any:
+    def prefix(self, x: np.ndarray, axis: int, extent: IndexExpr) -> np.ndarray:
         cut = [slice(None)] * x.ndim
         cut[axis] = slice(self.binding.whole(extent))
         return x[tuple(cut)]
 
-    def clipped(self, x: Any, extent: IndexExpr) -> Any:
+    def clipped(self, x: np.ndarray, extent: IndexExpr) -> np.ndarray:
         return np.clip(x, 0, self.binding.whole(extent) - 1)
 
-    def inside(self, x: Any, extent: IndexExpr, what: str) -> Any:
+    def inside(self, x: np.ndarray, extent: IndexExpr, what: str) -> np.ndarray:
         count = self.binding.whole(extent)
         if x.size and (x.min() < 0 or x.max() >= count):
             wrong = x.min() if x.min() < 0 else x.max()
             raise IndexError(f"{what} must be from 0 to {count - 1}, got {wrong}")
         return x
 
-    def take(self, x: Any, last: int, places: Any) -> Any:
+    def take(self, x: np.ndarray, last: int, places: np.ndarray) -> np.ndarray:
         flat = x.reshape((*x.shape[: x.ndim - last], -1))
         return np.take(flat, np.asarray(places, dtype=np.int64), axis=-1)
 
-    def contract(self, one: Value[Any], two: Value[Any], out: Sequence[str]) -> Any:
+    def contract(self, one: Value[Any], two: Value[Any], out: Sequence[str]) -> np.ndarray:
         """Return the contraction as one matrix product, after permutations and reshapes."""
         a, b, leading = one.handle, two.handle, one.leading or two.leading
         a_axes: Sequence[str] = one.axes
@@ -144,7 +144,7 @@ class NumpyArrays:
         order = (*batch, *left, *right)
         return self.permute(made, [order.index(n) for n in out], leading)
 
-    def product(self, x: Any, y: Any) -> Any:
+    def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the matrix product of the last two axes."""
         wide = _WIDER.get(str(self.dtype))
         if wide is not None:
@@ -161,5 +161,5 @@ class NumpyArrays:
         shape = [int(np.prod([sizes[n] for n in group], dtype=np.int64)) for group in groups]
         return x.reshape((*x.shape[: x.ndim - count], *shape))
 
-    def spread(self, x: Any, e: Equation, full: bool) -> Any:
+    def spread(self, x: np.ndarray, e: Equation, full: bool) -> np.ndarray:
         return np.array(np.broadcast_to(x, self.binding.types[e.target].shape), self.dtype)

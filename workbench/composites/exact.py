@@ -57,29 +57,29 @@ class ExactArrays(NumpyArrays):
     def begin(self, e: Equation) -> None:
         self.dtype = np.dtype(object)
 
-    def number(self, value: float) -> Any:
+    def number(self, value: float) -> np.ndarray:
         return self._filled(self.numbers.number(int(value) if float(value).is_integer() else value))
 
-    def parameter(self, name: str) -> Any:
+    def parameter(self, name: str) -> np.ndarray:
         return self.number(self.binding.values[name])
 
-    def _filled(self, value: ExactNumber) -> Any:
+    def _filled(self, value: ExactNumber) -> np.ndarray:
         made = np.empty((), dtype=object)
         made[()] = value
         return made
 
-    def as_number(self, x: Any) -> Any:
+    def as_number(self, x: np.ndarray) -> np.ndarray:
         return self._each(lambda v: self.numbers.number(int(v)), x)
 
-    def inside(self, x: Any, extent: IndexExpr, what: str) -> Any:
+    def inside(self, x: np.ndarray, extent: IndexExpr, what: str) -> np.ndarray:
         return np.clip(
             self._each(lambda v: int(v) if v == int(v) else 0, x), 0, self.binding.whole(extent) - 1
         )
 
-    def _each(self, function: Callable[..., Any], *operands: Any) -> Any:
+    def _each(self, function: Callable[..., Any], *operands: Any) -> np.ndarray:
         return np.asarray(np.frompyfunc(function, len(operands), 1)(*operands), dtype=object)
 
-    def apply(self, function: str, operands: Sequence[Any]) -> Any:
+    def apply(self, function: str, operands: Sequence[Any]) -> np.ndarray:
         if function in _METHODS:
             return self._each(lambda x: _METHODS[function](self.numbers, x), *operands)
         if function == "div":
@@ -99,7 +99,7 @@ class ExactArrays(NumpyArrays):
             raise Inexact("a division by zero")
         return a / b
 
-    def spread(self, x: Any, e: Equation, full: bool) -> Any:
+    def spread(self, x: np.ndarray, e: Equation, full: bool) -> np.ndarray:
         return np.array(np.broadcast_to(x, self.binding.types[e.target].shape), object)
 
 
@@ -127,7 +127,7 @@ class ExactSemantics:
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """The least arithmetic of a composite, which depends on attributes that are no whole numbers."""
+    """The least arithmetic of a composite, which depends on attributes that are not whole numbers."""
 
     needs: Arithmetic
     parameters: tuple[str, ...]

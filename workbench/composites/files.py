@@ -156,7 +156,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def as_text(composite: Composite) -> str:
-    """Return a composite as it stands in a ``.composite`` file."""
+    """Return a composite as the text of a ``.composite`` file."""
     given = ", ".join(f"{a.name}={a.default!r}" for a in composite.attributes)
     head = f"{composite.name}{f'({given})' if given else ''}: {' '.join(composite.signature.split())}"
     comment = [f"# {composite.doc}"] if composite.doc else []

@@ -12,8 +12,8 @@ from workbench.composites.scalar import Apply, Reduce, Scalar, children, free_in
 def operations(binding: Binding) -> float:
     """Return the number of scalar operations.
 
-    A function or a reduction is counted once for each value of the indices that it depends on: what does not
-    change inside a loop is computed before it.
+    A function or a reduction is counted once for each value of its indices: a value that does
+    not change inside a loop is computed before it.
     """
     total = 0.0
     for e in binding.composite.equations:

@@ -72,7 +72,7 @@ def _bracketed(i: IndexExpr) -> str:
 #: An integer expression; a read is one of a tensor of whole numbers.
 IndexExpr = Whole | IndexName | ExtentName | IndexArith | Read
 
-#: What the operators of :class:`IndexArith` mean, on Python's integers and on numpy's.
+#: The meaning of the operators of :class:`IndexArith`, on Python's integers and on numpy's.
 ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def folder() -> Path:
-    """Return the folder of the library, in the package or beside it; raise FileNotFoundError without one."""
+    """Return the folder of the library, in the package or next to it; raise FileNotFoundError without one."""
     package = Path(__file__).resolve().parents[1]
     for place in (package / "_composites", package.parent / "composites"):
         if place.is_dir():

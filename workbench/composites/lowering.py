@@ -1,7 +1,7 @@
 """Composites as laws: a call equals an expression of the workbench's own operators.
 
 The walk over the notation writes the right-hand side of a rule. Sums over the last axes, functions and matrix
-products hold for any leading axes. Where an axis moves, the law is for one number of axes and says so.
+products hold for any leading axes. If an axis moves, the law is for one number of axes and says so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEADING: Final = (0, 1, 2)
 
 
 class NoLaw(ValueError):
-    """Raised when a composite is no expression of the workbench's operators; the message says why."""
+    """Raised when a composite is not an expression of the workbench's operators; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def laws(composite: Composite, *, found: bool = False) -> str:
         found: Whether the laws find the composite in a graph, instead of replacing it by operators.
 
     Raises:
-        NoLaw: If it is no expression of the workbench's operators.
+        NoLaw: If it is not an expression of the workbench's operators.
 
     >>> from workbench.composites import parse
     >>> gemm = parse("gemm", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]")
@@ -171,7 +171,7 @@ class _RuleArrays:
                             return f"dim({self.variables[t.name]}, {k - len(t.dims)})"
                 if any(a.name == name for a in self.composite.attributes):
                     return name
-        raise NoLaw(f"{self.composite.name} has no law: {e} is no extent of an operand")
+        raise NoLaw(f"{self.composite.name} has no law: {e} is not an extent of an operand")
 
     def count(self, extent: IndexExpr) -> _Term:
         """Refuse: no operator of graphs counts."""
@@ -276,7 +276,7 @@ class _RuleArrays:
             x, y = self._turned(one, rows + shared), self._turned(two, shared + columns)
             dims = (*x.dims[:-1], y.dims[-1])
             return _Term(f"matmul({x.gone}, {y.gone})", dims, one.leading or two.leading)
-        raise NoLaw(f"{self.composite.name} has no law: a sum of products is no matrix product")
+        raise NoLaw(f"{self.composite.name} has no law: a sum of products is not a matrix product")
 
     def _turned(self, v: Value[_Term], order: Sequence[str]) -> _Term:
         if list(v.axes) == list(order):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.composites.composite import Composite, Equation
 from workbench.composites.index import ExtentName, IndexArith, IndexExpr, Whole, extent_names
@@ -19,6 +20,9 @@ from workbench.composites.scalar import Read, reads
 from workbench.composites.vectorised import Value, run
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto
 
 #: The domain of the functions.
 DOMAIN: Final = "workbench.composites"
@@ -31,6 +35,12 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 def call(composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any]) -> str:
     """Write a call of a composite, whose function the model then carries along; return the result's name.
+
+    Args:
+        composite: The composite.
+        e: The writer of the model.
+        xs: The names of the operands.
+        attrs: The attributes by name.
 
     Raises:
         OpsetTooOld: If the model's operator set lacks operators that functions use.
@@ -54,7 +64,7 @@ def function_text(composite: Composite, opset: int = 18) -> str:
 
 
 @lru_cache(maxsize=256)
-def function(composite: Composite, opset: int = 18) -> Any:
+def function(composite: Composite, opset: int = 18) -> FunctionProto:
     """Return the function of a composite as a ``FunctionProto``; raise OpsetTooOld for an old set."""
     import onnx
 
@@ -102,7 +112,7 @@ class OnnxArrays:
             self.known[key] = name
         return name
 
-    def constant(self, value: Any, dtype: str = "int64") -> str:
+    def constant(self, value: npt.ArrayLike, dtype: str = "int64") -> str:
         """Return the name of a constant."""
         import onnx
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,14 +12,23 @@ from workbench.composites.composite import Composite
 from workbench.composites.onnx_function import DOMAIN, function
 from workbench.ops.types import DTYPE_CODES, TensorType
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 def model(
     composite: Composite,
     types: Sequence[TensorType],
     attributes: Mapping[str, Any] | None = None,
     opset: int = 18,
-) -> Any:
+) -> ModelProto:
     """Return a model of one call of a composite, with its function, as a ``ModelProto``.
+
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        opset: The version of the default operator set.
 
     Raises:
         TypeMismatch: If the types do not fit the declaration.

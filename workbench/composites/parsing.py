@@ -28,7 +28,7 @@ def parse(
         signature: Operands and results: ``x{T}[~ D], g{T}[D] -> y{T}[~ D]``.
         body: The equations, one a line or with semicolons between them.
         composites: The composites that equations may call.
-        doc: What it computes, in a few words.
+        doc: A description in a few words.
         **attributes: The attributes' defaults: a whole number or a floating-point number each.
 
     Raises:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from workbench.composites.composite import Composite
 from workbench.composites.primitives import FUNCTIONS
 from workbench.composites.scalar import Apply, Read, Reduce, Scalar, children
 from workbench.graph.dot import dot_source, quoted
 
+if TYPE_CHECKING:
+    import graphviz
 
-def composite_dot(composite: Composite) -> Any:
+
+def composite_dot(composite: Composite) -> graphviz.Source:
     """Return a drawing of a composite as ``graphviz.Source``; raise ImportError without that package."""
     return dot_source(composite.name, statements(composite))
 

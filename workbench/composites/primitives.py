@@ -22,7 +22,7 @@ class Function:
         onnx: The ONNX operator.
         torch: The name of the function in ``torch``.
         needs: The least arithmetic in which the function is exact.
-        doc: What it does.
+        doc: A description.
         sign: The sign by which it is written, if it has one.
         truth: Whether the value is true or false.
         of_truths: Whether the operands are true or false.

@@ -25,7 +25,7 @@ def declared(
         whole: The attributes; extents may use those that are whole numbers.
 
     Raises:
-        NotationError: If the text is no declaration; the message shows the place.
+        NotationError: If the text is not a declaration; the message shows the place.
     """
     c = Cursor(text.replace("\n", " "))
     c.text = text
@@ -85,7 +85,7 @@ def _tensor(c: Cursor, extent: Leaf) -> Tensor:
         c.expect("}", "an element type")
     if c.at("="):
         c.fail(
-            f"{name.text} is not a tensor, and an attribute of a file stands behind the composite's name "
+            f"{name.text} is not a tensor, and an attribute of a file follows the composite's name "
             f"(try name({name.text}=…): …)",
             name,
         )

@@ -44,7 +44,7 @@ class WrongSimplifier(ValueError):
 class Simplifier:
     """A law: ``left`` becomes ``right``.
 
-    ``numbers`` are the names that stand for known numbers, ``within`` the pairs of which the first is at
+    ``numbers`` are the names of known numbers, ``within`` the pairs of which the first is at
     least 0 and less than the second, and ``computes`` says whether the right-hand side has ``number(…)``.
     """
 
@@ -84,11 +84,11 @@ def parse_simplifiers(text: str, file: str = "") -> Simplifiers:
     """Return the laws of a text.
 
     Args:
-        text: One law a line; ``[places]`` begins laws about places.
+        text: One law per line; ``[places]`` begins laws about places.
         file: The name of the file, for messages.
 
     Raises:
-        NotationError: If a line is no law.
+        NotationError: If a line is not a law.
         WrongSimplifier: If the sides of a law differ on drawn numbers.
 
     >>> [law.name for law in parse_simplifiers("half-twice: x / 2 * 2 => x").laws]

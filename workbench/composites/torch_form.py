@@ -23,6 +23,12 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     """Return a composite of tensors, on their device.
 
+    Args:
+        composite: The composite.
+        torch: The module ``torch``.
+        xs: The operands.
+        attrs: The attributes by name.
+
     Raises:
         TypeMismatch: If the operands do not fit the declaration.
     """
@@ -45,31 +51,31 @@ class TorchArrays:
     def begin(self, e: Equation) -> None:
         self.dtype = self.binding.types[e.target].torch_dtype(self.torch)
 
-    def tensor(self, name: str) -> Any:
+    def tensor(self, name: str) -> Tensor:
         return self.tensors[name]
 
-    def number(self, value: float) -> Any:
+    def number(self, value: float) -> Tensor:
         return self.torch.tensor(value, dtype=self.dtype, device=self.device)
 
-    def parameter(self, name: str) -> Any:
+    def parameter(self, name: str) -> Tensor:
         return self.number(self.binding.values[name])
 
-    def whole(self, e: IndexExpr) -> Any:
+    def whole(self, e: IndexExpr) -> Tensor:
         return self.torch.tensor(self.binding.whole(e), device=self.device)
 
-    def count(self, extent: IndexExpr) -> Any:
+    def count(self, extent: IndexExpr) -> Tensor:
         return self.torch.arange(self.binding.whole(extent), device=self.device)
 
-    def integer(self, op: str, a: Any, b: Any) -> Any:
+    def integer(self, op: str, a: Tensor, b: Tensor) -> Tensor:
         return ARITHMETIC[op](a, b)
 
-    def as_number(self, x: Any) -> Any:
+    def as_number(self, x: Tensor) -> Tensor:
         return x.to(self.dtype)
 
-    def apply(self, function: str, operands: Sequence[Any]) -> Any:
+    def apply(self, function: str, operands: Sequence[Any]) -> Tensor:
         return getattr(self.torch, FUNCTIONS[function].torch)(*operands)
 
-    def fold(self, function: str, x: Any, axes: Sequence[int]) -> Any:
+    def fold(self, function: str, x: Tensor, axes: Sequence[int]) -> Tensor:
         if function == "sum":
             return x.sum(dim=tuple(axes))
         if function != "prod":
@@ -78,31 +84,31 @@ class TorchArrays:
             x = x.prod(dim=axis)
         return x
 
-    def unsqueeze(self, x: Any, axes: Sequence[int]) -> Any:
+    def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         for axis in sorted(axes, reverse=True):
             x = x.unsqueeze(axis)
         return x
 
-    def permute(self, x: Any, order: Sequence[int], leading: bool) -> Any:
+    def permute(self, x: Tensor, order: Sequence[int], leading: bool) -> Tensor:
         first = x.dim() - len(order)
         return x.permute(*range(first), *(first + k for k in order))
 
-    def prefix(self, x: Any, axis: int, extent: IndexExpr) -> Any:
+    def prefix(self, x: Tensor, axis: int, extent: IndexExpr) -> Tensor:
         return x.narrow(axis, 0, self.binding.whole(extent))
 
-    def clipped(self, x: Any, extent: IndexExpr) -> Any:
+    def clipped(self, x: Tensor, extent: IndexExpr) -> Tensor:
         return x.clamp(0, self.binding.whole(extent) - 1)
 
-    def inside(self, x: Any, extent: IndexExpr, what: str) -> Any:
+    def inside(self, x: Tensor, extent: IndexExpr, what: str) -> Tensor:
         return x
 
-    def take(self, x: Any, last: int, places: Any) -> Any:
+    def take(self, x: Tensor, last: int, places: Tensor) -> Tensor:
         return x.reshape((*x.shape[: x.dim() - last], -1))[..., places]
 
-    def contract(self, a: Value[Any], b: Value[Any], out: Sequence[str]) -> Any:
+    def contract(self, a: Value[Any], b: Value[Any], out: Sequence[str]) -> Tensor:
         letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
         terms = ["..." + "".join(letters[n] for n in axes) for axes in (a.axes, b.axes, out)]
         return self.torch.einsum(f"{terms[0]},{terms[1]}->{terms[2]}", a.handle, b.handle)
 
-    def spread(self, x: Any, e: Equation, full: bool) -> Any:
+    def spread(self, x: Tensor, e: Equation, full: bool) -> Tensor:
         return x.to(self.dtype).expand(self.binding.types[e.target].shape).contiguous()

@@ -7,9 +7,9 @@ with axes of extent 1 for the indices that only the other one has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from workbench.composites.composite import Composite, Equation
 from workbench.composites.index import (
@@ -107,7 +107,7 @@ class Arrays(Protocol[H]):
         """Return the array broadcast to the target's shape; ``full`` if it depends on all indices."""
 
 
-def run(composite: Composite, arrays: Arrays[H], store: Any) -> None:
+def run(composite: Composite, arrays: Arrays[H], store: Callable[[str, H], None]) -> None:
     """Compute all equations; ``store(target, handle)`` receives each result."""
     for e in composite.equations:
         arrays.begin(e)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from workbench.costs.model import OpInstance
 from workbench.ops import TensorType, Trait, TupleType, ValueType, with_trait
 from workbench.ops.shipping import definition_of
 
+#: A type as plain data: the text of a tensor, or the texts of the elements of a tuple.
+TypeKey = str | list[str]
+
 _OWN: Final = with_trait(Trait.OWN)
 
 
-def type_key(kind: ValueType) -> Any:
+def type_key(kind: ValueType) -> TypeKey:
     """Return a type as plain data."""
     if isinstance(kind, TupleType):
-        return [type_key(k) for k in kind.elements]
-    return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
+        return [_text(k) for k in kind.elements]
+    return _text(kind)
 
 
-def parse_type(key: Any) -> ValueType:
+def parse_type(key: TypeKey) -> ValueType:
     """Return the type that :func:`type_key` encoded."""
     if isinstance(key, list):
         return TupleType(tuple(_tensor(k) for k in key))
     return _tensor(key)
+
+
+def _text(kind: TensorType) -> str:
+    return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
 
 
 def _tensor(key: str) -> TensorType:

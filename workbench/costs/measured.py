@@ -77,6 +77,12 @@ class MeasuredCost(CostModel):
     expensive ones. The others are estimated by a roofline scaled to the measured ones; ``source`` reports
     their number, and :meth:`measure` measures chosen ones. ``seconds`` is the time spent on measuring so far,
     ``failures`` maps the keys of instances that could not be run to the reasons.
+
+    Args:
+        cache: The folder of stored figures; by default the user's cache.
+        threads: The number of threads of the runtime.
+        budget: The limit on seconds of measuring.
+        milliseconds: The time of measuring one instance.
     """
 
     def __init__(

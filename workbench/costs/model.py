@@ -74,7 +74,7 @@ class CostModel(ABC):
         return type(self).measure is not CostModel.measure
 
     def bind(self, graph: Graph) -> None:  # noqa: B027  (most models price every graph alike)
-        """Name the model at hand, before its instances are priced."""
+        """Name the current model, before its instances are priced."""
 
     def measure(self, instances: Sequence[OpInstance]) -> int:
         """Measure the instances that are estimated so far; return the number of new measurements."""

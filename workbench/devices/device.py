@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import Any, Final
 
 #: The fields queried from nvidia-smi, with their names in a record.
@@ -45,7 +46,7 @@ class Device:
     threads: int | None = None
 
     @cached_property
-    def torch(self) -> Any:
+    def torch(self) -> ModuleType:
         """Return the torch module."""
         return import_torch()
 
@@ -226,7 +227,7 @@ def open_device(name: str = "cpu", *, tf32: bool = False, threads: int | None = 
     return Device(name, tf32, threads)
 
 
-def import_torch() -> Any:
+def import_torch() -> ModuleType:
     """Return the torch module; raise :class:`DeviceMissing` if it is not installed."""
     try:
         import torch

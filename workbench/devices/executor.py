@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from workbench.devices.device import Device
 from workbench.devices.kernels import kernel
 from workbench.graph import Graph, GraphError, fold_constants
 from workbench.ops import TensorType, spec_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class NotExecutable(GraphError):
@@ -117,7 +120,11 @@ def run_graph(
 ) -> dict[str, np.ndarray]:
     """Run a graph once in torch and return its outputs by name.
 
-    ``feeds`` are the inputs by name; ``fuse`` is as for :class:`Program`.
+    Args:
+        graph: The graph.
+        feeds: The inputs by name.
+        device: The device that runs it.
+        fuse: Whether elementwise operators run as one kernel, as for :class:`Program`.
 
     >>> from workbench.devices.device import open_device
     >>> from workbench.graph import GraphBuilder
@@ -132,7 +139,7 @@ def run_graph(
     return {name: to_array(value) for (name, _), value in zip(program.graph.outputs, results, strict=True)}
 
 
-def to_tensor(device: Device, array: np.ndarray) -> Any:
+def to_tensor(device: Device, array: np.ndarray) -> Tensor:
     """Return an array as a tensor on the device, in dense layout, which torch computes fastest."""
     torch = device.torch
     kind = TensorType.of(np.asarray(array))
@@ -147,7 +154,7 @@ def to_tensor(device: Device, array: np.ndarray) -> Any:
     return tensor.to(device.name)
 
 
-def to_array(tensor: Any) -> np.ndarray:
+def to_array(tensor: Tensor) -> np.ndarray:
     """Return a tensor as an array; element types that numpy lacks become float32."""
     tensor = tensor.detach().cpu()
     try:

@@ -27,6 +27,7 @@ from workbench.support.numbers import span, times
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from workbench.devices.loaded import Loaded
     from workbench.frontends.onnx.mapped import Apart
 
 #: The least and largest number of rounds; below nine, the interval of the median is the range of all rounds.
@@ -279,36 +280,13 @@ def rank(
     with target.timers(models, seed) as timers:
         first: Any = timers[0]
         again = timers[len(given) + 1]
-        entrants = timers[1 : len(given) + 1]
+        entrants: list[Any] = list(timers[1 : len(given) + 1])
         stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
         run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
-
-        def ranking(taken: list[list[float]], group: Sequence[int]) -> Ranking:
-            reference, *others, copy = taken
-            _, apart = paired_speedup(reference, copy)
-            timed = {0: reference} | dict(zip(group, others, strict=True))
-            return Ranking(
-                original=_entrant(original_cost, reference),
-                candidates=tuple(
-                    _entrant(c.cost, timed.get(stands_for[i], reference), reference, max(1, len(run)))
-                    for i, c in enumerate(given, 1)
-                ),
-                noise=max(WORTH if quick else 0.0, *(abs(1 - edge) for edge in apart)),
-                rounds=len(reference),
-                target=target.title,
-                seconds=time.perf_counter() - began,
-                alike=tuple(i - 1 for i, other in enumerate(stands_for) if i and not other),
-            )
-
+        figures = _Figures(target.title, original_cost, given, stands_for, max(1, len(run)), quick, began)
         one_by_one = quick and getattr(first, "large", False)
         groups = [[i] for i in run] if one_by_one else [run]
         share = seconds / max(1, len(groups))
-
-        def enough(taken: list[list[float]], group: Sequence[int]) -> bool:
-            spent = sum(map(sum, taken)) / 1e6
-            left = min(_MOST / len(taken[0]), share / spent if spent else math.inf)
-            return _clear(ranking(taken, group)) or _hopeless(ranking(taken, group), left)
-
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
                 [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds
@@ -317,29 +295,70 @@ def rank(
             _unload(timers[-1:] if one_by_one else ())
         if quick and not run:
             taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds)
-            return replace(ranking([*taken, *taken], ()), given=as_given)
+            return replace(figures.ranking([*taken, *taken], ()), given=as_given)
         found: list[Ranking] = []
         for group in groups:
+            enough = partial(figures.decided, group=group, seconds=share)
             if one_by_one and first.huge:
-                taken = blocks(
-                    first, entrants[group[0] - 1], seconds=share, enough=partial(enough, group=group)
-                )
+                taken = blocks(first, entrants[group[0] - 1], seconds=share, enough=enough)
             else:
                 taken = rounds(
                     [first, *(entrants[i - 1] for i in group), again],
                     seconds=share,
                     least=_FEWEST if quick else _LEAST,
                     most=_MOST,
-                    enough=partial(enough, group=group) if quick else None,
+                    enough=enough if quick else None,
                     slow=1e6 * seconds if quick else math.inf,
                 )
-            found.append(ranking(taken, group))
+            found.append(figures.ranking(taken, group))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())
     return replace(_merged(found, groups, stands_for), given=as_given)
 
 
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """The reading of figures: original, group of candidates and original again, in alternation.
+
+    ``stands_for`` is for each model the one whose figures count for it, ``timed`` the number of candidates
+    that are timed, ``began`` the time at which the ranking began.
+    """
+
+    title: str
+    original_cost: float
+    given: Sequence[Candidate]
+    stands_for: Sequence[int]
+    timed: int
+    quick: bool
+    began: float
+
+    def ranking(self, taken: list[list[float]], group: Sequence[int]) -> Ranking:
+        """Return the ranking by the figures of a group."""
+        reference, *others, copy = taken
+        _, apart = paired_speedup(reference, copy)
+        known = {0: reference} | dict(zip(group, others, strict=True))
+        return Ranking(
+            original=_entrant(self.original_cost, reference),
+            candidates=tuple(
+                _entrant(c.cost, known.get(self.stands_for[i], reference), reference, self.timed)
+                for i, c in enumerate(self.given, 1)
+            ),
+            noise=max(WORTH if self.quick else 0.0, *(abs(1 - edge) for edge in apart)),
+            rounds=len(reference),
+            target=self.title,
+            seconds=time.perf_counter() - self.began,
+            alike=tuple(i - 1 for i, other in enumerate(self.stands_for) if i and not other),
+        )
+
+    def decided(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> bool:
+        """Return whether a candidate of a group is clearly faster, or none can be in the time left."""
+        spent = sum(map(sum, taken)) / 1e6
+        left = min(_MOST / len(taken[0]), seconds / spent if spent else math.inf)
+        found = self.ranking(taken, group)
+        return _clear(found) or _hopeless(found, left)
+
+
 def blocks(
-    first: Any, other: Any, *, seconds: float, enough: Callable[[list[list[float]]], bool]
+    first: Loaded, other: Loaded, *, seconds: float, enough: Callable[[list[list[float]]], bool]
 ) -> list[list[float]]:
     """Time two models in blocks of runs; one is unloaded before the other is loaded.
 

@@ -8,10 +8,13 @@ used if it agrees with the torch form and is not slower; otherwise the torch for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.devices.device import Device
 from workbench.ops import AttrValue, TensorType, spec_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kernel = Callable[..., Any]
 
@@ -126,7 +129,7 @@ def _least_time(device: Device, run: Kernel, operands: Sequence[Any]) -> float:
     return min(device.time(lambda: run(*operands), 4) for _ in range(_TRIALS))
 
 
-def draw(device: Device, kind: TensorType, seed: int, *, below: int = 1) -> Any:
+def draw(device: Device, kind: TensorType, seed: int, *, below: int = 1) -> Tensor:
     """Draw a tensor of random elements; equal seeds give equal elements on one device.
 
     Floats are in [0.5, 1.5), so that roots, logarithms and powers are defined; integers are at least 0 and

@@ -46,6 +46,12 @@ class Loaded:
     With one thread a run takes the processor time of that thread if it is shorter than the clock's, which
     leaves out what other processes take of the core. A ``twin`` is the same model in another place of the
     list: its session serves both if their weights take more than :data:`LARGE` bytes.
+
+    Args:
+        given: The model.
+        feeds: The inputs by name.
+        threads: The number of threads; by default the runtime's own choice.
+        twin: The same model in another place, if it occurs twice.
     """
 
     def __init__(
@@ -120,8 +126,8 @@ class Loaded:
         model = copied(apart.model)  # loading changes it
         self.large, self.huge = (_weights(apart) > bound for bound in (LARGE, HUGE))
         known, endless = self._kernels is not None, may_not_end(model)
-        # Kernels make their own layout of most weights while the session is loaded and first run. What they
-        # read as it is in the file comes back with the next run.
+        # Kernels make their own layout of most weights while the session is loaded and first run. The weights
+        # that they read from the file itself come back with the next run.
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder, kept_small():
             session = shared_session(
                 model,

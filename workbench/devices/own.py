@@ -17,6 +17,8 @@ from workbench.support.named import Named
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from workbench.devices.targets import Target
+
 #: The targets that are built in.
 NAMES: Final = (
     "onnxruntime",
@@ -70,7 +72,7 @@ def _timer(run: Callable[[], object]) -> Callable[[], float]:
     return timed
 
 
-def plugged_target(name: str, threads: int | None) -> Any:
+def plugged_target(name: str, threads: int | None) -> Target | None:
     """Return the target of another floor of the package that has this name, or None."""
     if name not in PLUGGED:
         return None
@@ -78,7 +80,7 @@ def plugged_target(name: str, threads: int | None) -> Any:
     return getattr(import_module(module), made)(threads)
 
 
-def own_target(name: str) -> Any:
+def own_target(name: str) -> Target | None:
     """Return the user's target of this name, or None; raise TypeError if it is something else.
 
     A class is called without arguments. An object with a method ``timers`` is a target

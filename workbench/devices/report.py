@@ -40,7 +40,7 @@ _RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a target makes of an operator with an element type.
+    """The result of running an operator with an element type on a target.
 
     ``status`` is ``supported``, ``wrong``, ``missing`` or ``untyped`` (the operator has no such element
     type). ``error`` is the difference from the reference, ``microseconds`` the median time, and ``reason``

@@ -119,6 +119,12 @@ class Torch:
     """Torch on a device: graphs run call by call, as recorded CUDA graphs, or compiled by torch.compile.
 
     Raise :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
+
+    Args:
+        device: The name of the device, such as ``"cpu"`` or ``"cuda"``.
+        graph: Whether a graph runs as one recorded CUDA graph.
+        compile: Whether graphs are compiled by ``torch.compile``.
+        threads: The number of threads on the CPU; by default torch's own choice.
     """
 
     def __init__(

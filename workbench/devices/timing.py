@@ -17,6 +17,7 @@ from workbench.support.numbers import gain
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
     from workbench.graph import Graph
 
@@ -81,7 +82,7 @@ def alternate(
 ) -> list[list[float]]:
     """Run each of ``runs`` in turn and return the seconds of each run.
 
-    The arguments and the number of rounds are as in :func:`rounds`.
+    The arguments are those of :func:`rounds`, as is the number of rounds.
     """
 
     def timed(run: Callable[[], object]) -> float:
@@ -221,7 +222,7 @@ def compare(
     optimise: bool = True,
     seed: int = 0,
 ) -> Timing:
-    """Time two models on the same inputs; the options are those of :func:`time_models`."""
+    """Time two models on the same inputs; the arguments are those of :func:`time_models`."""
     began = time.perf_counter()
     taken = time_models([before, after], seconds=seconds, threads=threads, optimise=optimise, seed=seed)
     figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]
@@ -237,7 +238,7 @@ def compare(
 
 
 def random_feeds(
-    session: Any, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
+    session: InferenceSession, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, np.ndarray]:
     """Return random inputs of a loaded model by name: normal floats, integers 0 and 1; equal for equal seeds.
 

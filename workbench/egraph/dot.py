@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.graph.dot import dot_source, quoted
 from workbench.ops.leaves import NAMED
 
 if TYPE_CHECKING:
+    import graphviz
+
     from workbench.egraph.egraph import EGraph
 
 #: E-nodes up to which a drawing can be read, and Graphviz places it in seconds.
 MOST_E_NODES: Final = 2000
 
 
-def egraph_dot(egraph: EGraph, *, most: int = MOST_E_NODES) -> Any:
+def egraph_dot(egraph: EGraph, *, most: int = MOST_E_NODES) -> graphviz.Source:
     """Return a drawing of an e-graph: one frame per e-class, an arrow from an e-node to each operand.
 
     Raise ValueError if there are more than ``most`` e-nodes.

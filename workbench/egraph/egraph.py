@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from workbench.ops import AttrValue, ValueType
 from workbench.ops.leaves import RUNTIME
 from workbench.run.face import Face
 from workbench.support.collector import collector_paused
+
+if TYPE_CHECKING:
+    import graphviz
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -54,7 +57,7 @@ class EGraph(Face):
             f"{len(self.roots)} roots"
         )
 
-    def to_dot(self, **options: Any) -> Any:
+    def to_dot(self, **options: Any) -> graphviz.Source:
         """Return the e-graph as ``graphviz.Source``; see :func:`~workbench.egraph.dot.egraph_dot`."""
         from workbench.egraph.dot import egraph_dot
 

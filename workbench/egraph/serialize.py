@@ -242,7 +242,7 @@ def _bad_child(
         for child in record.get("children", ()):
             if numbers:
                 if str(child) not in classes:
-                    why = f"got {child}, which is no e-class"
+                    why = f"got {child}, which is not an e-class"
                     return EGraphFormatError(f"{name}: e-node {key!r} must read e-classes by number, {why}")
                 continue
             if not isinstance(child, str):

@@ -13,7 +13,7 @@ from workbench.experiments.process import Job, Outcome
 if TYPE_CHECKING:
     from workbench.run.trace import Trace
 
-#: What a function returns beside the figures of a record: they become part of the row, or are kept apart.
+#: Results of a function besides the figures of a record: they become part of the row, or are kept apart.
 _OF_THE_ROW: Final = ("row", "status", "notes", "trace")
 
 #: The reasons to stop that are limits, if a function does not name the limits that it met.
@@ -22,7 +22,7 @@ _LIMITS: Final = ("time limit", "killed")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one run's process is given: the argument ``order`` and the limits beyond those of the run.
+    """The input of one run's process: the argument ``order`` and the limits beyond those of the run.
 
     Attributes:
         order: The argument of the study's function.
@@ -45,7 +45,7 @@ class Apart:
 
     Attributes:
         function: The work of one run.
-        calls: What each run's process is given, by the run's name.
+        calls: The input of each run's process, by the run's name.
         memory: The memory limit of a process, in GiB.
         blank: The figures of a run that returned nothing.
     """

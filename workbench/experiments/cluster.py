@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench._version import __version__
 from workbench.experiments.pool import Done, Pool
 from workbench.experiments.process import Job, Outcome, run_jobs
 from workbench.experiments.store import provenance
+
+if TYPE_CHECKING:
+    from workbench.synthesis.shards import Evaluated, Mapper, Shard
 
 #: Seconds to wait for a scheduler, and again for its first worker.
 PATIENCE: Final = 20.0
@@ -35,6 +39,36 @@ def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Poo
     ``patience`` seconds (:data:`PATIENCE` by default), if it has no worker, or if a worker lacks this
     version of the workbench.
     """
+    with _connected(address, patience) as client:
+        yield _pool(client)
+
+
+@contextlib.contextmanager
+def cluster_mapper(address: str, *, patience: float | None = None) -> Iterator[Mapper]:
+    """Connect to a Dask scheduler and return the mapper that evaluates shards of terms on its workers.
+
+    The errors are those of :func:`cluster_pool`. If a worker is lost, Dask gives its shards to another one.
+    """
+    with _connected(address, patience) as client:
+        yield _Cluster(client, sum(client.nthreads().values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """The mapper that evaluates shards on the workers of a Dask cluster."""
+
+    client: Any
+    workers: int
+
+    def __call__(self, function: Callable[[Shard], Evaluated], shards: Sequence[Shard]) -> list[Evaluated]:
+        """Return the results in the order of the shards."""
+        futures = self.client.map(function, shards, pure=False)
+        found: list[Evaluated] = self.client.gather(futures)
+        return found
+
+
+@contextlib.contextmanager
+def _connected(address: str, patience: float | None) -> Iterator[Any]:
     patience = PATIENCE if patience is None else patience
     try:
         from distributed import Client
@@ -51,7 +85,7 @@ def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Poo
         ) from None
     with client:
         _check_workers(client, address, patience)
-        yield _pool(client)
+        yield client
 
 
 def _check_workers(client: Any, address: str, patience: float) -> None:

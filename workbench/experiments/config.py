@@ -16,6 +16,7 @@ from workbench.experiments.kernels.config import KernelsStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
+    check_given,
     check_keys,
     check_names,
     check_numbers,
@@ -105,8 +106,7 @@ class ExtractionStudy:
 
         check_names("methods", "extraction method", self.methods, methods())
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
-        if not self.methods:
-            raise StudyError("methods must name at least one, got none")
+        check_given(methods=self.methods)
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
         check_numbers({"seconds": self.seconds, **limits}, self.grace, self.memory, self.repeats, self.seed)
 
@@ -267,9 +267,7 @@ class VerificationStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for key, given in {"rules": self.rules, "modes": self.modes}.items():
-            if not given:
-                raise StudyError(f"{key} must name at least one, got none")
+        check_given(rules=self.rules, modes=self.modes)
         check_double("rules", self.rules)
         check_names("modes", "mode of verification", self.modes, MODES)
         for rules in self.rules:
@@ -283,27 +281,33 @@ class SynthesisStudy:
     """A study that synthesises the laws of every grammar at every size of terms.
 
     ``grammars`` are YAML files. ``sizes`` are the numbers of operators in a term. ``known`` is a rule set
-    or a file whose laws are not found again. ``against`` are files of rules, of which the tables report
-    those that the laws imply. ``seconds`` limits a synthesis.
+    or a file whose laws are not found again, as far as a grammar has their operators; ``without`` are names
+    of its files that are left out. ``against`` are files of rules, of which the tables report those that the
+    laws imply. Without ``sizes`` each grammar has its own. ``seconds`` limits a synthesis. ``instances`` are
+    drawn at the end of each law that is not proved; with 0 there are none.
     """
 
     grammars: tuple[str, ...]
-    sizes: tuple[int, ...] = (3,)
+    sizes: tuple[int, ...] = ()
     known: str = ""
+    without: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     seconds: float = 600.0
+    instances: int = 0
     grace: float = 120.0
     memory: float = 12.0
     repeats: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.grammars or not self.sizes:
-            raise StudyError("grammars and sizes must name at least one each, got none")
+        if not self.grammars:
+            raise StudyError("grammars must name at least one, got none")
         check_double("grammars", self.grammars)
         check_double("against", self.against)
         if self.known:
             check_rules(self.known)
+        if self.instances < 0:
+            raise StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
         sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
         check_numbers({"seconds": self.seconds, **sizes}, self.grace, self.memory, self.repeats, self.seed)
 
@@ -357,9 +361,7 @@ def _check_networks(networks: tuple[str, ...], methods: Mapping[str, object], co
     from workbench.costs.choose import cost_model
 
     check_names("networks", "network", networks, benchmarks())
-    for key, given in {"networks": networks, "methods": methods}.items():
-        if not given:
-            raise StudyError(f"{key} must name at least one, got none")
+    check_given(networks=networks, methods=methods)
     check_keys("methods", methods)
     if not is_file_name(cost):
         cost_model(cost)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from workbench.experiments.config import KINDS, Study
 from workbench.experiments.plan import Plan, Record
@@ -19,7 +19,7 @@ def kind_of(study: Study) -> str:
     return next(name for name, settings in KINDS.items() if isinstance(study, settings))
 
 
-def part_of(study: Study, part: str) -> Any:
+def part_of(study: Study, part: str) -> ModuleType:
     """Import the module ``study`` or ``tables`` of a study's kind."""
     return import_module(f"workbench.experiments.{kind_of(study)}.{part}")
 

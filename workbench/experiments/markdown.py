@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 from workbench.experiments.plan import Plan, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a markdown table."""
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
+
+
+def frame_of(records: Iterable[Record], columns: Sequence[str], whole: Iterable[str]) -> pd.DataFrame:
+    """Return one row per run; the columns ``whole`` are whole numbers."""
+    import pandas as pd
+
+    own = ("stop_reason", "failed")
+    rows = [{**record["row"], **{key: record.get(key) for key in own}} for record in records]
+    return pd.DataFrame(rows, columns=list(columns)).astype(dict.fromkeys(whole, "Int64"))
+
+
+def rival_lines(records: Iterable[Record]) -> list[str]:
+    """Return a line with the rivals and their versions, or an empty list without any."""
+    found = distinct(
+        f"{name} {about['version']}"
+        for record in records
+        for name, about in record.get("latency", {}).get("rivals", {}).items()
+        if about.get("version")
+    )
+    return [f"Rivals: {', '.join(found)}, with their default settings."] if found else []
 
 
 def machines(records: Sequence[Record]) -> list[str]:
@@ -50,7 +73,7 @@ def missing(plan: Plan) -> list[str]:
     return ["## Missing", "\n".join(found)] if found else []
 
 
-def seconds_text(value: Any) -> str:
+def seconds_text(value: float | None) -> str:
     """Return seconds with the significant digits only, or an empty text for None and NaN."""
     if value is None or value != value:
         return ""

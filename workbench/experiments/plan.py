@@ -138,7 +138,7 @@ class Plan:
         return [run for run in found if not run.absent]
 
 
-def without_digests(config: object) -> Any:
+def without_digests(config: object) -> object:
     """Return settings without the digests of files."""
     if not isinstance(config, Mapping):
         return config

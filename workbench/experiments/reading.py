@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
@@ -185,6 +185,13 @@ def said(data: object) -> str:
     """Return a description of a value for messages: its kind and, for simple values, the value itself."""
     noun = _NOUNS.get(type(data), f"a {type(data).__name__}")
     return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"
+
+
+def check_given(**named: Collection[object]) -> None:
+    """Raise :class:`StudyError` for the first key that names nothing."""
+    for key, names in named.items():
+        if not names:
+            raise StudyError(f"{key} must name at least one, got none")
 
 
 def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a notebook registered, for the processes of its studies."""
+"""Objects that a notebook registered, for the processes of its studies."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class RunReport:
             return _drawn(partial(plots.plot_growth, self.trace), partial(plots.plot_cost_bars, self.trace))
         if by == "search" and priced:
             return _drawn(partial(plots.plot_cost_curve, self.trace))
-        return Text("*There is no figure for the steps of such a run; the tables have its results.*")
+        return Text("*The steps of such a run have no figure; the tables have its results.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +178,10 @@ class StudyReport:
         if (frame["study"] == "branches").all():
             return self._branches(frame)
         if frame["study"].isin(["deployment", "kernels"]).all():
-            return Text("*There is no figure for such a study; the tables have its results.*")
+            return Text("*Such a study has no figure; the tables have its results.*")
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if runs.empty:
-            return Text("*There is no figure for such a study; the tables have its results.*")
+            return Text("*Such a study has no figure; the tables have its results.*")
         if runs["k_multi"].nunique() > 2:
             from matplotlib.figure import Figure
 

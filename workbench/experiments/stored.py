@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-#: The file that tells a folder of stored runs from any other folder called ``results``.
+#: The file that distinguishes a folder of stored runs from any other folder called ``results``.
 MARK: Final = "README.md"
 
 
@@ -15,7 +15,7 @@ def stored_folder(given: str | os.PathLike[str] = "") -> Path:
 
     Args:
         given: The folder, if the caller knows it. If it is empty, the folder is ``results`` in the working
-            folder or in one above it, or else beside the package in a repository.
+            folder or in one above it, or else next to the package in a repository.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -29,6 +29,6 @@ def stored_folder(given: str | os.PathLike[str] = "") -> Path:
         if (folder / "results" / MARK).is_file() and (folder / "experiments").is_dir():
             return folder / "results"
     raise FileNotFoundError(
-        "no folder of stored runs is above the working folder or beside the package (name one; "
+        "no folder of stored runs is above the working folder or next to the package (name one; "
         "`workbench run experiments/headline.yaml` in a clone of the repository makes it)"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from workbench.experiments.results import frame_of, row_of
 from workbench.experiments.store import RECORD, TRACE, load_record
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
 
     import pandas as pd
+    from anywidget import AnyWidget
 
 #: The folder in a study's folder that holds a folder for each run.
 RUNS: Final = "runs"
@@ -124,7 +125,7 @@ class StoredRuns(Face):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _views().runs_html(self)}
 
-    def view(self, **options: Any) -> Any:
+    def view(self, **options: Any) -> AnyWidget:
         """Return the runs as a widget: pick studies, compare two sets, plot, and step through a trace.
 
         Raise ImportError, which names the packages to install, if widgets are not available.
@@ -172,12 +173,12 @@ def browse(folder: str | os.PathLike[str] = "") -> StoredRuns:
     return StoredRuns(root, tuple(runs), tuple(skipped))
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """Return a value as a finite number, or None if it is none."""
     return float(value) if _is_number(value) and math.isfinite(value) else None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
-    """A cheapest term, with what is known about it.
+    """A cheapest term with its cost and its bound.
 
     ``expr`` is the term: a typed expression for egglog-python, an S-expression for a file. ``cost`` counts
     every chosen e-node once, and no term costs less than ``bound``. ``best`` are the ``k`` cheapest terms
@@ -71,15 +71,15 @@ def extract(
 
 
 def extract(
-    egraph: Any,
-    costs: Any = None,
+    egraph: EGraph | egglog.EGraph | str | os.PathLike[str],
+    costs: object = None,
     method: str = "exact",
     *,
     cost: Callable[[Any], float] | None = None,
     k: int = 1,
     seconds: float = 60.0,
     **options: Any,
-) -> Any:
+) -> Solution | Extracted[Any]:
     """Return the cheapest term that a method finds in an e-graph.
 
     - ``extract(egraph, costs)`` takes an :class:`~workbench.egraph.EGraph` and one cost per e-node, and
@@ -105,7 +105,7 @@ def extract(
         EGraphFormatError: (a ValueError) if a file is not an e-graph.
     """
     if isinstance(egraph, EGraph):
-        return extract_columns(egraph, costs, method, seconds=seconds, **options)
+        return extract_columns(egraph, np.asarray(costs), method, seconds=seconds, **options)
     if isinstance(egraph, str | os.PathLike):
         columns, values = load_json(egraph)
         if cost is not None:
@@ -141,7 +141,7 @@ def _extracted(
 
 
 def s_expression(egraph: EGraph, choice: np.ndarray) -> str:
-    """Return the term of a selection below the first root; what is shared is written again."""
+    """Return the term of a selection below the first root; shared parts are repeated."""
     texts: dict[int, str] = {}
     stack = [egraph.roots[0]]
     while stack:

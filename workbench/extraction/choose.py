@@ -34,7 +34,7 @@ class _Extractors:
         """Return a decorator that gives an extractor a name for ``extractor=`` and ``--extractor``.
 
         The extractor is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class
-        that the roots need: a mapping, or an array with -1 for the other e-classes. What it returns is
+        that the roots need: a mapping, or an array with -1 for the other e-classes. The result is
         checked (:class:`~workbench.extraction.own.BadExtraction`). Raise ValueError if the name is built in.
         """
 

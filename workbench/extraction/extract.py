@@ -214,7 +214,7 @@ class Extraction(Stepwise):
             yield self._local(problem)
             return
         if len(problem.nodes) >= LARGE and self.method in _PORTFOLIO:
-            # Reductions alone often leave little of it. What they leave shows whether local search pays.
+            # Reductions often shrink it a lot. The size of the rest shows whether local search pays.
             left = self._reduced(problem, FIRST)
             if len(left.problem.nodes) >= LARGE and self.effort.nodes is None:
                 yield self._local(problem)

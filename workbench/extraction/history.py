@@ -69,7 +69,7 @@ def add_costs(
         egraph: The e-graph after the last step.
         costs: One cost per e-node.
         source: The source of the costs, which the trace records together with the first and last cost.
-        solution: The extraction from the finished e-graph. Without it the last estimate stands in its place.
+        solution: The extraction from the finished e-graph. Without it the last estimate takes its place.
     """
     found = cost_by_step(egraph, costs, [step.index for step in trace])
     trace.set_costs(found)

@@ -1,4 +1,4 @@
-"""Extractors of the user's own: functions that choose e-nodes, and the check of what they chose."""
+"""Extractors of the user's own: functions that choose e-nodes, and the check of their choices."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def methods() -> list[str]:
     return [*METHODS, *OWN.names()]
 
 
-def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: Any) -> np.ndarray:
+def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) -> np.ndarray:
     """Return the choice of a user's extractor, without the e-classes that are not needed.
 
     Args:
         name: The name of the extractor, for messages.
         egraph: The e-graph.
         costs: One cost per e-node.
-        given: What the extractor returned: an e-node by e-class.
+        given: The result of the extractor: an e-node by e-class.
 
     Raises:
         BadExtraction: If it is neither a mapping nor an array of the right length, if a needed e-class has no

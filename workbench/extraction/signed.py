@@ -1,4 +1,4 @@
-"""Negative costs: shifted away when every selection pays them, and otherwise told apart."""
+"""Negative costs: subtracted if every selection has them, otherwise left to a method that takes them."""
 
 from __future__ import annotations
 

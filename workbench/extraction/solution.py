@@ -27,6 +27,12 @@ class Status(enum.Enum):
 def strength(status: Status, cost: float, bound: float, scope: str) -> str:
     """Describe a cost in words, for example by its distance from the bound.
 
+    Args:
+        status: Whether the selection is proved optimal.
+        cost: Its cost.
+        bound: A lower bound on the cost of every selection.
+        scope: The part of the e-graph to which the bound applies.
+
     >>> strength(Status.FEASIBLE, 1000.0, 996.1, "e-graph")
     'feasible, within 0.4 % of optimal (e-graph)'
     """

@@ -62,7 +62,14 @@ def original_selection(egraph: EGraph) -> np.ndarray | None:
 
 
 def described(method: str, size: int, solution: Solution | None, steps: Sequence[Step]) -> str:
-    """Return an extraction from ``size`` e-nodes as text: its best selection and its last steps."""
+    """Return an extraction from ``size`` e-nodes as text: its best selection and its last steps.
+
+    Args:
+        method: The name of the method.
+        size: The number of e-nodes.
+        solution: The best selection so far, or None.
+        steps: The last steps.
+    """
     lines = [f"Extraction ({method}) from {size} e-nodes"]
     if solution is not None:
         s = solution

@@ -39,7 +39,16 @@ class Table:
     def of(
         cls, eclass: np.ndarray, cost: np.ndarray, start: np.ndarray, children: np.ndarray, n: int
     ) -> Table:
-        """Return the table of ``n`` e-classes for e-nodes in any order."""
+        """Return the table of ``n`` e-classes for e-nodes in any order.
+
+        Args:
+            eclass: The e-class of every e-node.
+            cost: The cost of every e-node.
+            start: The position of every e-node's first operand in ``children``, and the length of
+                ``children``.
+            children: The e-classes of all operands.
+            n: The number of e-classes.
+        """
         whole = cls(np.arange(len(eclass)), eclass.astype(np.int64), cost, start, children, n)
         return whole.at(np.argsort(eclass, kind="stable"))
 

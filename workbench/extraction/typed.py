@@ -33,7 +33,7 @@ class TypedEGraph:
     calls: tuple[Any, ...]
     classes: dict[Any, int]
 
-    def expression(self, choice: np.ndarray) -> Any:
+    def expression(self, choice: np.ndarray) -> egglog.Expr:
         """Return the term that a selection makes, as a typed expression."""
         from egglog.declarations import CallDecl, TypedExprDecl
         from egglog.runtime import RuntimeExpr

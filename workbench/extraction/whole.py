@@ -1,4 +1,4 @@
-"""Costs of a whole selection that are no sum over its e-nodes, and extraction by them.
+"""Costs of a whole selection that are not a sum over its e-nodes, and extraction by them.
 
 A fusion of producer and consumer, the peak of memory, the longest path, or any function of the user's own:
 the k cheapest selections by a sum of costs are judged by it, and a local search improves the best of them.
@@ -186,7 +186,7 @@ def extract_whole(
     starts: int = STARTS,
     seed: int = 0,
 ) -> Judged:
-    """Return the best selection found by a cost that is not a sum; there is no bound.
+    """Return the best selection found by a cost that is not a sum, without a bound.
 
     The cheapest selections by ``costs`` are judged, each at least two e-nodes from the others. A local search
     then switches e-classes of the best of them, and keeps a switch if the cost of the whole does not rise.
@@ -218,8 +218,9 @@ def candidates(
     starts: int = STARTS,
     seed: int = 0,
 ) -> list[list[Judged]]:
-    """Return for each of several costs all selections that were judged by it, as :func:`extract_whole` does.
+    """Return for each of several costs all selections that were judged by it.
 
+    The arguments are those of :func:`extract_whole`.
     Raise :class:`NoExtraction` if a cost refuses all of them.
     """
     until = time.perf_counter() + seconds

@@ -13,6 +13,7 @@ from workbench.graph.evaluate import OpaqueRunner
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
+    from onnxruntime import InferenceSession
 
 from workbench.frontends.onnx.exporter import to_onnx
 from workbench.frontends.onnx.opaque import payload_of
@@ -46,7 +47,7 @@ class OpaqueSessions:
     def __init__(self) -> None:
         self._sessions: dict[bytes, Any] = {}
 
-    def load(self, record: Opaque) -> Any:
+    def load(self, record: Opaque) -> InferenceSession | ReferenceEvaluator:
         """Load an operator and return its runner; raise :class:`RuntimeFailure` if nothing can run it."""
         if record.payload not in self._sessions:
             model = payload_of(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 from workbench.frontends.onnx.exporter import save_onnx
 from workbench.frontends.onnx.file import ModelError
@@ -13,7 +13,7 @@ from workbench.frontends.onnx.prepare import Dims
 from workbench.graph import Graph
 
 
-def is_taso_model(source: object) -> bool:
+def is_taso_model(source: object) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a source is the path of a file in TASO's text format, judged by its extension."""
     return isinstance(source, str | os.PathLike) and Path(source).suffix == ".model"
 
@@ -23,7 +23,7 @@ def load_model(source: object, *, dims: Dims | None = None) -> Graph:
     return import_model(source, dims=dims).graph
 
 
-def import_model(source: Any, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:
+def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:
     """Import a model from a path, or from any other source of :func:`~workbench.frontends.import_onnx`.
 
     A path that ends in ``.model`` is read by :func:`~workbench.frontends.import_taso_model`. The dimensions

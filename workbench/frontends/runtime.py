@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,12 @@ class RuntimeTimeout(RuntimeFailure, TimeoutError):
 
 
 def session(
-    model: ModelProto, *, threads: int | None = None, optimise: bool = True, spin: bool = True
+    model: ModelProto,
+    *,
+    threads: int | None = None,
+    optimise: bool = True,
+    spin: bool = True,
+    operators: str | os.PathLike[str] | None = None,
 ) -> InferenceSession:
     """Load a model into ONNX Runtime on the CPU.
 
@@ -46,9 +52,10 @@ def session(
             repeatable results and for measuring.
         optimise: Whether the runtime's own graph optimisations are on.
         spin: Whether idle threads spin; otherwise they sleep, so that they do not disturb another session.
+        operators: A library of operators that the model needs.
 
     Raises:
-        RuntimeFailure: The runtime refuses the model.
+        RuntimeFailure: The runtime refuses the model or the library.
     """
     import onnxruntime as ort
 
@@ -63,6 +70,8 @@ def session(
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     providers = ["CPUExecutionProvider"]
     try:
+        if operators is not None:
+            options.register_custom_ops_library(os.fspath(operators))
         if weight_bytes(model) > EXTERNAL_BEYOND:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.onnx"
@@ -209,8 +218,14 @@ def run_model(
 ) -> dict[str, np.ndarray]:
     """Run a model once in ONNX Runtime and return its outputs by name.
 
-    ``threads`` and ``optimise`` are as for :func:`session`. Raise :class:`RuntimeFailure` if the runtime
-    refuses the model or fails.
+    Args:
+        model: The model.
+        inputs: The inputs by name.
+        threads: The number of threads; by default the runtime's own choice.
+        optimise: Whether the runtime's optimiser runs.
+
+    Raises:
+        RuntimeFailure: The runtime refuses the model or fails.
     """
     return run_session(session(model, threads=threads, optimise=optimise), inputs)
 

@@ -26,7 +26,7 @@ def load_torch(module: object, example_inputs: object, *, opset: int | None = No
     return import_torch(module, example_inputs, opset=opset).graph
 
 
-def import_torch(module: Any, example_inputs: Any, *, opset: int | None = None) -> Imported:
+def import_torch(module: object, example_inputs: object, *, opset: int | None = None) -> Imported:
     """Import a ``torch.nn.Module`` in evaluation mode, for inputs like the example.
 
     ``example_inputs`` is a tensor or a sequence of tensors and determines the types of the inputs; ``opset``
@@ -39,8 +39,7 @@ def import_torch(module: Any, example_inputs: Any, *, opset: int | None = None) 
         raise TorchMissing("torch is not installed (try pip install 'tamago-workbench[torch]')") from None
     if not isinstance(module, torch.nn.Module):
         raise ModelError(f"module must be a torch.nn.Module, got {type(module).__name__}")
-    single = isinstance(example_inputs, torch.Tensor) or not isinstance(example_inputs, Sequence)
-    arguments = (example_inputs,) if single else tuple(example_inputs)
+    arguments = tuple(example_inputs) if isinstance(example_inputs, Sequence) else (example_inputs,)
     training = {m: m.training for m in module.modules()}
     module.eval()
     try:

@@ -10,6 +10,8 @@ from workbench.graph.text import format_attrs
 from workbench.ops.leaves import NAMED
 
 if TYPE_CHECKING:
+    import graphviz
+
     from workbench.graph.graph import Graph
 
 _STYLE: Final = (
@@ -30,7 +32,7 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def dot_source(name: str, statements: Iterable[str]) -> Any:
+def dot_source(name: str, statements: Iterable[str]) -> graphviz.Source:
     """Return statements as ``graphviz.Source``; raise ImportError if the package graphviz is missing."""
     try:
         graphviz: Any = import_module("graphviz")
@@ -42,7 +44,7 @@ def dot_source(name: str, statements: Iterable[str]) -> Any:
     return graphviz.Source(f"digraph {quoted(name)} {{\n{body}\n}}\n")
 
 
-def graph_dot(graph: Graph) -> Any:
+def graph_dot(graph: Graph) -> graphviz.Source:
     """Return a drawing of a graph, operands above the operators that read them.
 
     Every node has its operator, the attributes that are not defaults, and its type. Nodes that depend on

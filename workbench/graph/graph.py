@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.graph.info import Label, ModelInfo
 from workbench.graph.typed import result_type
@@ -14,6 +14,9 @@ from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.ops.leaves import REFERENCES, RUNTIME
 from workbench.run.face import Face
+
+if TYPE_CHECKING:
+    import graphviz
 
 
 class GraphError(ValueError):
@@ -153,7 +156,7 @@ class Graph(Face):
         info = None if self.info is None else self.info.bare()
         return replace(self, weights=weights, opaques=opaques, info=info)
 
-    def to_dot(self) -> Any:
+    def to_dot(self) -> graphviz.Source:
         """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.dot.graph_dot`."""
         from workbench.graph.dot import graph_dot
 

@@ -62,7 +62,7 @@ class Weight:
         """Return the number that every element is, or None if elements differ or are generated.
 
         Of the decimals that the element type rounds to the element, it is the shortest: 0.1, not
-        0.10000000149011612. Minus zero and what is not finite is no such number.
+        0.10000000149011612. Minus zero, infinities and NaN are not such numbers.
         """
         if self.data is None or not self.type.elements or self.type.dtype not in FLOAT_DTYPES:
             return None

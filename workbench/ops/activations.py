@@ -65,7 +65,14 @@ def activate_torch(torch: ModuleType, fresh: Tensor, act: str) -> Tensor:
 
 
 def export_activation(e: Emitter, name: str, act: str, kind: TensorType) -> str:
-    """Write the activation that is fused into an operator as separate nodes; ``kind`` is its type."""
+    """Write the activation that is fused into an operator as separate nodes; ``kind`` is its type.
+
+    Args:
+        e: The writer of the model.
+        name: The name of the value that is activated.
+        act: The activation, ``none`` for a value that stays as it is.
+        kind: The type of the value.
+    """
     if act == "none":
         return name
     spec, attrs = operator_of(act)

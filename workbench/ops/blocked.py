@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -226,11 +226,6 @@ _ATTRS: Final[tuple[Attr, ...]] = (
     _dtype("result"),
     Attr("act", "act", "none"),
 )
-
-
-def plain_attrs(attrs: Attrs) -> dict[str, Any]:
-    """Return the attributes of a product without an activation, whose result stays in the accumulator."""
-    return {**attrs, "act": "none", "result": attrs["accumulator"]}
 
 
 register(

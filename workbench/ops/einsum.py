@@ -119,7 +119,7 @@ class _Sums:
         return self.arranged(self.shaped(made, tuple(extents[i] for i in order)), order, out)
 
     def spread(self, x: int, indices: Indices, out: Indices) -> int:
-        """Return a value with its axes in the order of the result, and an extent of 1 where it has none."""
+        """Return a value with its axes in the order of the result, of extent 1 for an index that it lacks."""
         kept = [i for i in out if i in indices]
         shape = tuple(self.extents[i] if i in indices else 1 for i in out)
         while shape and shape[0] == 1 and out[len(out) - len(shape)] not in indices:

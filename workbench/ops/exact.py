@@ -65,7 +65,7 @@ class Numbers(Protocol):
         """Return the error function."""
 
     def power(self, x: Number, y: Number, /) -> Number:
-        """Return ``x ** y``, which is no number if ``x`` is negative and ``y`` not whole."""
+        """Return ``x ** y``, which is not a number if ``x`` is negative and ``y`` not whole."""
 
     def pi(self) -> Number:
         """Return the ratio of a circle's circumference to its diameter."""

@@ -9,7 +9,7 @@ kept opaque.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from workbench.ops.spec import OnnxExport
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto
 
 
 class NotModelled(Exception):
@@ -106,7 +109,7 @@ class Emitter(Protocol):
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """Return ``name`` in another shape; an initializer is stored anew instead of reshaped at run time."""
 
-    def function(self, given: Any) -> None:
+    def function(self, given: FunctionProto | str) -> None:
         """Let the model carry a function along: a FunctionProto, or ONNX's textual syntax; once is enough."""
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 
@@ -58,6 +58,23 @@ def elementwise(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return first
 
 
+@overload
+def operator(function: F, /) -> F: ...
+
+
+@overload
+def operator(
+    *,
+    name: str | None = ...,
+    type_rule: TypeRule = ...,
+    onnx: str | Function | None = ...,
+    flops: float | Function = ...,
+    exact: int | str | Function | None = ...,
+    torch: Function | None = ...,
+    attrs: Sequence[Attr] | None = ...,
+) -> Callable[[F], F]: ...
+
+
 def operator(
     function: F | None = None,
     /,
@@ -69,7 +86,7 @@ def operator(
     exact: int | str | Function | None = None,
     torch: Function | None = None,
     attrs: Sequence[Attr] | None = None,
-) -> Any:
+) -> F | Callable[[F], F]:
     """Register an operator by a numpy function, which is returned unchanged.
 
     The operands are the function's positional parameters (``*xs`` for any number of them), the attributes its

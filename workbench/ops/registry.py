@@ -71,7 +71,7 @@ def own_form(domain: str, op_type: str) -> OpSpec | None:
 
 
 def replacements() -> int:
-    """Return how often an operator was replaced: what was computed before a replacement may be stale."""
+    """Return how often an operator was replaced: results computed before a replacement may be stale."""
     return _replaced
 
 

@@ -96,6 +96,12 @@ def rounded(above: np.ndarray, below: int, rounding: str) -> np.ndarray:
 def nearest(extent: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
     """Return the place from which each place of an axis takes its element; see :func:`places`.
 
+    Args:
+        extent: The extent of the axis in the operand.
+        out: Its extent in the result.
+        coordinates: How places of the result are mapped to the operand.
+        rounding: How a place between two others is rounded, one of :data:`ROUNDINGS`.
+
     >>> nearest(2, 5, "asymmetric", "floor")
     array([0, 0, 0, 1, 1])
     """

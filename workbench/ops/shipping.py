@@ -1,7 +1,7 @@
 """Operators that are not built in, packed for another process and installed there.
 
 Functions of a notebook or a script cannot be imported by another process, so they travel by value
-(cloudpickle), together with what they refer to. A function of the workbench itself travels by name.
+(cloudpickle), together with all that they refer to. A function of the workbench itself travels by name.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _content(spec: OpSpec) -> bytes:
     try:
         if module is None or spec.module == "__main__":
             return bytes(cloudpickle.dumps(spec))
-        # Otherwise only the names of the module's functions would travel, and stand for what it says by then.
+        # Otherwise only the names of the module's functions would travel, and the module may change.
         cloudpickle.register_pickle_by_value(module)
         try:
             return bytes(cloudpickle.dumps(spec))

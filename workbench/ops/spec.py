@@ -46,18 +46,10 @@ class Attr:
         """Return the possible names if the value is a name; a name's position is its number."""
         return ACTIVATIONS if self.kind == "act" else self.words
 
-    def check(self, value: Any, op: str) -> AttrValue:
+    def check(self, value: object, op: str) -> AttrValue:
         """Return ``value`` normalised; raise :class:`TypeMismatch` if it is of another kind."""
         if self.kind in ("ints", "axes", "perm", "shape"):
-            try:
-                result = tuple(int(v) for v in value)
-            except TypeError:
-                result = (int(value),) * self.length if self.kind == "ints" else (int(value),)
-            if self.kind == "ints" and len(result) != self.length:
-                raise TypeMismatch(f"{op}: {self.name} must be {self.length} integers, got {value!r}")
-            if self.kind == "perm" and sorted(result) != list(range(len(result))):
-                raise TypeMismatch(f"{op}: {self.name} must be a permutation, got {value!r}")
-            return result
+            return self._vector(value, op)
         if self.kind in ("int", "float"):
             return self._number(value, op)
         if self.kind == "act" and value not in ACTIVATIONS:
@@ -67,6 +59,17 @@ class Attr:
         if self.kind == "dtype" and value not in DTYPE_CODES:
             raise TypeMismatch(f"{op}: dtype must be one of {', '.join(DTYPE_CODES)}, got {value!r}")
         return str(value)
+
+    def _vector(self, value: Any, op: str) -> AttrValue:
+        try:
+            result = tuple(int(v) for v in value)
+        except TypeError:
+            result = (int(value),) * self.length if self.kind == "ints" else (int(value),)
+        if self.kind == "ints" and len(result) != self.length:
+            raise TypeMismatch(f"{op}: {self.name} must be {self.length} integers, got {value!r}")
+        if self.kind == "perm" and sorted(result) != list(range(len(result))):
+            raise TypeMismatch(f"{op}: {self.name} must be a permutation, got {value!r}")
+        return result
 
     def _number(self, value: Any, op: str) -> AttrValue:
         kind = "a whole number" if self.kind == "int" else "a number"

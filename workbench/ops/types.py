@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 #: ONNX's numbers of element types, which are also their codes in the e-graph.
 DTYPE_CODES: Final[dict[str, int]] = {
@@ -170,7 +173,7 @@ class TensorType:
 
             return np.dtype(getattr(ml_dtypes, _ML_NAMES.get(self.dtype, self.dtype)))
 
-    def torch_dtype(self, torch: ModuleType) -> Any:
+    def torch_dtype(self, torch: ModuleType) -> torch.dtype:
         """Return the dtype in ``torch`` (the module); raise TypeMismatch if torch does not have it."""
         found = getattr(torch, _ML_NAMES.get(self.dtype, self.dtype), None)
         if not isinstance(found, torch.dtype):

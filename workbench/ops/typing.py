@@ -28,7 +28,7 @@ Attrs = Mapping[str, Any]
 class Integer(Protocol):
     """An integer in a type rule: a number, a symbolic expression or an unknown.
 
-    Arithmetic with it gives an integer of the same kind or, where a number is all that is left, that
+    Arithmetic with it gives an integer of the same kind or, if only a number is left, that
     number. A comparison gives a truth value or the condition to be met, for :meth:`Typing.require`.
     """
 

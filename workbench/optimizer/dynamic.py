@@ -155,7 +155,9 @@ class Opening:
         """Return the e-graph with its types at the sizes of the prices."""
         return egraph_at(egraph, self.generic, self.sizes)
 
-    def checks(self, term: Graph, known: Correspondence | None, seed: int, given: Any) -> tuple[Checked, ...]:
+    def checks(
+        self, term: Graph, known: Correspondence | None, seed: int, given: object
+    ) -> tuple[Checked, ...]:
         """Compare a term with the original at several bindings, as files and as graphs.
 
         The file that would be saved is loaded once and runs at every binding, as does the file ``given``.
@@ -308,7 +310,7 @@ class PricedAt(CostModel):
         return self.inner.measured
 
     def bind(self, graph: Graph) -> None:
-        """Name the model at hand."""
+        """Name the current model."""
         self.inner.bind(graph)
 
     def measure(self, instances: Sequence[OpInstance]) -> int:
@@ -423,9 +425,7 @@ class OpenModel:
         if self.opening is None:
             return Dynamic((), {}, self.fixed) if self.fixed else None
         opening = self.opening
-        notes = []
-        for name, size in opening.generic.derived.items():
-            notes.append(f"{name} is {size}")
+        notes = [f"{name} is {size}" for name, size in opening.generic.derived.items()]
         for name, divisor in opening.opened.multiples.items():
             if divisor > 1:
                 notes.append(f"{name} is a multiple of {divisor}")

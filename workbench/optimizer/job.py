@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workbench.costs import CostModel
 from workbench.graph import Graph
@@ -21,10 +21,12 @@ from workbench.run.stages import Stages
 from workbench.run.trace import Trace
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from workbench.certifying.certificate import Certificate
     from workbench.certifying.regions import Correspondence
 
-Model = Graph | str | os.PathLike[str] | bytes | Any
+Model: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
 
 
 @dataclass(frozen=True, slots=True)

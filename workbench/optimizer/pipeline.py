@@ -138,7 +138,7 @@ def optimize(
 ) -> Optimized:
     """Optimise a model and return the certified result, or the original if nothing better is proved.
 
-    Ctrl-C ends the saturation, the extraction or the timing and goes on with what is there.
+    Ctrl-C ends the saturation, the extraction or the timing and goes on with the results so far.
 
     A model file that is priced by this machine, and any model with ``time=True``, is timed in the end: the
     result and the cleaned original run in alternation in ONNX Runtime on one thread. If the costs are this

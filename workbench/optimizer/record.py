@@ -38,7 +38,7 @@ class SaturationFigures:
         endings: reasons for which the extraction, or a solver of it, ended early.
         measured: end-to-end times of the best extractions, or None.
         dynamic: report on the symbolic dimensions, or None for a model without any.
-        placement: products on the accelerator and beside it, or None without one.
+        placement: products on the accelerator and next to it, or None without one.
 
     """
 

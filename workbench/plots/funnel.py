@@ -28,7 +28,7 @@ _LABEL: Final[Mapping[str, Any]] = {"ha": "center", "va": "bottom", "fontsize": 
 class Funnel:
     """The numbers of one size of terms.
 
-    ``verified`` candidates are those that the laws at hand did not imply. ``laws`` are those kept.
+    ``verified`` candidates are those that the laws found so far did not imply. ``laws`` are those kept.
     """
 
     size: int

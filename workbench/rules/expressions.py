@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.ops import Attr, TensorType, TypeMismatch
+from workbench.ops import Attr, AttrValue, TensorType, TypeMismatch
 from workbench.rules.interpret import ARITHMETIC, compared, related, spread, value
 from workbench.rules.pattern import AttrExpr, Compare
 
@@ -30,11 +30,11 @@ class Numbers(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> AttrValue:
         """Return the value of an attribute variable."""
 
     @abstractmethod
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> AttrValue | None:
         """Return the value of a row's attribute, or None if the row has no such attribute."""
 
     @abstractmethod
@@ -45,11 +45,11 @@ class Numbers(ABC):
         """Return whether a condition holds; between tuples it must hold for each entry."""
         return all(related(condition.relation, a, b) for a, b in compared(condition, self))
 
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         """Return the value."""
         return value
 
-    def given(self, value: Any, attr: Attr) -> Any:
+    def given(self, value: AttrValue, attr: Attr) -> AttrValue:
         """Return the value as the attribute takes it."""
         return spread(value, attr)
 
@@ -66,23 +66,23 @@ class Numbers(ABC):
         """Return the element type of a tensor variable."""
         return self.kind(var).dtype
 
-    def arith(self, sign: str, left: Any, right: Any) -> Any:
+    def arith(self, sign: str, left: float, right: float) -> float:
         """Return the result of an arithmetic operation; a rule does not apply if it divides by 0."""
         if sign in ("//", "%") and right == 0:
             raise TypeMismatch(f"{left} {sign} 0")
         return ARITHMETIC[sign](left, right)
 
-    def compose(self, left: Any, right: Any) -> tuple[int, ...]:
+    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
         """Return the permutation that first applies ``left`` and then ``right``."""
         if len(left) != len(right):
             raise TypeMismatch("permutations of different ranks do not compose")
         return tuple(left[i] for i in right)
 
-    def inverse(self, perm: Any) -> tuple[int, ...]:
+    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
         """Return the permutation that undoes another."""
         return inverted(perm)
 
-    def axis(self, perm: Any, axis: Any) -> int:
+    def axis(self, perm: Sequence[int], axis: int) -> int:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
         if not -len(perm) <= axis < 0:
             raise TypeMismatch(f"axis {axis} of a permutation of {len(perm)} axes")
@@ -96,7 +96,7 @@ class Lookup(Numbers):
     attributes: Callable[[str], Any]
     types: Callable[[str], TensorType]
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> AttrValue:
         """Return the value of an attribute variable."""
         return self.attributes(name)
 
@@ -104,12 +104,12 @@ class Lookup(Numbers):
         """Return the type of a tensor variable."""
         return self.types(name)
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> AttrValue | None:
         """Return None: expressions name no rows."""
         return None
 
 
-def evaluate(expr: AttrExpr, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> Any:
+def evaluate(expr: AttrExpr, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> AttrValue:
     """Return the value of an expression: ``attr`` maps names to attributes, ``kind`` to tensor types.
 
     Arithmetic on a tuple applies to each entry. Raise TypeMismatch if permutations do not compose.

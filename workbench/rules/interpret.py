@@ -52,15 +52,14 @@ RELATIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def related(relation: str, left: Any, right: Any) -> bool:
+def related(relation: str, left: float | str, right: float | str) -> bool:
     """Return whether a relation holds between two numbers, or between the names of two element types.
 
     One element type is at most another if every number of it is one of the other.
     """
-    if isinstance(left, str) and relation in ("<=", "<"):
-        return contains(right, left) and (relation == "<=" or left != right)
-    if isinstance(left, str) and relation in (">=", ">"):
-        return related("<=" if relation == ">=" else "<", right, left)
+    if isinstance(left, str) and isinstance(right, str) and relation not in ("=", "!="):
+        small, large = (left, right) if relation[0] == "<" else (right, left)
+        return contains(large, small) and (relation in ("<=", ">=") or left != right)
     return bool(RELATIONS[relation](left, right))
 
 
@@ -302,7 +301,7 @@ def bound_term(
 def read_term(
     term: Term, algebra: Algebra[T], *, member: int | None = None, made: dict[Term, T] | None = None
 ) -> T:
-    """Return the meaning of a term whose variables are bound; the arguments are as in :func:`bound_term`."""
+    """Return the meaning of a term with bound variables; the arguments are those of :func:`bound_term`."""
     return _fold(term, algebra, lambda app: read_attributes(app, algebra), member, made)
 
 
@@ -325,7 +324,14 @@ def _fold(
 def arguments(
     term: App, algebra: Algebra[T], fold: Callable[[Term], T], member: int | None = None
 ) -> list[T]:
-    """Return a term's operands; without a ``member`` a starred variable stands for those of all members."""
+    """Return a term's operands.
+
+    Args:
+        term: The term.
+        algebra: The meaning of variables, attributes and operators.
+        fold: The function that interprets an operand.
+        member: The number of a member; without it a starred variable stands for the tensors of all members.
+    """
     operands: list[T] = []
     for arg in term.args:
         if isinstance(arg, Var) and arg.starred and member is None:

@@ -19,7 +19,7 @@ left-hand side may name its extents, ``reshape[shape=(b, s, h, d)](x)``, and the
 The expression of a dtype attribute is a name, a variable or ``dtype(x)``, and conditions compare these.
 ``#`` starts a comment; a line that ends in ``\\`` continues. ``constant(x)``, ``running(x)`` and
 ``distinct(x, y)`` restrict a rule to useful cases: a weight-only ``x``, an ``x`` that depends on an input,
-two different tensors. The law holds for any. What a ``final`` rule has rewritten is not matched again.
+two different tensors. The law holds for any. A term that a ``final`` rule has rewritten is not matched again.
 """
 
 from __future__ import annotations

@@ -13,47 +13,18 @@ from workbench.rules.status import library, verdict_of
 from workbench.support.names import unknown
 from workbench.support.remembered import remembered
 
+_FIRST = (
+    "elementwise", "constants", "matmul", "convolution", "fusion", "layout", "transposes", "reductions",
+    "recognition", "lookups", "conversions", "quantised", "merge",
+)  # fmt: skip
+_LAST = ("branches", "movement")
+
 #: Named sets, with the library's files of which they consist.
 SETS: Final[dict[str, tuple[str, ...]]] = {
-    "default": (
-        "elementwise",
-        "constants",
-        "matmul",
-        "convolution",
-        "fusion",
-        "layout",
-        "transposes",
-        "reductions",
-        "recognition",
-        "lookups",
-        "conversions",
-        "quantised",
-        "merge",
-        "branches",
-        "movement",
-    ),
+    "default": (*_FIRST, *_LAST),
     "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
     "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
-    "all": (
-        "elementwise",
-        "constants",
-        "matmul",
-        "convolution",
-        "fusion",
-        "layout",
-        "transposes",
-        "reductions",
-        "recognition",
-        "lookups",
-        "conversions",
-        "quantised",
-        "merge",
-        "pairs",
-        "ac",
-        "grouping",
-        "branches",
-        "movement",
-    ),
+    "all": (*_FIRST, "pairs", "ac", "grouping", *_LAST),
 }
 
 #: Rules that a set leaves out although its files contain them: its other rules state the same law in a form

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from workbench.ops import AttrValue
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import RowAttr, attributes
-from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector, unbinding, ungiven
 
 #: Bound names: tensor variables by name, attributes as ``@name``, attributes of a row as ``#row.name``.
 Bindings = dict[str, Any]
@@ -34,16 +35,75 @@ class Operands(Protocol):
     def __getitem__(self, node: int, /) -> Sequence[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Application:
-    """An application in a pattern, with its attributes by their position in the operator's spec."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """An application in a pattern, with its attributes by their position in the operator's spec.
+
+    ``fixed`` are (position, value), ``bound`` (position, name), ``vectors`` (position, entries): an entry is
+    a name, a value, or None if it is open. ``number`` is the application itself if it is of numbers alone.
+    """
 
     op: str
     arity: int
     fixed: tuple[tuple[int, Any], ...]
     bound: tuple[tuple[int, str], ...]
     vectors: tuple[tuple[int, tuple[Any, ...]], ...]
-    args: tuple[str | _Application, ...]
+    args: tuple[str | Application, ...]
+    number: App | None = None
+
+    def names(self) -> Iterator[str]:
+        """Yield the names that a match binds, in order of appearance, repeats included."""
+        yield from (name for _, name in self.bound)
+        yield from (e for _, entries in self.vectors for e in entries if isinstance(e, str))
+        for arg in self.args:
+            yield from (arg,) if isinstance(arg, str) else arg.names()
+
+    def agrees(self, attrs: Sequence[Any], bindings: Bindings) -> bool:
+        """Return whether a node's attributes are those of the pattern; bind the names among them."""
+        for place, value in self.fixed:
+            if attrs[place] != value:
+                return False
+        for place, name in self.bound:
+            if bindings.setdefault(name, attrs[place]) != attrs[place]:
+                return False
+        for place, entries in self.vectors:
+            values: Any = attrs[place]
+            if len(values) != len(entries):
+                return False
+            for entry, value in zip(entries, values, strict=True):
+                wanted = bindings.setdefault(entry, value) if isinstance(entry, str) else entry
+                if wanted is not None and wanted != value:
+                    return False
+        return True
+
+
+def compiled(term: App, number: Callable[[App], bool] = lambda term: False) -> Application:
+    """Return a term in the form in which it is matched; attributes that a rule computes are left open.
+
+    ``number`` says which applications are numbers, which are kept as they are.
+    """
+    if number(term):
+        return Application(term.op, 0, (), (), (), (), term)
+    fixed: list[tuple[int, Any]] = []
+    bound: list[tuple[int, str]] = []
+    vectors: list[tuple[int, tuple[Any, ...]]] = []
+    for place, (attr, expr) in enumerate(attributes(term)):
+        if isinstance(expr, RowAttr):
+            bound.append((place, f"#{expr.row}.{expr.name}"))
+        elif isinstance(expr, AttrVar):
+            bound.append((place, f"@{expr.name}"))
+        elif isinstance(expr, Literal):
+            fixed.append((place, attr.check(expr.value, term.op)))
+        elif isinstance(expr, Vector):
+            vectors.append((place, tuple(map(_entry, expr.items))))
+    args = tuple(a.name if isinstance(a, Var) else compiled(a, number) for a in term.args)
+    return Application(term.op, len(args), tuple(fixed), tuple(bound), tuple(vectors), args)
+
+
+def _entry(item: object) -> Any:
+    if isinstance(item, AttrVar):
+        return f"@{item.name}"
+    return item.value if isinstance(item, Literal) else None
 
 
 class Matcher:
@@ -54,11 +114,12 @@ class Matcher:
     """
 
     def __init__(self, rule: Rule, term: App) -> None:
-        self._rule = rule
-        self._names: dict[str, None] = {}
-        self._top = self._compiled(term)
+        wrong = unbinding(term) or ungiven((term,))
+        if wrong:
+            raise ValueError(f"rule {rule.name}: {wrong}")
+        self._top = compiled(term)
         self.op, self.depth = term.op, _depth(term)
-        self.names = tuple(self._names)
+        self.names = tuple(dict.fromkeys(self._top.names()))
 
     def bind(
         self, node: int, nodes: Sequence[Applied], operands: Operands
@@ -70,46 +131,13 @@ class Matcher:
             return None
         return bindings, tuple(inner[1:])
 
-    def _compiled(self, term: App) -> _Application:
-        fixed: list[tuple[int, Any]] = []
-        bound: list[tuple[int, str]] = []
-        vectors: list[tuple[int, tuple[Any, ...]]] = []
-        for place, (attr, expr) in enumerate(attributes(term)):
-            if isinstance(expr, RowAttr):
-                bound.append((place, self._named(f"#{expr.row}.{expr.name}")))
-            elif isinstance(expr, AttrVar):
-                bound.append((place, self._named(f"@{expr.name}")))
-            elif isinstance(expr, Literal):
-                fixed.append((place, attr.check(expr.value, term.op)))
-            elif isinstance(expr, Vector):
-                vectors.append((place, tuple(self._entry(item) for item in expr.items)))
-            elif expr is None:
-                raise ValueError(f"rule {self._rule.name}: {attr.name} has no default and must be given")
-            else:
-                raise ValueError(
-                    f"rule {self._rule.name}: {attr.name} on the left-hand side must be a value or a variable"
-                )
-        args = tuple(self._named(a.name) if isinstance(a, Var) else self._compiled(a) for a in term.args)
-        return _Application(term.op, len(args), tuple(fixed), tuple(bound), tuple(vectors), args)
-
-    def _entry(self, item: Any) -> Any:
-        if isinstance(item, AttrVar):
-            return self._named(f"@{item.name}")
-        if isinstance(item, Literal):
-            return item.value
-        raise ValueError(f"rule {self._rule.name}: a left-hand side's entry must be a value or a variable")
-
-    def _named(self, name: str) -> str:
-        self._names[name] = None
-        return name
-
 
 def _depth(term: Term) -> int:
     return 1 + max((_depth(a) for a in term.args), default=0) if isinstance(term, App) else 0
 
 
 def _walk(
-    term: _Application,
+    term: Application,
     node: int,
     nodes: Sequence[Applied],
     operands: Operands,
@@ -119,21 +147,8 @@ def _walk(
     applied, inputs = nodes[node], operands[node]
     if applied.op != term.op or len(inputs) != term.arity:
         return False
-    attrs = applied.attrs
-    for place, value in term.fixed:
-        if attrs[place] != value:
-            return False
-    for place, name in term.bound:
-        if bindings.setdefault(name, attrs[place]) != attrs[place]:
-            return False
-    for place, entries in term.vectors:
-        values: Any = attrs[place]
-        if len(values) != len(entries):
-            return False
-        for entry, value in zip(entries, values, strict=True):
-            wanted = bindings.setdefault(entry, value) if isinstance(entry, str) else entry
-            if wanted != value:
-                return False
+    if not term.agrees(applied.attrs, bindings):
+        return False
     inner.append(node)
     for arg, operand in zip(term.args, inputs, strict=True):
         if isinstance(arg, str):
@@ -150,10 +165,10 @@ class Matched(Numbers):
     def __init__(self, bindings: Mapping[str, Any]) -> None:
         self.bindings = bindings
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> AttrValue:
         """Return the value of an attribute variable."""
         return self.bindings[f"@{name}"]
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> AttrValue | None:
         """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.bindings.get(f"#{row}.{name}")

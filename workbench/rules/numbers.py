@@ -2,7 +2,7 @@
 
 A number is a term: the constant operator that the number stands for. On a left-hand side it matches any
 tensor all of whose elements are that number, if broadcasting the tensor does not change the other operand's
-type. On a right-hand side it makes a number of the element type that the operands beside it have.
+type. On a right-hand side it makes a number of the element type that the operands next to it have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Number:
     """The number that a term of a left-hand side is.
 
     ``value`` is a float, or what represents the attribute variable that is bound to the number. ``written``
-    tells whether the rule spells out the decimal.
+    says whether the rule spells out the decimal.
     """
 
     value: Any
@@ -76,9 +76,9 @@ def nearest_decimal(value: float) -> float:
 
 
 def typed(term: Term, like: str) -> Term:
-    """Return a term of a right-hand side whose numbers have the element type of the operands beside them.
+    """Return a term of a right-hand side whose numbers have the element type of the operands next to them.
 
-    ``like`` is the tensor variable whose element type numbers have if there are only numbers beside them.
+    ``like`` is the tensor variable whose element type numbers have if there are only numbers next to them.
     """
     if not isinstance(term, App):
         return term

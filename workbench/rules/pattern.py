@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from workbench.graph.text import format_attr
 from workbench.ops import AttrValue, Trait, spec_of
@@ -146,9 +146,9 @@ class App:
 Term = Var | App
 
 
-#: The parts of a run for which a rule may be meant, beside the whole run (``any``). Rules of ``movement`` run
-#: before operators are merged, because a merge makes a slice for every member, which would move apart again
-#: what was merged. Rules of ``last`` run when the others have nothing left to do.
+#: The parts of a run for which a rule may be meant: the whole run (``any``), or one of the others. Rules of
+#: ``movement`` run before operators are merged, because a merge makes a slice for every member, which would
+#: move the members apart again. Rules of ``last`` run when the others have nothing left to do.
 PHASES: Final = ("any", "movement", "last")
 
 
@@ -166,8 +166,8 @@ class Rule(Face):
 
     ``constants`` are tensor variables that match only weights, ``running`` those that match only values that
     depend on an input, and ``distinct`` pairs that match only different tensors. They are not part of the
-    law, which holds for any tensors; they restrict the rule to cases in which it is useful. What a ``final``
-    rule has rewritten stays, but no rule matches it again, because the new form is better in every way.
+    law, which holds for any tensors; they restrict the rule to cases in which it is useful. A term that a
+    ``final`` rule has rewritten stays, but no rule matches it again: the new form is better in every way.
     """
 
     name: str
@@ -222,7 +222,7 @@ def tensor_variables(term: Term) -> list[str]:
     return list(names)
 
 
-def names_in(expr: Any) -> Iterator[tuple[str, str]]:
+def names_in(expr: AttrExpr) -> Iterator[tuple[str, str]]:
     """Yield the variables of an attribute expression: ("attr" or "tensor", name)."""
     if isinstance(expr, AttrVar):
         yield "attr", expr.name
@@ -284,7 +284,7 @@ def measured(condition: Compare) -> list[str]:
 _STRENGTH: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 
-def format_expr(expr: Any, strength: int = 0) -> str:
+def format_expr(expr: AttrExpr, strength: int = 0) -> str:
     """Return an attribute expression as text."""
     if isinstance(expr, Literal):
         return format_attr(expr.value)

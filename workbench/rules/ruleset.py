@@ -15,6 +15,7 @@ from workbench.support.names import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
+    from anywidget import AnyWidget
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class RuleSet(Face):
         columns = ["name", "law", "kind", "provenance", "status", "draws"]
         return pd.DataFrame(rows, columns=columns)
 
-    def view(self, run: Any = None, **known: Any) -> Any:
+    def view(self, run: object = None, **known: Any) -> AnyWidget:
         """Return the rules as a browser, which shows the work of each rule in a ``run`` (a result or trace).
 
         ``known`` are the other arguments of :func:`~workbench.rule_table`: a verification, an ablation.

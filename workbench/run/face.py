@@ -6,7 +6,10 @@ import os
 from collections.abc import Container
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
 
 
 class Face:
@@ -23,7 +26,7 @@ class Face:
     ) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _views().static_html(self)}
 
-    def view(self, **options: Any) -> Any:
+    def view(self, **options: Any) -> AnyWidget:
         """Return the object as a widget: a stepper for stepwise objects, a viewer for graphs.
 
         ``options`` are those of the object's view in :mod:`workbench.views.live`. Raise ImportError, which

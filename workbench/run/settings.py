@@ -12,13 +12,17 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from workbench.support.names import nearest
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S")
+S = TypeVar("S", bound="DataclassInstance")
+T = TypeVar("T")
 
 _KEY: Final = "setting"
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
@@ -38,12 +42,12 @@ class Setting:
     above: float | None = None
     choices: tuple[str, ...] = ()
 
-    def objection(self, name: str, value: Any) -> str | None:
+    def objection(self, name: str, value: object) -> str | None:
         """Return the objection to a value, or None."""
         if self.choices and value not in self.choices:
             hint = nearest(value, self.choices)
             return f"{name} must be one of {', '.join(self.choices)}, got {value!r}{hint}"
-        if isinstance(value, str) or value is None:
+        if not isinstance(value, int | float):
             return None
         if isinstance(value, float) and not math.isfinite(value) and (self.least, self.above) != (None, None):
             return f"{name} must be a finite number, got {value}"
@@ -56,14 +60,14 @@ class Setting:
 
 
 def setting(
-    default: object,
+    default: T,
     help: str,
     *,
     metavar: str = "N",
     least: float | None = None,
     above: float | None = None,
     choices: tuple[str, ...] = (),
-) -> Any:
+) -> T:
     """Return a dataclass field with a default and the facts of a :class:`Setting`.
 
     Args:
@@ -77,25 +81,24 @@ def setting(
     return dataclasses.field(default=default, metadata={_KEY: Setting(help, metavar, least, above, choices)})
 
 
-def same(cls: Any, name: str, default: Any = None) -> Any:
+def same(cls: type[DataclassInstance], name: str, default: T | None = None) -> T:
     """Return a field with the facts of a setting of another class, and its default unless one is given."""
     found = next(f for f in dataclasses.fields(cls) if f.name == name)
-    return dataclasses.field(
-        default=found.default if default is None else default, metadata={_KEY: found.metadata[_KEY]}
-    )
+    chosen = cast("T", found.default if default is None else default)
+    return dataclasses.field(default=chosen, metadata={_KEY: found.metadata[_KEY]})
 
 
-def settings_of(cls: Any) -> dict[str, Setting]:
+def settings_of(cls: type[DataclassInstance] | DataclassInstance) -> dict[str, Setting]:
     """Return the settings of a dataclass by field name, in order; other fields are left out."""
     return {f.name: f.metadata[_KEY] for f in dataclasses.fields(cls) if _KEY in f.metadata}
 
 
-def defaults_of(cls: Any) -> dict[str, Any]:
+def defaults_of(cls: type[DataclassInstance] | DataclassInstance) -> dict[str, Any]:
     """Return the default of every setting of a dataclass."""
     return {f.name: f.default for f in dataclasses.fields(cls) if _KEY in f.metadata}
 
 
-def check(settings: object) -> None:
+def check(settings: DataclassInstance) -> None:
     """Raise ValueError for the first setting of an object whose value it does not take."""
     for name, facts in settings_of(settings).items():
         wrong = facts.objection(name, getattr(settings, name))
@@ -113,10 +116,10 @@ def changed(settings: S, changes: Mapping[str, Any], owner: str) -> S:
     for name in changes:
         if name not in known:
             raise TypeError(f"{owner}() has no argument {name!r}{nearest(name, known)}")
-    return dataclasses.replace(settings, **changes) if changes else settings  # type: ignore[type-var]
+    return dataclasses.replace(settings, **changes) if changes else settings
 
 
-def takes_settings(cls: Any, *omitted: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def takes_settings(cls: type[DataclassInstance], *omitted: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for functions that take ``**changes`` of settings.
 
     The signature that a notebook shows then lists every setting of ``cls`` with its default, and the

@@ -17,7 +17,7 @@ class EngineError(RuntimeError):
     """Raised when the engine rejects a program, which is a defect of a rule or of the compiler."""
 
 
-def bindings() -> Any:
+def bindings() -> ModuleType:
     """Return egglog's engine without its Python interface, which is slow to import and not used here."""
     known = sys.modules.get("egglog.bindings")
     if known is not None:

@@ -222,7 +222,7 @@ class _Compiler(Bound):
             return SymType(f"s_{name}")
 
     # -- attributes ---------------------------------------------------------------------------
-    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> Any:
+    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> Sym | tuple[Sym, ...]:
         """Return variables for all columns of an attribute."""
         if isinstance(variable, str):
             name = variable

@@ -42,7 +42,7 @@ class Program:
     ``expected`` are the numbers of rules that such runs have needed before; they are loaded at once. The
     result of the run does not depend on them. ``operators`` are those that are not built in, packed
     (:mod:`workbench.ops.shipping`). ``numbers`` are the nodes whose elements are all one number, which the
-    graph may no longer tell because it comes without its weights' data.
+    graph itself may not show because it comes without its weights' data.
     """
 
     graph: Graph

@@ -52,7 +52,7 @@ def exceeds(
         rule: The rule whose matches are counted.
         text: The program text that counts them, in a rule set of its own.
         handles: The oldest e-classes of the portions, from :func:`pivots`.
-        growth: What is limited.
+        growth: The limited quantity.
         limit: Its limit.
     """
     state.base.push()

@@ -13,7 +13,7 @@ import atexit
 import os
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.support.child import Child
 
@@ -61,7 +61,7 @@ class EngineProcess(Child):
         bare = program if place is None else replace(program, rules=())
         self.request("begin", (bare, place, memory))
 
-    def request(self, name: str, argument: Any) -> None:
+    def request(self, name: str, argument: object) -> None:
         """Send a request; raise BrokenPipeError if the process has ended."""
         self.send((name, argument))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from workbench.ops import TensorType, TupleType, ValueType
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, UNSTAMPED
 from workbench.saturation.state import State
+
+if TYPE_CHECKING:
+    from egglog.bindings import Value
 
 
 class Decoder:
@@ -28,14 +31,14 @@ class Decoder:
             "String": egraph.value_to_string,
         }
 
-    def integer(self, value: Any) -> int:
+    def integer(self, value: Value) -> int:
         """Return an i64."""
         known = self._ints.get(value)
         if known is None:
             known = self._ints[value] = self._egraph.value_to_i64(value)
         return known
 
-    def vector(self, value: Any) -> tuple[int, ...]:
+    def vector(self, value: Value) -> tuple[int, ...]:
         """Return a vector of i64."""
         known = self._vectors.get(value)
         if known is None:
@@ -56,7 +59,7 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
     type_cache: dict[tuple[int, ...], TensorType] = {}
     types: list[ValueType | None] = []
 
-    def class_of(value: Any) -> int:
+    def class_of(value: Value) -> int:
         number = classes.get(value)
         if number is None:
             number = classes[value] = len(classes)

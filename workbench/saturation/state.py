@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
 from workbench.saturation.base import Base
 from workbench.saturation.encoding import Constructor, Encoding
+
+if TYPE_CHECKING:
+    from egglog.bindings import FrozenFunction
 
 
 @dataclass(slots=True)
@@ -16,8 +19,8 @@ class Record:
     """The facts about an e-graph that are undone together with it.
 
     ``constructors`` are those declared. ``applied`` counts the matches of rules of several roots by rule set,
-    ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of what they
-    joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
+    ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of the tensors
+    that they joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
     """
 
     constructors: list[Constructor]
@@ -58,7 +61,7 @@ class State:
         return self.base.run(text)
 
     @property
-    def functions(self) -> Any:
+    def functions(self) -> dict[str, FrozenFunction]:
         """Return the tables of the e-graph, as they are now."""
         return self.base.egraph.freeze().functions
 

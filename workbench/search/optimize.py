@@ -16,7 +16,7 @@ from workbench.graph import Graph
 from workbench.optimizer.chosen import Rules, published, rules_of
 from workbench.optimizer.deployment import Given, default_cost
 from workbench.optimizer.dynamic import OpenModel
-from workbench.optimizer.job import Job, Option, choose, read_job
+from workbench.optimizer.job import Job, Model, Option, choose, read_job
 from workbench.optimizer.record import SearchFigures
 from workbench.optimizer.result import Result
 from workbench.optimizer.stages import certified, graph_of, trace_meta
@@ -75,7 +75,7 @@ class Searched(Result):
 
 @seen_in_notebooks
 def search_optimize(
-    model: Graph | str | os.PathLike[str] | bytes | Any,
+    model: Model,
     *,
     rules: Rules | None = None,
     cost: str | os.PathLike[str] | CostModel | None = None,

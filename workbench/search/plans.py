@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.ops import AttrValue, TypeMismatch, spec_of
+from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.each import off_axis, parts
 from workbench.rules.interpret import read_term, value
 from workbench.rules.matching import Bindings, Matched
@@ -96,7 +96,7 @@ class _Reading(Matched):
         super().__init__(bindings)
         self.table = table
 
-    def kind(self, name: str) -> Any:
+    def kind(self, name: str) -> TensorType:
         return self.table.kinds[self.bindings[name]].type
 
 
@@ -153,6 +153,12 @@ def group_key(rule: Rule, match: Match, stars: Mapping[str, int], table: NodeTab
 
     It consists of all bindings except the starred variables, and the types of these without the extents
     along the joined axes.
+
+    Args:
+        rule: A rule that merges several members.
+        match: The match of one member.
+        stars: The axis along which the tensors of each starred variable are joined.
+        table: The nodes of the graph.
     """
     shared = tuple((n, v) for n, v in sorted(match.bindings.items()) if n not in stars)
     kinds = tuple(

@@ -103,6 +103,13 @@ class Program:
     lead here from the start graph; ``parent`` is the graph before the last of them. ``found`` stores the
     matches of patterns. ``cost`` is in picoseconds; ``key`` is a digest of the whole structure. The
     connections of the nodes are computed on demand, and again after :meth:`release`.
+
+    Args:
+        table: The distinct nodes of all graphs of the search.
+        inputs: The live nodes with their operands, in topological order.
+        outputs: The nodes of the outputs.
+        parent: The graph from which this one was made, or None.
+        history: The rules that lead here from the start graph.
     """
 
     __slots__ = (

@@ -132,7 +132,7 @@ def give_back() -> None:
 
 @contextlib.contextmanager
 def kept_small() -> Iterator[None]:
-    """Give back the memory of mapped files again and again while a block runs that reads them once."""
+    """Release the memory of mapped files repeatedly while a block runs that reads them once."""
     done = threading.Event()
 
     def release_often() -> None:

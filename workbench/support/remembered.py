@@ -126,7 +126,7 @@ def _source() -> bytes:
 class _Data(pickle.Unpickler):
     """An unpickler that reads data classes of the package and nothing else."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> type:
         if module in _CLASSES:
             found = super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:

@@ -1,4 +1,4 @@
-"""What is wrong with a YAML text, on one line."""
+"""Errors of YAML texts, described on one line."""
 
 from __future__ import annotations
 

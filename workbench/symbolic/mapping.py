@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, Node, Opaque
 from workbench.ops import AttrValue, TensorType, TupleType, ValueType, spec_of
 from workbench.symbolic.generic import Generic
 
+#: A type, or None for a value without one.
+K = TypeVar("K")
+
 #: Attributes of these kinds are extents or measured in extents; the others never depend on a size.
 _COUNTED = frozenset({"int", "ints", "axes", "shape"})
 
 
-def type_at(kind: object, generic: Generic, sizes: Mapping[str, int]) -> Any:
+def type_at(kind: K, generic: Generic, sizes: Mapping[str, int]) -> K:
     """Return a type with its generic extents mapped to other sizes."""
     if isinstance(kind, TupleType):
-        return TupleType(tuple(type_at(k, generic, sizes) for k in kind.elements))
+        return replace(kind, elements=tuple(type_at(k, generic, sizes) for k in kind.elements))
     if isinstance(kind, TensorType):
-        return TensorType(kind.dtype, tuple(max(0, generic.at(d, sizes)) for d in kind.shape))
+        return replace(kind, shape=tuple(max(0, generic.at(d, sizes)) for d in kind.shape))
     return kind
 
 

@@ -10,9 +10,10 @@ from workbench.support.lazy import lazy_names
 if TYPE_CHECKING:
     from workbench.synthesis.coverage import Coverage
     from workbench.synthesis.grammar import Grammar, read_grammar
+    from workbench.synthesis.known import known_to
     from workbench.synthesis.synthesis import Synthesis
 
-__all__ = ["Coverage", "Grammar", "Synthesis", "read_grammar"]
+__all__ = ["Coverage", "Grammar", "Synthesis", "known_to", "read_grammar"]
 
 __getattr__ = lazy_names(
     __name__,
@@ -20,6 +21,7 @@ __getattr__ = lazy_names(
         "Coverage": ".coverage",
         "Grammar": ".grammar",
         "Synthesis": ".synthesis",
+        "known_to": ".known",
         "read_grammar": ".grammar",
     },
 )

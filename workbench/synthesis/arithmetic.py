@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
 from workbench.ops.exact import Arithmetic
+from workbench.ops.types import INTEGER_DTYPES
 from workbench.synthesis.grammar import Form
 from workbench.verification.refuting.exact_arithmetic import PRIME, WHOLE
 
@@ -44,7 +45,7 @@ def drawn(kind: TensorType, arithmetic: Arithmetic, rng: np.random.Generator) ->
     """Return random values of a variable."""
     if arithmetic is Arithmetic.POLYNOMIAL:
         return rng.integers(0, PRIME, kind.shape, dtype=np.int64)
-    if arithmetic is Arithmetic.ORDERED:
+    if arithmetic is Arithmetic.ORDERED or kind.dtype in INTEGER_DTYPES:
         return rng.integers(-_REACH, _REACH + 1, kind.shape).astype(np.float64)
     return rng.uniform(-2.0, 2.0, kind.shape)
 
@@ -54,6 +55,12 @@ class Evaluator:
 
     A row is one application. If the operator computes many rows in one call, with a further leading axis, it
     does; a few rows are compared with results computed one by one, and if they differ all rows are.
+
+    Args:
+        form: The operator with its attributes.
+        values: The values of the attributes in declared order.
+        inputs: The operands' types.
+        arithmetic: The arithmetic of the values.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ def generality(equation: Equation) -> tuple[int, int, int, str]:
 
 
 def candidates(enumeration: Enumeration, equations: Iterable[Equation]) -> list[Equation]:
-    """Return the equations that are no renaming of an earlier one and no instance of a smaller true one."""
+    """Return the equations that are neither renamings of earlier ones nor instances of smaller true ones."""
     found: dict[str, Equation] = {}
     for equation in equations:
         if not is_instance(enumeration, equation):

@@ -10,6 +10,7 @@ from workbench.rules.pattern import Rule
 from workbench.run.face import Face
 from workbench.run.trace import Step
 from workbench.synthesis.derivation import both_ways
+from workbench.synthesis.samples import derived_at_samples
 from workbench.verification.evidence import Effort
 from workbench.verification.verdict import Verdict
 from workbench.verification.verify import Verification
@@ -17,7 +18,7 @@ from workbench.verification.verify import Verification
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What a verdict under given laws says about a rule.
+#: The meaning of a verdict under given laws.
 MEANING: Final = {"proved": "derived", "refuted": "refuted", "vacuous": "derived"}
 #: The limits by default: rounds, e-nodes and passes of the e-graph in which rules are derived.
 EFFORT: Final = Effort(
@@ -30,8 +31,9 @@ class Coverage(Face):
     """The rules of a set that given laws imply.
 
     A rule is *derived* if both sides meet in an e-graph that only the laws grow, read in both directions, in
-    every case of the rule's typing. A rule with a counterexample is *refuted*. The others are *not derived*
-    within the limits of ``effort``.
+    every case of the rule's typing. If its typing has no generic case, they must meet at drawn instances, of
+    which ``sampled`` has the number by the name of the rule. A rule with a counterexample is *refuted*. The
+    others are *not derived* within the limits of ``effort``.
 
     Args:
         rules: The rules.
@@ -49,6 +51,7 @@ class Coverage(Face):
     progress: Callable[[Step], None] | None = None
     verdicts: tuple[Verdict, ...] = field(init=False)
     seconds: float = field(init=False, default=0.0)
+    sampled: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         check = Verification(
@@ -59,11 +62,15 @@ class Coverage(Face):
         finally:
             check.close()
         self.verdicts = tuple(check.verdicts)
+        for verdict, rule in zip(self.verdicts, self.rules, strict=True):
+            if verdict.verdict not in MEANING:
+                count = derived_at_samples(rule, self.laws, seed=self.seed)
+                self.sampled |= {verdict.name: count} if count else {}
         self.seconds = check.seconds
 
     def outcome(self, verdict: Verdict) -> str:
         """Return ``derived``, ``refuted`` or ``not derived``."""
-        return MEANING.get(verdict.verdict, "not derived")
+        return MEANING.get(verdict.verdict, "derived" if verdict.name in self.sampled else "not derived")
 
     def named(self, outcome: str) -> list[str]:
         """Return the names of the rules with an outcome."""
@@ -96,6 +103,8 @@ class Coverage(Face):
         for verdict in self.verdicts:
             chains = verdict.evidence.get("chain") or []
             evidence = "; ".join(" ".join(c) for c in chains) or str(verdict.evidence.get("summary", ""))
+            if verdict.name in self.sampled:
+                evidence = f"at {self.sampled[verdict.name]} drawn instances"
             rows.append((verdict.name, self.outcome(verdict), verdict.law, evidence))
         return pd.DataFrame(rows, columns=["rule", "outcome", "law", "evidence"])
 

@@ -61,9 +61,14 @@ def _matchable(term: Term) -> bool:
     return simple and all(map(_matchable, term.args))
 
 
-def both_ways(rules: Sequence[Rule]) -> list[Rule]:
-    """Return laws and, if they can be read so, the laws from right to left."""
-    names = {r.name for r in rules}
+def both_ways(rules: Sequence[Rule], *, distinct: bool = True) -> list[Rule]:
+    """Return laws and, if they can be read so, the laws from right to left.
+
+    Args:
+        rules: The laws.
+        distinct: Whether names tell laws apart, so that none is added that is there by name.
+    """
+    names = {r.name for r in rules} if distinct else frozenset()
     found = list(rules)
     for rule in rules:
         back = backwards(rule)
@@ -74,7 +79,7 @@ def both_ways(rules: Sequence[Rule]) -> list[Rule]:
 
 @dataclass(slots=True)
 class Derivation:
-    """An engine that tells which equations laws imply, within bounds.
+    """An engine that finds which equations are implied by laws, within bounds.
 
     ``types`` are the types of the variables. The engine's process is started once.
     """

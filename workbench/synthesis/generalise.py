@@ -1,17 +1,18 @@
 """Laws from equations: attributes that were fixed while terms were enumerated become variables.
 
-An equation gives several laws, the most general first; a verification tells which of them hold.
+An equation gives several laws, the most general first; a verification shows which of them hold.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
-from workbench.ops import Trait, spec_of, with_trait
+from workbench.ops import spec_of
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -19,10 +20,8 @@ from workbench.rules.pattern import (
     AttrVar,
     Compare,
     DimOf,
-    DtypeOf,
     IntExpr,
     Literal,
-    RankOf,
     Rule,
     Term,
     Var,
@@ -31,8 +30,9 @@ from workbench.rules.pattern import (
     tensor_variables,
 )
 from workbench.synthesis.candidates import operators_in
+from workbench.synthesis.conditions import bound_extents, expression, extents_of, ranks
 from workbench.synthesis.enumeration import Equation
-from workbench.synthesis.grammar import KINDS
+from workbench.synthesis.tidying import fresh_names
 
 #: An operator with at least this many attributes gets one variable for all of them.
 ROW: Final = 3
@@ -51,31 +51,34 @@ _LETTERS: Final[Mapping[str, str]] = {
     "act": "kl",
     "float": "st",
     "word": "uv",
-    "span": "ij",
 }
+#: Letters for extents in shapes.
+_EXTENTS: Final = "nmhvijk"
 #: Letters for rows.
 _ROWS: Final = "cd"
-#: Letters for tensors, and for kernels of convolutions.
-_TENSORS: Final = "xyzuvwrq"
-_KERNELS: Final = "wvkl"
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Choice:
     """The attributes that become variables.
 
-    ``rows`` of attributes do, but for those ``pinned``; ``axes`` and ``others`` do. An axis may be
-    ``carried`` by a transposition. Variables for different axes may have to be ``different``.
-    With ``spans``, positions along an axis become variables instead of extents of operands.
+    ``rows`` of attributes do, but for those ``pinned``; ``axes``, ``shapes`` and ``others`` do. An axis may
+    be ``carried`` by a transposition. ``relation`` is the condition on variables for different axes, if any.
+    With ``spans``, all positions along an axis become one row instead of extents of operands.
     """
 
     rows: bool = True
     pinned: frozenset[str] = frozenset()
     axes: bool = True
     others: bool = True
+    shapes: bool = True
     carried: bool = True
-    different: bool = False
+    relation: str = ""
     spans: bool = False
+
+
+#: No attribute becomes a variable.
+LITERAL: Final = Choice(False, frozenset(), False, False, False)
 
 
 def oriented(equation: Equation) -> tuple[App, Term]:
@@ -102,10 +105,18 @@ def _depth(term: Term) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """The laws of which an equation may be an instance, general ones first, and their variables' shapes."""
+    """The laws of which an equation may be an instance, general ones first, and their variables' shapes.
+
+    The equation itself is among them, the last one if it has rows; none is, if neither side binds all
+    variables. A law may need conditions of its own: ``guards``. ``pins`` are the attributes of rows;
+    ``pinned`` makes the law in which some of them keep their values.
+    """
 
     laws: tuple[Rule, ...]
     shapes: Mapping[str, Sequence[str]]
+    guards: Mapping[Rule, tuple[Compare, ...]] = field(default_factory=dict)
+    pins: tuple[str, ...] = ()
+    pinned: Callable[[frozenset[str]], Rule | None] = lambda kept: None
 
 
 def variants_of(
@@ -119,30 +130,39 @@ def variants_of(
         sizes: The assignment of numbers to extents under which the attributes of the equation stand.
         name: The name of the laws.
     """
-    found: dict[Rule, None] = {}
+    if next(_orders(equation), None) is None:
+        return Variants((), shapes)  # each side has a variable that the other one lacks
+    found: dict[Rule, tuple[Compare, ...]] = {}
     linear = list(_linear(equation, shapes))
     every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
-    for choice in _choices((equation.left, equation.right)):
+    for choice in choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
             for source, target in _orders(one):
                 for expressions in [{}] if choice.spans else _sized(source, target, every, sizes):
-                    law = _law(name, source, target, choice, expressions)
+                    law, guards = law_and_guards(name, [source], [target], choice, expressions, every, sizes)
                     if law is not None:
-                        found.setdefault(law)
+                        found.setdefault(law, guards)
         if len(found) >= MOST - 1:
             break
-    source, target = oriented(equation)
-    literal = _law(name, source, target, _Choice(False, frozenset(), False, False), {})
+    source, target = oriented(linear[0][0] if linear else equation)
+
+    def pinned(kept: frozenset[str]) -> Rule | None:
+        return law_of(name, [source], [target], Choice(pinned=kept, axes=False), {})
+
+    own, other = oriented(equation)
+    literal = law_of(name, [own], [other], LITERAL, {})
+    assert literal is not None
     listed = list(found)[: MOST - 1]
-    if literal is not None and literal not in listed:
+    if literal not in listed:
         listed.append(literal)
-    return Variants(tuple(listed), every)
+    rows = tuple(_row_attributes((equation.left, equation.right)))
+    return Variants(tuple(listed), every, found, rows, pinned)
 
 
 def _linear(
     equation: Equation, shapes: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[Equation, dict[str, Sequence[str]]]]:
-    """Yield the equation with more variables: occurrences of one are told apart, alike on both sides.
+    """Yield the equation with more variables: occurrences of one get names of their own, alike on both sides.
 
     A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
     one such equation; with more than :data:`PAIRINGS` there is none.
@@ -192,109 +212,49 @@ def _renamed(term: Term, names: Iterator[str]) -> Term:
     return App(term.op, tuple(_renamed(a, names) for a in term.args), term.attrs, term.row)
 
 
-def tidied(rule: Rule, shapes: Mapping[str, Sequence[str]]) -> Rule:
-    """Return a law with short names for its variables, in order of appearance: w, v, … for kernels.
-
-    >>> from workbench.rules import parse_rule
-    >>> (rule,) = parse_rule("sum: add(x_0, add(x_1, x_2)) => add(add(x_0, x_1), x_2)")
-    >>> print(tidied(rule, {}))
-    sum: add(x, add(y, z)) => add(add(x, y), z)
-    """
-    kernel = tuple(KINDS["kernel"][0].split())
-    names: dict[str, str] = {}
-    for old in dict.fromkeys(v for t in (*rule.sources, *rule.targets) for v in tensor_variables(t)):
-        letters = _KERNELS if tuple(shapes.get(old, ())) == kernel else _TENSORS
-        names[old] = next(n for n in _names(letters) if n not in names.values())
-    return rename_tensors(rule, names)
-
-
-def rename_tensors(rule: Rule, names: Mapping[str, str]) -> Rule:
-    """Return a rule with other names for its tensor variables."""
-
-    def expression(expr: object) -> Any:
-        if isinstance(expr, DimOf | RankOf | DtypeOf):
-            return replace(expr, var=names.get(expr.var, expr.var))
-        if isinstance(expr, Arith):
-            return Arith(expr.operator, expression(expr.left), expression(expr.right))
-        if isinstance(expr, Vector):
-            return Vector(tuple(map(expression, expr.items)))
-        return expr
-
-    def term(old: Term) -> Term:
-        if isinstance(old, Var):
-            return replace(old, name=names.get(old.name, old.name))
-        attrs = tuple((n, expression(e)) for n, e in old.attrs)
-        return App(old.op, tuple(map(term, old.args)), attrs, old.row)
-
-    sources = tuple(s for s in map(term, rule.sources) if isinstance(s, App))
-    conditions = tuple(Compare(c.relation, expression(c.left), expression(c.right)) for c in rule.conditions)
-    return replace(rule, sources=sources, targets=tuple(map(term, rule.targets)), conditions=conditions)
-
-
-def same_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    """Return the conditions that operands of one shape have equal extents, so that none broadcasts.
-
-    Args:
-        law: A law over variables of an equation.
-        shapes: The symbolic shapes of the variables.
-    """
-    broadcasting = with_trait(Trait.BROADCASTS)
-    found: dict[Compare, None] = {}
-    for side in (*law.sources, *law.targets):
-        for term in subterms(side):
-            if isinstance(term, App) and term.op in broadcasting:
-                names = sorted({v for a in term.args for v in tensor_variables(a)})
-                for x, y in itertools.combinations(names, 2):
-                    if shapes[x] == shapes[y]:
-                        for axis in range(-len(shapes[x]), 0):
-                            found.setdefault(Compare("=", DimOf(x, axis), DimOf(y, axis)))
-    return tuple(found)
-
-
-def equal_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    """Return the conditions that extents with one symbol in the variables' shapes are equal."""
-    names = list(dict.fromkeys(v for s in law.sources for v in tensor_variables(s)))
-    places: dict[str, list[DimOf]] = {}
-    for name in names:
-        for axis in range(-len(shapes[name]), 0):
-            places.setdefault(shapes[name][axis], []).append(DimOf(name, axis))
-    pairs = (pair for known in places.values() for pair in itertools.combinations(known, 2))
-    return tuple(Compare("=", a, b) for a, b in pairs)
-
-
-def _choices(sides: Sequence[Term]) -> Iterator[_Choice]:
-    """Yield the choices, the most general first: all attributes vary, then some are kept."""
-    attrs = {
+def _row_attributes(sides: Sequence[Term]) -> dict[str, str]:
+    """Return the attributes that one variable may stand for, each with its kind."""
+    return {
         a.name: a.kind
         for side in sides
         for t in subterms(side)
-        if isinstance(t, App) and len(spec_of(t.op).attrs) >= ROW and t.attrs
+        if isinstance(t, App) and _has_row(t)
         for a in spec_of(t.op).attrs
     }
+
+
+def _has_row(term: App) -> bool:
+    names = spec_of(term.op).attr_names
+    return len(names) >= ROW and bool(term.attrs) and "axis" not in names
+
+
+def choices(sides: Sequence[Term]) -> Iterator[Choice]:
+    """Yield the choices, the most general first: all attributes vary, then some are kept."""
+    attrs = _row_attributes(sides)
     if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
-        yield _Choice(spans=True)
-    yield _Choice()
-    yield _Choice(different=True)
-    single = [n for n, kind in attrs.items() if kind in ("act", "int")]
-    for count in range(1, len(single) + 1):
-        for kept in itertools.combinations(single, count):
-            yield _Choice(pinned=frozenset(kept))
-    yield _Choice(carried=False)
-    yield _Choice(others=False)
-    yield _Choice(axes=False)
-    if attrs:
-        yield _Choice(rows=False)
-    yield _Choice(axes=False, others=False)
+        yield Choice(spans=True)
+        yield Choice(spans=True, relation="!=")
+        yield Choice(spans=True, relation="<")
+    yield Choice()
+    yield Choice(relation="!=")
+    yield Choice(relation="<")
+    single = [n for n, kind in attrs.items() if kind in ("act", "int", "word")]
+    for kept in single:
+        yield Choice(pinned=frozenset((kept,)))
+    yield Choice(carried=False)
+    yield Choice(others=False)
+    yield Choice(axes=False)
+    yield Choice(axes=False, others=False)
 
 
 # -- sizes ------------------------------------------------------------------------------------------
 #: By the place of an application in its side and the name of an attribute: the expression for a size.
-_Sizes = dict[tuple[App, str], IntExpr]
+Sizes = dict[tuple[App, str], IntExpr]
 
 
 def _sized(
     source: App, target: Term, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
-) -> Iterator[_Sizes]:
+) -> Iterator[Sizes]:
     """Yield expressions for positions along an axis: extents of variables, or sums of two of them."""
     places: list[tuple[App, str, int, int]] = []
     for side in (source, target):
@@ -338,23 +298,59 @@ def _extents(
 
 
 # -- the law ----------------------------------------------------------------------------------------
-def _law(name: str, source: App, target: Term, choice: _Choice, sizes: _Sizes) -> Rule | None:
-    """Return the law of a choice, or None if the choice makes no difference."""
-    naming = _Naming(choice, sizes)
-    left = naming.term(source, bind=True)
-    right = naming.term(target, bind=False)
-    assert isinstance(left, App)
-    if choice.different and not naming.different():
-        return None
-    conditions = [*naming.conditions, *(naming.different() if choice.different else ())]
-    return Rule(name, (left,), (right,), tuple(conditions))
+def law_of(
+    name: str, sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes
+) -> Rule | None:
+    """Return the law of a choice, or None if the choice makes no difference.
+
+    The arguments are those of :func:`law_and_guards`.
+    """
+    return law_and_guards(name, sources, targets, choice, sizes)[0]
+
+
+def law_and_guards(
+    name: str,
+    sources: Sequence[App],
+    targets: Sequence[Term],
+    choice: Choice,
+    sizes: Sizes,
+    shapes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    numbers: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[Rule | None, tuple[Compare, ...]]:
+    """Return the law of a choice, or None if the choice makes no difference, and conditions it may need.
+
+    With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
+    of an operator become extents of variables.
+
+    Args:
+        name: The name of the law.
+        sources: The left-hand side, with numbers as attributes.
+        targets: The right-hand side.
+        choice: Which attributes become variables.
+        sizes: The extents at which the candidate was found.
+        shapes: The names of the variables' extents, by variable.
+        numbers: The extents, by name.
+    """
+    variables = [v for v in dict.fromkeys(v for s in sources for v in tensor_variables(s)) if v in shapes]
+    naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))
+    left = [naming.term(s, bind=True) for s in sources]
+    right = tuple(naming.term(t, bind=False) for t in targets)
+    if choice.relation and not naming.different():
+        return None, ()
+    conditions = [*naming.conditions, *(naming.different() if choice.relation else ())]
+    law = Rule(name, tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
+    if not naming.items:
+        return law, ()
+    return law, (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
 
 
 class _Naming:
     """The variables of one law: one for each value of an attribute, or row of values of an operator."""
 
-    def __init__(self, choice: _Choice, sizes: _Sizes) -> None:
-        self.choice, self.sizes = choice, sizes
+    def __init__(self, choice: Choice, sizes: Sizes, extents: Sequence[tuple[int, IntExpr]] = ()) -> None:
+        self.choice, self.sizes, self.extents = choice, sizes, extents
+        #: Variables in shapes, each with its number in the equation.
+        self.items: dict[str, int] = {}
         self.rows: dict[Any, str] = {}
         self.values: dict[tuple[str, Any], str] = {}
         self.conditions: list[Compare] = []
@@ -366,15 +362,20 @@ class _Naming:
         args = tuple(self.term(a, bind=bind) for a in term.args)
         spec = spec_of(term.op)
         given = dict(term.attrs)
-        if self.choice.rows and len(spec.attrs) >= ROW and given and "axis" not in given:
+        if self.choice.spans and set(SPAN) <= set(spec.attr_names):
+            return self._with_row(term, args, given, bind)
+        if self.choice.rows and _has_row(term):
             return self._with_row(term, args, given, bind)
         return App(term.op, args, tuple((n, self._value(term, n, e, bind)) for n, e in term.attrs))
 
     def _with_row(self, term: App, args: tuple[Term, ...], given: Mapping[str, AttrExpr], bind: bool) -> App:
         spec = spec_of(term.op)
         values = spec.unpack(spec.pack({n: e.value for n, e in given.items() if isinstance(e, Literal)}))
-        kept = tuple((n, Literal(values[n])) for n in spec.attr_names if n in self.choice.pinned)
-        key = (term.op, tuple(v for n, v in values.items() if n not in self.choice.pinned))
+        names = [n for n in spec.attr_names if n in self.choice.pinned or n == "axis"]
+        kept = tuple((n, self._value(term, n, Literal(values[n]), bind)) for n in names)
+        key = (term.op, tuple(v for n, v in values.items() if n not in names))
+        if not key[1]:
+            return App(term.op, args, kept)
         row = self._name(self.rows, key, _ROWS, bind)
         if row is None:
             return App(term.op, args, term.attrs)
@@ -384,9 +385,10 @@ class _Naming:
         if not isinstance(expr, Literal):
             return expr
         kind = next(a.kind for a in spec_of(term.op).attrs if a.name == name)
-        if self.choice.spans and name in SPAN:
-            position = self._name(self.values, (name, expr.value), _LETTERS["span"], bind)
-            return expr if position is None else AttrVar(position)
+        if name in self.choice.pinned:
+            return expr
+        if kind == "shape":
+            return self._shape(expr, bind) if self.choice.shapes else expr
         size = self.sizes.get((term, name))
         if size is not None:
             size = self._at_axis(size, term, bind)
@@ -410,10 +412,33 @@ class _Naming:
         variable = self._name(self.values, (kind, expr.value), _LETTERS[kind], bind)
         return expr if variable is None else AttrVar(variable)
 
+    def _shape(self, expr: Literal, bind: bool) -> AttrExpr:
+        """Return a shape in which numbers above 1 are variables, or expressions of what is known."""
+        found: list[IntExpr] = []
+        assert isinstance(expr.value, tuple)
+        for value in expr.value:
+            if bind and value > 1:
+                name = self._name(self.values, ("extent", value), _EXTENTS, bind)
+                assert name is not None
+                self.items[name] = value
+                found.append(AttrVar(name))
+                continue
+            bound = [(v, AttrVar(n)) for (_, v), n in self.values.items() if isinstance(v, int) and v > 0]
+            item = Literal(1) if value == 1 else expression(value, [*bound, *self.extents])
+            if item is None:
+                return expr
+            found.append(item)
+        return Vector(tuple(found))
+
     def different(self) -> list[Compare]:
-        """Return the conditions that variables for different axes differ."""
-        axes = [name for (kind, _), name in self.values.items() if kind == "int"]
-        return [Compare("!=", AttrVar(x), AttrVar(y)) for x, y in itertools.combinations(axes, 2)]
+        """Return the conditions that variables for different axes are related as these axes are."""
+        axes = sorted(
+            (v, n) for (kind, v), n in self.values.items() if kind == "int" and isinstance(v, int) and v < 0
+        )
+        relation = self.choice.relation
+        return [
+            Compare(relation, AttrVar(x), AttrVar(y)) for (_, x), (_, y) in itertools.combinations(axes, 2)
+        ]
 
     def _carried(self, axis: Any) -> IntExpr | None:
         """Return this axis as the one that a transposition brings to a bound axis, or None."""
@@ -431,7 +456,8 @@ class _Naming:
         """Return an extent along the axis variable of its term, if the term's axis is one."""
         axis = self._value(term, "axis", dict(term.attrs)["axis"], bind)
         if isinstance(size, DimOf):
-            return DimOf(size.var, axis.name) if isinstance(axis, AttrVar) else size
+            along = Literal(size.axis) == dict(term.attrs)["axis"]
+            return DimOf(size.var, axis.name) if along and isinstance(axis, AttrVar) else size
         assert isinstance(size, Arith)
         return Arith(
             size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind)
@@ -442,11 +468,5 @@ class _Naming:
             if not bind:
                 return None
             taken = {*self.rows.values(), *self.values.values()}
-            known[key] = next(n for n in _names(letters) if n not in taken)
+            known[key] = next(n for n in fresh_names(letters) if n not in taken)
         return known[key]
-
-
-def _names(letters: str) -> Iterator[str]:
-    yield from letters
-    for number in itertools.count(2):
-        yield from (f"{letter}{number}" for letter in letters)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.ops import TensorType, spec_of
+from workbench.ops.types import NUMBER_DTYPES
 from workbench.rules.expressions import evaluate
 from workbench.rules.language import RuleSyntaxError, parse_term
 from workbench.rules.pattern import App, AttrExpr, Literal, Term, Var, format_term, names_in
@@ -34,14 +35,15 @@ class GrammarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A variable of a grammar, with its shape in symbolic extents."""
+    """A variable of a grammar, with its shape in symbolic extents and its element type."""
 
     name: str
     shape: tuple[str, ...]
+    dtype: str = "float32"
 
     def type(self, sizes: Mapping[str, int]) -> TensorType:
         """Return the type under an assignment of sizes."""
-        return TensorType("float32", tuple(int(d) if d.isdigit() else sizes[d] for d in self.shape))
+        return TensorType(self.dtype, tuple(int(d) if d.isdigit() else sizes[d] for d in self.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,13 @@ class Form:
 
         return spec_of(self.op).pack({name: evaluate(expr, of, kind) for name, expr in self.attrs})
 
+    def attributes(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Return the attributes by name under an assignment of sizes."""
+        return spec_of(self.op).unpack(self.values(sizes))
+
     def term(self, args: Sequence[Term], sizes: Mapping[str, int]) -> App:
         """Return the application to arguments, with the attribute values under an assignment of sizes."""
-        values = spec_of(self.op).unpack(self.values(sizes))
+        values = self.attributes(sizes)
         return App(self.op, tuple(args), tuple((name, Literal(values[name])) for name, _ in self.attrs))
 
     def __str__(self) -> str:
@@ -113,6 +119,7 @@ class Grammar:
             missing = known - set(sizes)
             if missing:
                 raise GrammarError(f"sizes must name every extent, got none for {', '.join(sorted(missing))}")
+        known = known.union(set.intersection(*(set(sizes) for sizes in self.sizes)))
         for form in self.forms:
             for kind, name in (n for _, expr in form.attrs for n in names_in(expr)):
                 if kind != "attr" or name not in known:
@@ -135,7 +142,7 @@ class Grammar:
             operators_text: The operators, separated by spaces: ``matmul concat[axis=-1] conv2d/3``. A
                 number after a slash is the number of operands.
             operands: Kinds and how many of each, ``matrix: 3, scalar: 1``, or names and shapes,
-                ``x y: m n, w: n k``.
+                ``x y: m n, w: n k, q: int8 m n``.
             operators: The largest number of operators in a term.
             sizes: Assignments of numbers to the extents; by default two of distinct small numbers.
             name: The name of the grammar.
@@ -231,13 +238,15 @@ def _of_kind(left: str, right: Any) -> Iterator[Operand]:
     if str(right).isdigit() and " " not in left:
         raise GrammarError(unknown("kind of operand", left, list(KINDS)))
     extents = tuple(right.split()) if isinstance(right, str) else tuple(str(d) for d in right)
+    dtype = extents[0] if extents and extents[0] in NUMBER_DTYPES else "float32"
+    extents = extents[extents[:1] == (dtype,) :]
     for name in left.split():
         if not name.isidentifier():
             raise GrammarError(f"an operand's name must be a word, got {name!r}")
         for extent in extents:
             if not (extent.isidentifier() or (extent.isdecimal() and int(extent) > 0)):
                 raise GrammarError(f"an extent of {name} must be a name or a positive number, got {extent!r}")
-        yield Operand(name, extents)
+        yield Operand(name, extents, dtype)
 
 
 def _whole(size: object) -> int:

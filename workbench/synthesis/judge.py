@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.rules.pattern import Compare, Rule
-from workbench.synthesis.generalise import Variants, equal_extents, same_extents
+from workbench.synthesis.conditions import equal_extents, fixed_extents, same_extents
+from workbench.synthesis.generalise import Variants
 from workbench.verification.evidence import Effort
 from workbench.verification.refuting.refute import search
 from workbench.verification.verdict import Verdict
@@ -16,7 +17,9 @@ from workbench.verification.verify import Verification
 #: Verdicts with which a law is kept.
 HOLDS: Final = ("proved", "tested")
 
-#: A condition is dropped if this many times as many instances as in the screening do not need it.
+#: Instances of a first look at a law: most wrong laws fail here already.
+LOOK: Final = 6
+#: A law with fewer conditions is taken if it passes this many times as many instances as in the screening.
 MINIMISING: Final = 5
 #: The most screenings for one equation.
 SCREENED: Final = 60
@@ -46,7 +49,7 @@ def judge(
     """Return for each list of laws the first one that holds.
 
     Each law is screened with a few instances. One that fails is tried with conditions, of which it keeps
-    those that it needs: that operands do not broadcast; at last that all extents are equal to which the
+    those that it needs: that operands do not broadcast; and finally that all extents are equal to which the
     equation gives one symbol. The first law that passes is verified.
 
     Args:
@@ -57,6 +60,8 @@ def judge(
         halt: Whether to stop before the next verification.
     """
     tried: list[list[Verdict]] = [[] for _ in variants]
+    # What is verified has passed a screening already.
+    verifying = replace(effort, screening=min(LOOK, effort.screening))
     waiting = [_promising(v, effort, seed, halt) for v in variants]
     found: list[Judged | None] = [None] * len(variants)
     failed = [False] * len(variants)
@@ -73,7 +78,7 @@ def judge(
                 failed[n] = True
         if not turn:
             break
-        verification = Verification(rules, effort=effort, seed=seed, jobs=jobs)
+        verification = Verification(rules, effort=verifying, seed=seed, jobs=jobs)
         try:
             verification.run()
             verdicts = verification.verdicts
@@ -95,21 +100,61 @@ def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[],
         left -= 1
         if left < 0:
             return False
+        if times < MINIMISING:
+            look = search(rule, LOOK, seed=seed, seconds=5.0, corners=())
+            if look.counterexample is not None:
+                return False
         found = search(rule, times * effort.screening, seed=seed, seconds=5.0)
         return found.counterexample is None and len(found.passed) > 0
 
+    def guards(law: Rule) -> tuple[Compare, ...]:
+        shapes = variants.shapes
+        own = variants.guards.get(law, ())
+        return tuple(dict.fromkeys((*fixed_extents(law, shapes), *same_extents(law, shapes), *own)))
+
     failed: list[Rule] = []
-    for law in variants.laws:
+    last = len(variants.laws) - bool(variants.pins)
+    for law in variants.laws[:last]:
         if halt():
             return
         if passes(law):
             yield law
             continue
         failed.append(law)
-        yield from _guarded(law, same_extents(law, variants.shapes), passes, halt)
+        yield from _guarded(law, guards(law), passes, halt)
+    least = _least_pinned(variants, guards, passes, halt) if variants.pins else None
+    for law in [*([least] if least is not None else []), *variants.laws[last:]]:
+        if passes(law):
+            yield law
+        else:
+            failed.append(law)
+            yield from _guarded(law, guards(law), passes, halt)
     for law in failed:
         if not halt():
             yield from _guarded(law, equal_extents(law, variants.shapes), passes, halt)
+
+
+def _least_pinned(
+    variants: Variants,
+    guards: Callable[[Rule], tuple[Compare, ...]],
+    passes: Callable[..., bool],
+    halt: Callable[[], bool],
+) -> Rule | None:
+    """Return the law in which only those attributes keep their values that must; None if all must."""
+
+    def holds(kept: frozenset[str], times: int = 1) -> bool:
+        law = variants.pinned(kept)
+        if law is None or halt():
+            return False
+        return passes(replace(law, conditions=law.conditions + guards(law)), times)
+
+    kept = frozenset(variants.pins)
+    if not holds(kept):
+        return None
+    for name in variants.pins:
+        if holds(kept - {name}, MINIMISING):
+            kept -= {name}
+    return variants.pinned(kept)
 
 
 def _guarded(

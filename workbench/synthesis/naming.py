@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from workbench.rules.pattern import App, Term, Var, subterms
+from workbench.rules.pattern import App, Rule, Term, Var, subterms
 
 
 def proposed_name(source: App, target: Term) -> str:
@@ -30,6 +30,18 @@ def proposed_name(source: App, target: Term) -> str:
     if set(right) <= set(left):
         return _joined(first if left != right else [*first, "reordered"])
     return _joined([*first, "as", *dict.fromkeys([_word(target), *map(_word, _inside(target))])])
+
+
+def joint_name(law: Rule) -> str:
+    """Return a name for a law by which several terms become parts of one.
+
+    >>> from workbench.rules import parse_rule
+    >>> (law,) = parse_rule("law: relu(x) ; relu(y) => relu(concat[axis=-1](x, y)) ; relu(y)")
+    >>> joint_name(law)
+    'relu-and-relu-as-relu-of-concat'
+    """
+    words = [_word(t) for t in reversed(list(subterms(law.targets[0]))) if isinstance(t, App)]
+    return "-and-".join(map(_word, law.sources)) + "-as-" + "-of-".join(words[:2])
 
 
 def unique_name(name: str, taken: Container[str]) -> str:

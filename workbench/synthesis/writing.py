@@ -26,6 +26,10 @@ def rules_text(synthesis: Synthesis) -> str:
     by_rule = {law.rule: law for law in synthesis.laws}
     for rule in synthesis.law_rules:
         lines += ["", f"# {_evidence(by_rule[rule])}", _line(by_rule[rule])]
+    if synthesis.joint:
+        lines += ["", "# Laws of several outputs; those above imply each of their equations."]
+    for law in synthesis.joint:
+        lines += ["", f"# {_evidence(law)}", format_rule(law.rule)]
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import GraphBuilder
+from workbench.ops import AttrValue
 from workbench.taso.errors import TasoError
 
 TYPE_NAMES: Final[dict[str, str]] = {
@@ -67,7 +68,7 @@ class Introspection:
             return self._builder.opaques[str(node.attrs[0])].op_type
         return TYPE_NAMES.get(node.op, {"input": "Input", "weight": "Weight"}.get(node.op, node.op))
 
-    def get_operator_attr(self, op: dict[str, int], attrname: str) -> Any:
+    def get_operator_attr(self, op: dict[str, int], attrname: str) -> AttrValue | list[int]:
         """Return an attribute by its ONNX name."""
         node = self._builder.nodes[op["guid"]]
         ours = {"kernel_shape": "kernel", "group": "groups", "epsilon": "eps"}.get(attrname, attrname)

@@ -84,7 +84,7 @@ def put(i: Index, places: Mapping[Any, Int]) -> Index:
     return lambda key: among(key, places, i)
 
 
-def real(value: Any) -> Value:
+def real(value: object) -> Value:
     """Return a real number: one that is written, or one that a rule binds."""
     if isinstance(value, int | float):
         return number(value)

@@ -87,6 +87,19 @@ def fixed_images(rule: Rule) -> dict[Key, Key]:
     return found
 
 
+def identities(rule: Rule) -> frozenset[str]:
+    """Return the permutations that leave every axis in its place: ``compose(p, p) = p`` says so."""
+    found = set()
+    for c in rule.conditions:
+        for twice, once in ((c.left, c.right), (c.right, c.left)):
+            composed = isinstance(twice, Arith) and twice.operator == "compose"
+            if c.relation == "=" and isinstance(once, AttrVar) and composed:
+                assert isinstance(twice, Arith)
+                if twice.left == once == twice.right:
+                    found.add(once.name)
+    return frozenset(found)
+
+
 def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]]:
     """Yield the cases of a rule: a name, its axes, the numbered axes, all keys and the permutations."""
     axes, perms = bound_axes(rule)

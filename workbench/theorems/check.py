@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
 from workbench.theorems.decide import Facts
 from workbench.theorems.integers import (
@@ -43,7 +44,9 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import is_rest
+from workbench.theorems.links import Chain, NoLink
+from workbench.theorems.members import bounds
+from workbench.theorems.reading import N, NotCovered, is_rest
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import (
     Factor,
@@ -58,8 +61,12 @@ from workbench.theorems.terms import (
     total,
     within,
 )
+from workbench.theorems.typability import why_guarded
 
 Node = list[Any]
+#: Answers of the solver, and what it showed, by the texts of the questions.
+Answers = dict[tuple[str, ...], bool]
+Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
 
 #: Functions whose operands may be in any order.
 COMMUTATIVE = ("max", "min")
@@ -72,14 +79,14 @@ class Rejected(ValueError):
 
 
 # -- integers and conditions as data --------------------------------------------------------------------
-def read_int(data: Any) -> Int:
+def read_int(data: object) -> Int:
     """Return an integer from its data: a number, a symbol's name or an operation.
 
     >>> read_int(["+", "+n", -1])
     -1+1*+n
     """
     if isinstance(data, bool):
-        raise Rejected("a truth value is no integer")
+        raise Rejected("a truth value is not an integer")
     if isinstance(data, int):
         return num(data)
     if isinstance(data, str):
@@ -101,7 +108,7 @@ def read_int(data: Any) -> Int:
     return made(*args) if made is not None else call(head, *args)
 
 
-def read_condition(data: Any) -> Cond:
+def read_condition(data: object) -> Cond:
     """Return a condition from its data."""
     if not isinstance(data, list) or not data:
         raise Rejected(f"no condition: {data!r}")
@@ -119,8 +126,16 @@ def read_condition(data: Any) -> Cond:
 
 
 # -- nodes -----------------------------------------------------------------------------------------------
-def check_equal(left: Value, right: Value, node: Any, facts: Facts, depth: int = 0) -> None:
-    """Check that two values are equal if facts hold; raise Rejected otherwise."""
+def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: int = 0) -> None:
+    """Check that two values are equal if facts hold; raise Rejected otherwise.
+
+    Args:
+        left: A value.
+        right: A value.
+        node: The step of the proof, as data.
+        facts: The conditions that hold.
+        depth: The number of steps around this one.
+    """
     if depth > DEEPEST:
         raise Rejected("the proof is too deep")
     if not isinstance(node, list) or not node:
@@ -186,7 +201,14 @@ def _taken(terms: dict[int, Term], k: Any) -> Term:
 
 
 def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
-    """Return a sum over a variable that has one value only, without the variable."""
+    """Return a sum over a variable that has one value only, without the variable.
+
+    Args:
+        t: The sum.
+        name: The variable.
+        place: Its only value.
+        facts: The conditions that hold around the sum.
+    """
     _require(name in t.variables, "one-point", f"there is no variable {name}")
     _require(name not in symbols(place), "one-point", f"the place of {name} is itself")
     inside = _inside(facts, t.variables, t.guards)
@@ -198,7 +220,14 @@ def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
 
 
 def counted(t: Term, name: str, extent: Int, facts: Facts) -> Term:
-    """Return a sum over a variable that its product does not have, as the number of its values times it."""
+    """Return a sum over a variable that its product does not have, as the number of its values times it.
+
+    Args:
+        t: The sum.
+        name: The variable.
+        extent: The number of its values.
+        facts: The conditions that hold around the sum.
+    """
     _require(name in t.variables, "constant sum", f"there is no variable {name}")
     _require(name not in symbols(extent), "constant sum", f"the extent of {name} is itself")
     _require(
@@ -232,9 +261,9 @@ def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth
     Args:
         t: The term.
         head: The other one.
-        change: What each variable of ``head`` is in those of ``t``, what each variable of ``t`` is in those
+        change: Each variable of ``head`` in terms of those of ``t``, each variable of ``t`` in terms of those
             of ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
-        facts: What is known.
+        facts: The conditions that hold.
         depth: The depth of the node.
     """
     forth, back, partners = change
@@ -256,7 +285,17 @@ def check_bijection(
     back: Mapping[str, Any],
     facts: Facts,
 ) -> Facts:
-    """Check that a change of index is one to one between guarded variables; return the facts inside."""
+    """Check that a change of index is one to one between guarded variables; return the facts inside.
+
+    Args:
+        own: The variables of one sum.
+        guards: The conditions on them.
+        others: The variables of the other sum.
+        other_guards: The conditions on these.
+        forth: Each of the other variables, expressed by the own ones, as data.
+        back: Each of the own variables, expressed by the other ones, as data.
+        facts: The conditions that hold around the sums.
+    """
     _require(set(forth) == set(others) and set(back) == set(own), "change of index", "variables are missing")
     there = {n: read_int(d) for n, d in forth.items()}
     here = {n: read_int(d) for n, d in back.items()}
@@ -282,15 +321,24 @@ def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
 
 
 def check_factor(
-    f: Factor, other: Factor, there: Mapping[str, Int], how: Any, facts: Facts, depth: int
+    f: Factor, other: Factor, there: Mapping[str, Int], how: object, facts: Facts, depth: int
 ) -> None:
-    """Check that a factor equals another one after a change of index."""
+    """Check that a factor equals another one after a change of index.
+
+    Args:
+        f: A factor.
+        other: The factor that it should equal.
+        there: The change of index, applied to the other factor.
+        how: The step of the proof, as data; None if the factors are equal as they are.
+        facts: The conditions that hold.
+        depth: The number of steps around this one.
+    """
     changed = in_factor(other, there)
     _require(
         len(changed) == 1 and changed[0].coef == 1 and not changed[0].variables and not changed[0].guards
         and len(changed[0].factors) == 1,
         "congruence",
-        f"{other} is no factor after the change of index",
+        f"{other} is not a factor after the change of index",
     )  # fmt: skip
     g = changed[0].factors[0]
     _require(f.head == g.head, "congruence", f"{f} is no {g}")
@@ -309,7 +357,8 @@ def check_factor(
         _check_function(f, g, how, facts, depth)
     elif f.head == "top":
         (own, guards, value), (others, other_guards, other_value) = f.args, g.args
-        _require(isinstance(how, list) and len(how) == 3, "largest", "the step is incomplete")
+        if not isinstance(how, list) or len(how) != 3:
+            raise Rejected("largest: the step is incomplete")
         forth, back, node = how
         inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
         check_equal(
@@ -338,11 +387,15 @@ def _check_function(f: Factor, g: Factor, how: Any, facts: Facts, depth: int) ->
 # -- proofs ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A proof that was checked: its rule, the number of its cases and the obligations that the solver met."""
+    """A proof that was checked: its rule, the number of its cases and the obligations that the solver met.
+
+    ``theorems`` are those that the links of a chain apply.
+    """
 
     rule: str
     cases: int
     obligations: tuple[tuple[tuple[Cond, ...], Cond], ...]
+    theorems: tuple[str, ...] = ()
 
 
 def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) -> None:
@@ -354,11 +407,75 @@ def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) ->
         check_equal(left, right, node, facts)
 
 
-def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], bool] | None = None) -> Checked:
+def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
+    """Check that all members of a rule with any number of them, and their results, have the same bounds."""
+    for bound in bounds(rule):
+        for statement in statements(bound.rule):
+            assert statement.reader is not None
+            facts = Facts(statement.facts, asked, obligations)
+            result = N(statement.kinds[0].dim(bound.axis))
+            extent = statement.reader.dim(bound.extent.var, bound.extent.axis)
+            _require(
+                facts.entail(RELATIONS[bound.relation](result, extent)),
+                "members",
+                f"the extent of the result may not be {bound.relation} that of {bound.extent.var}",
+            )
+
+
+def _check_chain(
+    rule: Rule, chain: Any, theorems: Mapping[str, Rule], asked: Answers, obligations: Obligations
+) -> Checked:
+    """Check that theorems rewrite both sides of a rule to one term, in every case."""
+    made = statements(rule)
+    _require(not rule.each and isinstance(chain, list), "chain", "the rule has any number of members")
+    _require(len(chain) == len(rule.sources), "chain", f"the rule has {len(rule.sources)} roots")
+    used: dict[str, None] = {}
+    applies = False
+    for statement in made:
+        case = Chain.of(rule, statement, Facts(statement.facts, asked, obligations))
+        applies |= not case.facts.absurd()
+        for pair, sides in zip(case.pairs, chain, strict=True):
+            ends = []
+            for tree, links in zip(pair, sides, strict=True):
+                for name, backwards, place in links:
+                    _require(name in theorems and name != rule.name, "chain", f"{name} is no theorem")
+                    tree = case.linked(tree, theorems[name], bool(backwards), place)
+                    used[name] = None
+                ends.append(tree)
+            _require(case.alike(*ends), "chain", f"{ends[0].text} is not {ends[1].text}")
+    _require(applies, "cases", "the rule never applies")
+    return Checked(rule.name, len(made), tuple(obligations.values()), tuple(used))
+
+
+def check(
+    rule: Rule,
+    proof: Mapping[str, Any],
+    asked: Answers | None = None,
+    theorems: Mapping[str, Rule] | None = None,
+) -> Checked:
     """Check a proof that a rule holds for all types; raise Rejected if a step does not apply.
 
-    ``asked`` has the solver's answers so far by the texts of the questions; rules may share them.
+    Args:
+        rule: The rule.
+        proof: Its steps: ``cases``, or a ``chain`` of theorems; and ``typed`` if the right-hand side has a
+            type whenever the left has one.
+        asked: The solver's answers so far by the texts of the questions; rules may share them.
+        theorems: The rules that a chain may use, by name. Their own proofs are not checked here.
     """
+    asked = {} if asked is None else asked
+    obligations: Obligations = {}
+    if isinstance(proof, Mapping) and proof.get("typed"):
+        why = why_guarded(rule, Facts((), asked, obligations))
+        _require(not why, "typed", f"{rule.name}: {why}")
+    if isinstance(proof, Mapping) and "chain" in proof:
+        try:
+            return _check_chain(rule, proof["chain"], theorems or {}, asked, obligations)
+        except NoLink as error:
+            raise Rejected(f"{rule.name}: chain: {error}") from None
+        except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, Rejected | NotCovered):
+                raise
+            raise Rejected(f"{rule.name}: the links are malformed: {error!r}") from None
     made = statements(rule)
     cases = proof.get("cases") if isinstance(proof, Mapping) else None
     _require(isinstance(cases, list), "cases", "the proof has no cases")
@@ -366,8 +483,8 @@ def check(rule: Rule, proof: Mapping[str, Any], asked: dict[tuple[str, ...], boo
     _require(len(cases) == len(made), "cases", f"the rule has {len(made)} cases, the proof {len(cases)}")
     applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
     _require(bool(applies), "cases", "the rule never applies")
-    asked = {} if asked is None else asked
-    obligations: dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]] = {}
+    if rule.each:
+        check_bounds(rule, asked, obligations)
     for statement, nodes in zip(made, cases, strict=True):
         facts = Facts(statement.facts, asked, obligations)
         try:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
-from typing import Any, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.theorems.integers import (
     FALSE,
@@ -29,6 +30,9 @@ from workbench.theorems.integers import (
     sub,
     symbols,
 )
+
+if TYPE_CHECKING:
+    import z3
 
 #: Work of the solver for one question, in its own deterministic units.
 EFFORT: Final = 400_000
@@ -50,7 +54,7 @@ class Unavailable(ImportError):
 
 
 @lru_cache(maxsize=1)
-def solver() -> Any:
+def solver() -> ModuleType | None:
     """Return the module ``z3``, or None if it is not installed."""
     try:
         import z3
@@ -137,7 +141,14 @@ def nearer(known: Sequence[Cond], goal: Cond) -> list[tuple[Cond, ...]]:
 
 
 def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> bool:
-    """Return whether the solver shows that facts entail a goal, with every product as an unknown or not."""
+    """Return whether the solver shows that facts entail a goal, with every product as an unknown or not.
+
+    Args:
+        facts: The conditions that hold.
+        goal: The condition to be shown.
+        effort: The limit on the solver's work, in its own units.
+        linear: Whether every product is an unknown of its own.
+    """
     z3 = solver()
     if z3 is None:
         raise Unavailable("this proof needs an SMT solver (try installing workbench[proofs])")
@@ -153,7 +164,7 @@ class Question:
         self.side: list[Any] = []
 
     def problem(self, conditions: Sequence[Cond]) -> list[Any]:
-        """Return the conditions with what is known of their atoms."""
+        """Return the conditions with the known facts on their atoms."""
         found = [self.condition(c) for c in conditions]
         if self.linear:
             found += [self.condition(c) for c in hints(conditions)]
@@ -189,7 +200,7 @@ class Question:
                 solving.pop()
         return {n: model.eval(v, model_completion=True).as_long() for n, v in named.items()}
 
-    def condition(self, c: Cond) -> Any:
+    def condition(self, c: Cond) -> z3.BoolRef:
         """Return a condition as the solver's."""
         z3 = self.z3
         if c in (TRUE, FALSE):
@@ -201,14 +212,14 @@ class Question:
         parts = [self.condition(d) for d in c.args]
         return z3.Not(parts[0]) if c.head == "not" else z3.And(*parts) if c.head == "and" else z3.Or(*parts)
 
-    def integer(self, x: Int) -> Any:
+    def integer(self, x: Int) -> z3.ArithRef:
         """Return an integer as the solver's."""
         total = self.z3.IntVal(0)
         for m, c in x.terms:
             total = total + c * self.product(m)
         return total
 
-    def product(self, mono: tuple[Atom, ...]) -> Any:
+    def product(self, mono: tuple[Atom, ...]) -> z3.ArithRef:
         """Return a product of atoms."""
         if not mono:
             return 1
@@ -226,8 +237,8 @@ class Question:
             product = product * self.atom(a)
         return product
 
-    def atom(self, a: Atom) -> Any:
-        """Return an atom; what is known of it is added to the problem."""
+    def atom(self, a: Atom) -> z3.ArithRef:
+        """Return an atom; known facts on it are added to the problem."""
         if a.head == "sym":
             if a.text not in self.made:
                 self.made[a.text] = self.z3.Int(a.text)

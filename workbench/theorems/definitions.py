@@ -1,4 +1,4 @@
-"""What every operator is: the element of its result at an index, as a comprehension over its operands.
+"""Definitions of operators: the element of its result at an index, as a comprehension over its operands.
 
 A definition reads operands at integer expressions of the index, and no more: sums, largest elements, guards
 for borders and pointwise functions make the rest. Types come from the operators' own type rules.

@@ -8,7 +8,7 @@ from workbench.theorems.integers import Cond, Int, add, is_positive, mul, neg, n
 
 
 def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
-    """Return a symbol and what it is by one of the facts, or None if no fact gives a symbol."""
+    """Return a symbol and its value according to one of the facts, or None if no fact gives a symbol."""
     for c in facts:
         if c.head == "ge":
             name = add_one(c.args[0]).symbol

@@ -33,7 +33,7 @@ FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
 #: Number of axes of a tensor of which elements are computed.
 AXES: Final = 6
 
-#: What a read of a tensor gives: ``(the tensor's name, the index) -> a number``.
+#: The value of a read of a tensor: ``(the tensor's name, the index) -> a number``.
 Reads = Callable[[str, Sequence[int]], float]
 
 

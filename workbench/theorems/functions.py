@@ -1,4 +1,4 @@
-"""The laws of pointwise functions: what is known of exp, reciprocal, sqrt, pow, max, min and abs."""
+"""The laws of pointwise functions: exp, reciprocal, sqrt, pow, max, min and abs."""
 
 from __future__ import annotations
 

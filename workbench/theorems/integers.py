@@ -16,7 +16,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A part of a polynomial that is no sum or product: a symbol, or an operation on integers.
+    """A part of a polynomial that is not a sum or product: a symbol, or an operation on integers.
 
     ``head`` is ``sym`` (one name), ``div`` or ``mod`` (two integers), ``max`` (several integers), ``ite`` (a
     condition and two integers), ``bc`` (an extent and an index: 0 if the extent is 1, otherwise the index),
@@ -186,17 +186,16 @@ def upper(x: Int) -> Int | None:
 
 def is_positive(x: Int) -> bool:
     """Return whether a polynomial is at least 1 by its form."""
-    bound = lower(x)
-    return bound is not None and bound >= 1
+    return (lower(x) or 0) >= 1
 
 
 def below(x: Int, y: Int) -> bool:
     """Return whether ``0 <= x < y`` by the form of both and the ranges of indices."""
+    inner = single(x)
+    if inner is not None and inner.head == "div" and below(inner.args[0], mul(inner.args[1], y)):
+        return True
     low, high = lower(x, RANGES), upper(x)
-    if low is None or low < 0 or high is None:
-        return False
-    rest = lower(sub(y, high))
-    return rest is not None and rest >= 1
+    return low is not None and low >= 0 and high is not None and is_positive(sub(y, high))
 
 
 def divided(x: Int, y: Int) -> tuple[Int, Int]:
@@ -275,7 +274,7 @@ def mod(x: Int, y: Int) -> Int:
 
 
 def largest(*xs: Int) -> Int:
-    """Return the largest integer; 1 is left out beside numbers that are positive by their form."""
+    """Return the largest integer; 1 is left out next to numbers that are positive by their form."""
     flat: dict[str, Int] = {}
     for x in xs:
         atom = single(x)

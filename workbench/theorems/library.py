@@ -7,12 +7,14 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from workbench.rules.foreign.reading import read_rules
 from workbench.rules.pattern import Rule
 from workbench.rules.status import law_of, library
+from workbench.theorems.chains import find_chain
 from workbench.theorems.check import Rejected, check
 from workbench.theorems.prove import attempt
-from workbench.theorems.records import REASONS, read_proofs, without_proof, write_proofs
+from workbench.theorems.records import REASONS, has_proof, read_proofs, without_proof, write_proofs
+from workbench.theorems.store import rules_of, theorems
+from workbench.theorems.typability import why_guarded
 
 
 def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
@@ -28,8 +30,8 @@ def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tu
         records = []
         for rule in rules_of(stem):
             old = known.get(rule.name)
-            if new and old is not None and old["law"] == law_of(rule) and "cases" in old:
-                records.append(old)
+            if new and old is not None and old["law"] == law_of(rule) and has_proof(old):
+                records.append(old | {"typed": not why_guarded(rule)})
                 continue
             record, result = judged(rule, seconds)
             records.append(record)
@@ -37,23 +39,26 @@ def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tu
         write_proofs(stem, records)
 
 
-def rules_of(stem: str) -> list[Rule]:
-    """Return the rules of one file of the library."""
-    return list(read_rules(library() / f"{stem}.rules").rules)
-
-
 def judged(rule: Rule, seconds: float) -> tuple[dict[str, Any], str]:
-    """Return the record of a rule, and its result in words; a proof that the checker rejects is none."""
+    """Return the record of a rule, and its result in words; a proof that the checker rejects is none.
+
+    If no proof from the definitions is found, a chain of theorems is sought.
+    """
     found = attempt(rule, seconds)
     why, detail = found.why, found.detail
-    if found.proof is not None:
-        stored = json.loads(json.dumps(found.proof))
+    proof, how = found.proof, f"theorem in {found.seconds:.1f} s"
+    known = {} if proof is not None else theorems()
+    if proof is None:
+        chain = find_chain(rule, known, seconds)
+        proof, how = (None, "") if chain is None else ({"chain": chain}, "theorem by a chain")
+    if proof is not None:
+        stored = json.loads(json.dumps(proof)) | {"typed": not why_guarded(rule)}
         try:
-            check(rule, stored)
+            check(rule, stored, theorems=known)
         except Rejected as error:
             why, detail = "rejected", str(error)
         else:
-            return {"rule": rule.name, "law": law_of(rule)} | stored, f"theorem in {found.seconds:.1f} s"
+            return {"rule": rule.name, "law": law_of(rule)} | stored, how
     return without_proof(rule, why, detail), f"{REASONS[why]}: {detail}"
 
 

@@ -1,7 +1,7 @@
 """Numbers for which a proof of a rule does not go through: where the rule fails, if it is wrong.
 
-The solver makes them from the conditions under which a search for a proof ended. They are no counterexample
-yet: both sides must be evaluated.
+The solver makes them from the conditions under which a search for a proof ended. Both sides must be
+evaluated before they are a counterexample.
 """
 
 from __future__ import annotations

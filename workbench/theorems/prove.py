@@ -87,7 +87,15 @@ class Search:
     def equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
     ) -> Node:
-        """Return a proof that two values are equal."""
+        """Return a proof that two values are equal.
+
+        Args:
+            left: A value.
+            right: A value.
+            facts: The conditions that hold.
+            splits: The number of times that cases may be distinguished.
+            quick: Whether cases are never distinguished.
+        """
         self.tick()
         found, rest = self.sums(left, right, facts, thorough=False)
         if rest:
@@ -162,7 +170,11 @@ class Search:
     def sums(self, left: Value, right: Value, facts: Facts, *, thorough: bool) -> tuple[Node, list[Term]]:
         """Return the step that pairs terms, and the terms that are left.
 
-        Only a ``thorough`` search asks the solver which terms vanish.
+        Args:
+            left: A value.
+            right: A value.
+            facts: The conditions that hold.
+            thorough: Whether the solver is asked which terms vanish.
         """
         terms = dict(enumerate((*left, *right)))
         side = {k: k < len(left) for k in terms}
@@ -275,7 +287,14 @@ class Search:
         return None
 
     def by_pairing(self, t: Term, head: Term, pairing: Sequence[int], facts: Facts) -> list[Any] | None:
-        """Return the step with factors paired in one way, or None."""
+        """Return the step with factors paired in one way, or None.
+
+        Args:
+            t: A term.
+            head: The term that it should equal.
+            pairing: For each factor of ``t`` the position of its partner in ``head``.
+            facts: The conditions that hold.
+        """
         pairs: list[tuple[Int, Int]] = []
         other = {n: f"~{n}" for n in head.variables}
         apart = {n: sym(o) for n, o in other.items()}
@@ -311,7 +330,14 @@ class Search:
     def maps(
         self, t: Term, head: Term, other: Mapping[str, str], pairs: Sequence[tuple[Int, Int]]
     ) -> Iterator[tuple[dict[str, Int], dict[str, Int]]]:
-        """Yield changes of index that equations between reads allow."""
+        """Yield changes of index that equations between reads allow.
+
+        Args:
+            t: A term.
+            head: The term that it should equal.
+            other: New names of the variables of ``head``.
+            pairs: Pairs of indices that must be equal.
+        """
         named = {o: sym(n) for n, o in other.items()}
         forth = {
             n: x
@@ -332,8 +358,15 @@ class Search:
                 back | {m: sym(y) for m, y in zip(mine, order, strict=True)},
             )
 
-    def factor(self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts) -> Any:
-        """Return how a factor equals another after a change of index, or False."""
+    def factor(self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts) -> list[Any] | bool | None:
+        """Return how a factor equals another after a change of index, or False.
+
+        Args:
+            f: A factor.
+            g: The factor that it should equal.
+            forth: The variables of ``g``, expressed by those of ``f``.
+            facts: The conditions that hold.
+        """
         how: Any = None
         changed = _changed(g, forth)
         if changed is None or changed.head != f.head:
@@ -373,7 +406,15 @@ class Search:
     def largest(
         self, f: Factor, g: Factor, changed: Factor, forth: Mapping[str, Int], facts: Facts
     ) -> list[Any] | None:
-        """Return how two largest values are equal: by a change of index and a proof of their values."""
+        """Return how two largest values are equal: by a change of index and a proof of their values.
+
+        Args:
+            f: A largest value.
+            g: The largest value that it should equal.
+            changed: The same as ``g``, after the change of index.
+            forth: The variables of ``g``, expressed by those of ``f``.
+            facts: The conditions that hold.
+        """
         own, guards, value = f.args
         others, other_guards, other_value = changed.args
         if len(own) != len(others):

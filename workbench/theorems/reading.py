@@ -1,7 +1,7 @@
 """A fourth reading of type rules: on symbolic types of any rank, whose conditions become facts of a proof.
 
 An axis is named by a *key*: a number counted from the last axis, the name of an axis that a rule binds, or
-``*``, which stands for any axis that has no other name. What is shown for ``*`` holds for every such axis,
+``*``, which stands for any axis that has no other name. A proof for ``*`` holds for every such axis,
 and so for tensors of every rank. A permutation ``p`` that a rule binds maps keys ``k`` to ``p(k)``, and back
 by ``p-(k)``.
 """
@@ -142,7 +142,7 @@ def _by(operation: Callable[[Int, Int], Int], x: Int, y: Int) -> Int:
         raise Unordered(str(error)) from None
 
 
-def whole(value: Any) -> Int:
+def whole(value: object) -> Int:
     """Return an integer as a polynomial."""
     if isinstance(value, N):
         return value.x
@@ -150,7 +150,7 @@ def whole(value: Any) -> Int:
         return value.place
     if isinstance(value, int):
         return num(value)
-    what = "permutations" if isinstance(value, Perm) else "what is no integer"
+    what = "permutations" if isinstance(value, Perm) else "what is not an integer"
     raise NotCovered(f"arithmetic with {what}")
 
 
@@ -300,7 +300,7 @@ def among(key: Key, table: Mapping[Key, Int], beside: Callable[[Key], Int]) -> I
     return found
 
 
-def key_of(axis: Any) -> Key:
+def key_of(axis: object) -> Key:
     """Return the key of an axis: a number, or one that a rule binds."""
     if isinstance(axis, Axis):
         return axis.key
@@ -314,7 +314,7 @@ class Reading:
     """The type rules' reading on symbolic types; every condition is noted as a fact.
 
     ``keys`` are the axes of which conditions on all axes speak, ``literal`` the number of those that have a
-    number. ``same`` maps element types to equal ones.
+    number. ``same`` maps element types to equal ones. A ``strict`` reading learns nothing more of them.
     """
 
     keys: tuple[Key, ...]
@@ -322,6 +322,7 @@ class Reading:
     facts: list[Cond] = field(default_factory=list)
     same: dict[str, str] = field(default_factory=dict)
     classes: set[tuple[str, str]] = field(default_factory=set)
+    strict: bool = False
 
     def note(self, condition: Cond) -> None:
         """Add a fact."""
@@ -339,10 +340,10 @@ class Reading:
     def rank(self, x: Kind) -> N:
         return N(x.rank)
 
-    def dim(self, x: Kind, axis: Any) -> N:
+    def dim(self, x: Kind, axis: object) -> N:
         return N(x.dim(key_of(axis)))
 
-    def with_dim(self, x: Kind, axis: Any, extent: Any) -> Kind:
+    def with_dim(self, x: Kind, axis: object, extent: object) -> Kind:
         self.require_axis(x, axis)
         at, size = key_of(axis), whole(extent)
         return Kind(x.dtype, x.rank, lambda key: among(key, {at: size}, x.dim))
@@ -350,7 +351,7 @@ class Reading:
     def with_dtype(self, x: Kind, dtype: str) -> Kind:
         return Kind(dtype, x.rank, x.dim)
 
-    def tensor(self, like: Kind, *dims: Any) -> Kind:
+    def tensor(self, like: Kind, *dims: object) -> Kind:
         return self.explicit(like.dtype, dims)
 
     def explicit(self, dtype: str, dims: Sequence[Any]) -> Kind:
@@ -362,30 +363,30 @@ class Reading:
         table = {k: sizes[k] for k in range(-len(sizes), 0)}
         return Kind(dtype, num(len(sizes)), lambda key: among(key, table, lambda _: num(1)))
 
-    def constant(self, dtype: str, *dims: Any) -> Kind:
+    def constant(self, dtype: str, *dims: object) -> Kind:
         for d in dims:
             self.require(at_least(whole(d), num(1)), "the extents of a constant must be positive")
         return self.explicit(dtype, dims)
 
-    def constant_of_shape(self, dtype: str, shape: Any) -> Kind:
+    def constant_of_shape(self, dtype: str, shape: object) -> Kind:
         if isinstance(shape, tuple):
             return self.constant(dtype, *shape)
         return self.with_shape(self.explicit(dtype, ()), shape)
 
-    def with_shape(self, x: Kind, shape: Any) -> Kind:
+    def with_shape(self, x: Kind, shape: object) -> Kind:
         if isinstance(shape, tuple):
             return self.explicit(x.dtype, shape)
         if isinstance(shape, Kind):
             return Kind(x.dtype, shape.rank, shape.dim)
         raise NotCovered("a shape that is computed")
 
-    def permute(self, x: Kind, perm: Any) -> Kind:
+    def permute(self, x: Kind, perm: Perm | tuple[int, ...]) -> Kind:
         if isinstance(perm, Perm):
             for name in perm.names:
                 self.note(equal(x.rank, sym(f"n.{name.rstrip('-')}")))
             return Kind(x.dtype, x.rank, lambda key: x.dim(perm.forth(key)))
         if sorted(perm) != list(range(len(perm))):
-            raise TypeMismatch(f"{perm} is no permutation")
+            raise TypeMismatch(f"{perm} is not a permutation")
         self.note(equal(x.rank, num(len(perm))))
         table = {k: x.dim(shown(perm, k)) for k in range(-len(perm), 0)}
         return Kind(x.dtype, num(len(perm)), lambda key: among(key, table, x.dim))
@@ -427,14 +428,14 @@ class Reading:
         rest = largest(num(1), call("moved up", places.rank, *(places.dim(k) for k in self.keys)))
         return Kind(x.dtype, add(places.rank, num(1)), lambda key: among(key, table, lambda _: rest))
 
-    def maximum(self, a: Any, b: Any) -> N:
+    def maximum(self, a: object, b: object) -> N:
         return N(largest(whole(a), whole(b)))
 
     def require(self, condition: object, message: str) -> None:
         if isinstance(condition, bool):
             condition = truth(condition)
         if not isinstance(condition, Cond):
-            raise NotCovered(f"a condition on something that is no integer: {message}")
+            raise NotCovered(f"a condition on something that is not an integer: {message}")
         if condition == FALSE:
             raise TypeMismatch(message)
         self.note(condition)
@@ -449,12 +450,17 @@ class Reading:
         a, b = self.dtype(x.dtype), self.dtype(y.dtype)
         if a == b:
             return
-        if a[0] != "?" and b[0] != "?":
+        if self.strict or (a[0] != "?" and b[0] != "?"):
             raise TypeMismatch(f"element types differ: {a} and {b}")
         self.same[max(a, b, key=lambda n: (n[0] == "?", n))] = min(a, b, key=lambda n: (n[0] == "?", n))
 
     def _of(self, x: Kind, name: str, dtypes: frozenset[str]) -> None:
-        if self.dtype(x.dtype)[0] == "?":
+        own = self.dtype(x.dtype)
+        if own[0] == "?" and self.strict:
+            known = {n for d, n in self.classes if self.dtype(d) == own}
+            if name not in known and not (name == "number" and known):
+                raise TypeMismatch(f"the element type may not be {name}")
+        elif own[0] == "?":
             self.classes.add((x.dtype, name))
         elif self.dtype(x.dtype) not in dtypes:
             raise TypeMismatch(f"the element type must be {name}, got {x.dtype}")
@@ -471,7 +477,7 @@ class Reading:
     def require_number(self, x: Kind) -> None:
         self._of(x, "number", NUMBER_DTYPES)
 
-    def require_axis(self, x: Kind, axis: Any) -> None:
+    def require_axis(self, x: Kind, axis: object) -> None:
         self.require(at_least(x.rank, neg(whole(axis))), "the axis must exist")
 
     def concrete(self, what: str, *xs: Kind) -> Sequence[TensorType]:

@@ -1,8 +1,10 @@
 """Records of proofs: one file for every file of rules, one line for every rule.
 
-A line is a JSON object with the rule's name, its law and either its proof (``cases``, which
-:mod:`workbench.theorems.check` reads) or the reason why there is none: ``why``, one of :data:`REASONS`, and
-``detail``. A proof counts for a rule only if it has the rule's law.
+A line is a JSON object with the rule's name, its law and either its proof or the reason why there is none:
+``why``, one of :data:`REASONS`, and ``detail``. A proof is ``cases``, the steps from the definitions, or a
+``chain`` of rules that have such a proof; :mod:`workbench.theorems.check` reads both. ``typed`` says whether
+the right-hand side of a theorem has a type whenever the left has one. A proof counts for a rule only if it
+has the rule's law.
 """
 
 from __future__ import annotations
@@ -61,7 +63,27 @@ def record_of(rule: Rule) -> dict[str, Any] | None:
 def is_theorem(rule: Rule) -> bool:
     """Return whether a proof of a rule for all types is stored."""
     found = record_of(rule)
-    return found is not None and "cases" in found
+    return found is not None and has_proof(found)
+
+
+def has_proof(record: Mapping[str, Any]) -> bool:
+    """Return whether a record has a proof: from the definitions, or by a chain of theorems."""
+    return "cases" in record or "chain" in record
+
+
+def is_typed(rule: Rule) -> bool:
+    """Return whether it is proved that the right-hand side of a theorem has a type whenever the left has one.
+
+    The engine checks the type of every other right-hand side where the rule fires.
+    """
+    found = record_of(rule)
+    return found is not None and bool(found.get("typed"))
+
+
+def chain_of(rule: Rule) -> tuple[str, ...]:
+    """Return the names of the theorems in the chain that proves a rule, each once; none for other proofs."""
+    links = (link for both in (record_of(rule) or {}).get("chain", ()) for side in both for link in side)
+    return tuple(dict.fromkeys(str(name) for name, *_ in links))
 
 
 def reason_of(rule: Rule) -> tuple[str, str]:
@@ -69,7 +91,7 @@ def reason_of(rule: Rule) -> tuple[str, str]:
     found = record_of(rule)
     if found is None:
         return "new", ""
-    return ("", "") if "cases" in found else (str(found["why"]), str(found.get("detail", "")))
+    return ("", "") if has_proof(found) else (str(found["why"]), str(found.get("detail", "")))
 
 
 def why_no_theorem(rule: Rule) -> str:

@@ -1,4 +1,4 @@
-"""What a rule claims for all types: facts about symbols, and two values that must then be equal.
+"""The claim of a rule for all types: facts about symbols, and two values that must then be equal.
 
 The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
 type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.ops import Attr, Trait, TypeMismatch, spec_of
+from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, bound_term, compared, read_term, spread
 from workbench.rules.pattern import (
     App,
@@ -23,7 +23,8 @@ from workbench.rules.pattern import (
     names_in,
 )
 from workbench.theorems import terms
-from workbench.theorems.cases import cases, fixed_images
+from workbench.theorems.calls import Index
+from workbench.theorems.cases import cases, fixed_images, identities
 from workbench.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.theorems.equations import solution
 from workbench.theorems.integers import (
@@ -46,6 +47,7 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
+from workbench.theorems.members import of_one_member
 from workbench.theorems.reading import (
     Axis,
     Key,
@@ -78,6 +80,7 @@ class Statement:
     """One case of a rule: its facts, and the values of both sides at one index, for each root.
 
     ``solved`` are the symbols for which equations were solved, ``axes`` the axes that the rule binds.
+    ``reader`` has read the rule, and ``kinds`` are the types of its left-hand sides.
     """
 
     name: str
@@ -85,6 +88,8 @@ class Statement:
     pairs: tuple[tuple[terms.Value, terms.Value], ...]
     solved: Mapping[str, Int] = field(default_factory=dict)
     axes: Mapping[str, int | Axis] = field(default_factory=dict)
+    reader: Reader | None = field(default=None, compare=False, repr=False)
+    kinds: tuple[Kind, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -95,6 +100,7 @@ class Reader:
     places: Mapping[str, Any]
     solved: Mapping[str, Int]
     fixed: Mapping[Key, Key]
+    unmoved: frozenset[str]
     assuming: bool = True
     attrs: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -107,7 +113,7 @@ class Reader:
         return sym(name) if found is None else found
 
     # -- attributes
-    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> Any:
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> object:
         """Return the value of a variable that appears for the first time."""
         text = name if isinstance(name, str) else f"{name.row}.{name.name}"
         if attr.kind == "int" and attr.name == "axis":
@@ -123,37 +129,37 @@ class Reader:
         if attr.kind in ("act", "word", "dtype"):
             return f"?{text}"
         if attr.kind == "perm":
-            return Perm((text,), self.fixed)
+            return Perm(() if text in self.unmoved else (text,), self.fixed)
         if attr.kind == "shape":
             return self.leaf(f"${text}", "")
         raise NotCovered(f"{attr.name} as a variable")
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> object:
         return self.attrs[name]
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> object:
         return self.rows.get(row, {}).get(name)
 
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         if attr is not None and attr.kind in ("shape", "axes", "perm") and isinstance(value, int):
             return (value,)
         return value
 
-    def given(self, value: Any, attr: Attr) -> Any:
+    def given(self, value: object, attr: Attr) -> object:
         if attr.kind in ("shape", "axes", "perm") and isinstance(value, N | int):
             return (value,)
         return spread(value, attr)
 
-    def dim(self, var: str, axis: Any) -> Any:
+    def dim(self, var: str, axis: object) -> N:
         return N(self.variable(var).dim(key_of(axis)))
 
-    def rank(self, var: str) -> Any:
+    def rank(self, var: str) -> N:
         return N(self.variable(var).kind.rank)
 
-    def dtype(self, var: str) -> Any:
+    def dtype(self, var: str) -> str:
         return self.variable(var).kind.dtype
 
-    def arith(self, sign: str, left: Any, right: Any) -> Any:
+    def arith(self, sign: str, left: object, right: object) -> N:
         a, b = N(whole(left)), N(whole(right))
         if sign == "max":
             return N(largest(a.x, b.x))
@@ -162,17 +168,17 @@ class Reader:
         operations = {"+": N.__add__, "-": N.__sub__, "*": N.__mul__, "//": N.__floordiv__, "%": N.__mod__}
         return operations[sign](a, b)
 
-    def compose(self, left: Any, right: Any) -> Any:
+    def compose(self, left: object, right: object) -> Perm:
         if isinstance(left, Perm) and isinstance(right, Perm):
             return Perm(left.names + right.names, self.fixed)
         raise NotCovered("a composition with a fixed permutation")
 
-    def inverse(self, perm: Any) -> Any:
+    def inverse(self, perm: object) -> Perm:
         if isinstance(perm, Perm):
             return perm.inverse()
         raise NotCovered("the inverse of a fixed permutation")
 
-    def axis(self, perm: Any, axis: Any) -> Any:
+    def axis(self, perm: object, axis: object) -> Axis:
         if isinstance(perm, Perm):
             key = perm.forth(key_of(axis))
             return Axis(key, place_of(key))
@@ -209,7 +215,7 @@ class Reader:
             # Keys without a permutation are all axes; images under one are some of them again.
             axes = [k for k in self.types.keys if not isinstance(k, tuple)]
 
-            def at(i: Any) -> terms.Value:
+            def at(i: Index) -> terms.Value:
                 places = [num(0) if kind.dim(k) == num(1) else i(k) for k in axes]
                 return terms.one(terms.factor("read", name, *places))
 
@@ -242,10 +248,11 @@ class Reader:
 def statements(rule: Rule) -> list[Statement]:
     """Return what a rule claims, case by case; cases in which it never applies are left out.
 
-    Raise NotCovered if the rule uses something of which proofs for all types know nothing.
+    A rule on any number of members is read as one on a member that is a slice of the whole. Raise NotCovered
+    if the rule uses something of which proofs for all types know nothing.
     """
     if rule.each:
-        raise NotCovered("any number of members")
+        return statements(of_one_member(rule))
     found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
     if not found:
         raise NoCase
@@ -256,15 +263,15 @@ Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
 
 
 def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
-    """Return the statements of a case; it is divided further where extents decide what divides what."""
+    """Return the statements of a case; it is divided further if divisibility depends on extents."""
     name, places, literal, keys, _ = case
     for _ in range(ROUNDS):
         terms.restart()
         types = Reading(keys, literal)
-        reader = Reader(types, places, solved, fixed_images(rule))
+        reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
         reason, divided = "", False
         try:
-            _note_places(types, keys, literal)
+            note_places(types, keys, literal)
             for c in assumed:
                 types.note(replaced_in(c, solved))
             _read(rule, reader)
@@ -274,7 +281,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
             reason, divided = str(error), True
         except RankOpen as error:
             reason = str(error)
-            _hold_ranks(rule, reader)
+            hold_ranks(rule, reader)
         try:
             facts = [replaced_in(f, solved) for f in types.facts]
             found = solution(facts)
@@ -314,13 +321,14 @@ def _stated(
     known = [c for c in facts if c.head == "ge" and single(c.args[0]) is not None]
     terms.restart()
     types = Reading(keys, literal)
-    reader = Reader(types, places, solved, fixed_images(rule))
+    reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
     try:
         _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)
-        _note_places(types, keys, literal)
+        note_places(types, keys, literal)
         pairs = _read(rule, reader)
         more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
-        return Statement(name, *_values(types, reader, pairs, [*known, *more]), solved, places)
+        kinds = tuple(x.kind for x, _ in pairs)
+        return Statement(name, *_values(types, reader, pairs, [*known, *more]), solved, places, reader, kinds)
     except TypeMismatch:
         return None
     finally:
@@ -328,7 +336,7 @@ def _stated(
 
 
 def _nonnegative(texts: Iterable[str]) -> None:
-    """Hold these atoms for not negative, and no others; comparisons that were made before are forgotten."""
+    """Take these atoms, and no others, to be at least 0; forget the comparisons made before."""
     now = set(texts)
     if now != NONNEGATIVE:
         NONNEGATIVE.clear()
@@ -338,7 +346,7 @@ def _nonnegative(texts: Iterable[str]) -> None:
 
 
 def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
-    """Return the alternatives of a fact that speaks of what a divisor is made of, if there is one."""
+    """Return the alternatives of a fact that names a symbol of the divisor; without one, nothing."""
     for f in facts:
         named = {n for n in symbols(f) if n in reason}
         # Axes without a name stand for several, of which each may meet another alternative.
@@ -347,7 +355,8 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
     return ()
 
 
-def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+def note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+    """Note that an axis that a rule binds, and that has no number, is beyond those that have one."""
     for k in keys:
         if isinstance(k, str):
             types.note(at_least(num(-literal - 1), sym(f"place {k}")))
@@ -356,7 +365,7 @@ def _note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
 def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     left = [bound_term(s, reader) for s in rule.sources]
     for condition in rule.conditions:
-        _hold(condition, reader)
+        hold(condition, reader)
     reader.assuming = False
     right = [read_term(t, reader) for t in rule.targets]
     for x, y in zip(left, right, strict=True):
@@ -364,14 +373,15 @@ def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     return list(zip(left, right, strict=True))
 
 
-def _hold_ranks(rule: Rule, reader: Reader) -> None:
+def hold_ranks(rule: Rule, reader: Reader) -> None:
     """Note the conditions that give a rank, before the terms that ask for it are read."""
     for c in rule.conditions:
         if c.relation == "=" and isinstance(c.left, RankOf) and isinstance(c.right, Literal):
             reader.types.require(N(reader.variable(c.left.var).kind.rank) == c.right.value, "a condition")
 
 
-def _hold(condition: Compare, reader: Reader) -> None:
+def hold(condition: Compare, reader: Reader) -> None:
+    """Note that a condition holds."""
     if any(
         kind == "tensor" and name not in reader.tensors
         for kind, name in (*names_in(condition.left), *names_in(condition.right))
@@ -380,6 +390,8 @@ def _hold(condition: Compare, reader: Reader) -> None:
     relation = RELATIONS[condition.relation]
     # Of element types nothing is assumed: a proof with fewer hypotheses proves more.
     for a, b in (p for p in compared(condition, reader) if not all(isinstance(e, str) for e in p)):
+        if condition.relation == "=" and isinstance(a, Perm) and a == b:
+            continue  # what the condition says is in the images of axes
         reader.types.require(relation(N(whole(a)), N(whole(b))), "a condition")
 
 

@@ -1,4 +1,4 @@
-"""The library's stored proofs, checked again without the search, and what the solver showed in them."""
+"""The library's stored proofs, checked again without a search, and the solver's part in them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from workbench.rules.foreign.reading import read_rules
 from workbench.rules.pattern import Rule
+from workbench.rules.status import library
 from workbench.theorems.check import Checked, Rejected, check
 from workbench.theorems.decide import Unavailable, smt
 from workbench.theorems.reading import NotCovered
-from workbench.theorems.records import record_of
+from workbench.theorems.records import has_proof, record_of
 
 #: The number of parts that each process checks of all proofs.
 CHUNKS: Final = 4
@@ -23,7 +25,7 @@ CHUNKS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """The result of checking a stored proof again: what was checked, or why it was rejected."""
+    """The result of checking a stored proof again: the checked steps, or the reason for its rejection."""
 
     rule: str
     checked: Checked | None
@@ -44,7 +46,7 @@ def check_library(
     Returns:
         The results in the order of the rules.
     """
-    proved = [(r, record) for r in rules if (record := record_of(r)) is not None and "cases" in record]
+    proved = [(r, record) for r in rules if (record := record_of(r)) is not None and has_proof(record)]
     found = []
     # Rules that are alike ask the same questions, and are neighbours: each process answers them once.
     check_one = partial(_recheck, {})
@@ -66,9 +68,26 @@ def _recheck(asked: dict[tuple[str, ...], bool], proved: tuple[Rule, dict[str, A
     rule, record = proved
     started = time.perf_counter()
     try:
-        return Recheck(rule.name, check(rule, record, asked), "", time.perf_counter() - started)
+        links = theorems() if "chain" in record else {}
+        checked = check(rule, record, asked, links)
+        for name in checked.theorems:
+            # A chain proves as much as the theorems of which it is made.
+            check(links[name], record_of(links[name]) or {}, asked)
+        return Recheck(rule.name, checked, "", time.perf_counter() - started)
     except (Rejected, NotCovered, Unavailable) as error:
         return Recheck(rule.name, None, str(error), time.perf_counter() - started)
+
+
+def rules_of(stem: str) -> list[Rule]:
+    """Return the rules of one file of the library."""
+    return list(read_rules(library() / f"{stem}.rules").rules)
+
+
+def theorems() -> dict[str, Rule]:
+    """Return by name the rules of the library with a stored proof from the definitions: links of chains."""
+    stems = sorted(p.stem for p in library().glob("*.rules"))
+    every = (rule for stem in stems for rule in rules_of(stem))
+    return {r.name: r for r in every if "cases" in (record_of(r) or {})}
 
 
 def obligations(checked: Checked) -> Iterator[tuple[str, str]]:

@@ -101,7 +101,14 @@ def variable() -> str:
 def term(
     coef: Fraction, variables: Iterable[str], guards: Iterable[Cond], factors: Iterable[Factor]
 ) -> Value:
-    """Return the value of one term."""
+    """Return the value of one term.
+
+    Args:
+        coef: The coefficient.
+        variables: The variables to sum over.
+        guards: The conditions for which terms count.
+        factors: The factors of the product.
+    """
     flat: dict[str, Cond] = {}
     for g in guards:
         for c in g.args if g.head == "and" else (g,):
@@ -358,7 +365,7 @@ def top(names: Sequence[str], guards: Sequence[Cond], value: Value) -> Value:
     """Return the largest of a value over variables for which guards hold.
 
     A variable that only 0 is left for is 0, the largest of largest values is one over all variables, and
-    terms without the variables are beside it.
+    terms without the variables are next to it.
     """
     names, guards = list(names), [g for g in guards if g != TRUE]
     texts = {g.text for g in guards}

@@ -8,9 +8,12 @@ from typing import Any
 from workbench.theorems.integers import Atom, Cond, Int, mul, neg, num, replaced, single, sub, sym, symbols
 from workbench.theorems.terms import Factor, Value
 
+#: An integer or a condition as data, ready for JSON.
+Data = int | str | list[Any]
+
 
 # -- data ------------------------------------------------------------------------------------------------
-def write_int(x: Int) -> Any:
+def write_int(x: Int) -> Data:
     """Return an integer as data, which the checker reads back."""
     items = [_product([_atom(a) for a in m], c) for m, c in x.terms]
     return 0 if not items else items[0] if len(items) == 1 else ["+", *items]
@@ -31,7 +34,7 @@ def _atom(a: Atom) -> Any:
     return [a.head, *(write_int(x) for x in a.args)]
 
 
-def write_condition(c: Cond) -> Any:
+def write_condition(c: Cond) -> Data:
     """Return a condition as data."""
     if c.head in ("ge", "eq"):
         return [c.head, write_int(c.args[0])]

@@ -173,7 +173,7 @@ def _avgpool(c: Call, i: Index) -> Value:
     return times(over_window(c.xs[0].at), inverse(over_window(lambda _: number(1))))
 
 
-def real_int(value: Any) -> Value:
+def real_int(value: object) -> Value:
     """Return an integer attribute as a number."""
     return integer(whole(value))
 

@@ -158,13 +158,13 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
             found = more if more.counterexample is not None else found.joined(more)
     modelled = found.counterexample is None and effort.models > 0 and not is_theorem(rule)
     if modelled and (at := corners_of(rule, min(effort.models, deadline.left()))):
-        # The solver's numbers are no counterexample before both sides are evaluated on them.
+        # The solver's numbers are not a counterexample before both sides are evaluated on them.
         more = _searched(settings, rule, 0, corners=at)
         if more.counterexample is not None:
             # A proof in generic cases is none for these numbers, so the axioms do not contradict themselves.
             known = {} if question.proof is None else {"beyond": f"proved in {question.proof.cases} cases"}
             evidence = _refutation(settings, replace(question, proof=None), more, at)
-            # Draws seldom have such numbers, so they do not tell in which region the rule holds.
+            # Draws seldom have such numbers, so they do not show in which region the rule holds.
             evidence.pop("region", None)
             return "refuted", known | evidence
         found = found.joined(more)

@@ -17,7 +17,7 @@ from workbench.support.remembered import remembered
 from workbench.verification.evidence import Effort
 from workbench.verification.verify import Verification
 
-#: Seconds that judging a file of rules takes at most; what is not decided by then stays unknown.
+#: Seconds that judging a file of rules takes at most; rules that are not decided by then stay unknown.
 SECONDS: Final = 60.0
 
 

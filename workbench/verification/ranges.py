@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from workbench.ops.registry import replacements
 from workbench.ops.types import FLOAT_DTYPES
 from workbench.rules.pattern import Rule
 from workbench.rules.status import law_of, statuses
+
+if TYPE_CHECKING:
+    from workbench.rules.ruleset import RuleSet
 
 #: The simulated types, each with the distance from 1 to the next number.
 UNITS: Final[dict[str, float]] = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -393,7 +396,7 @@ def keeps_range(rule: Rule, dtype: str) -> bool:
     return _judged(rule, dtype, replacements())
 
 
-def rules_for(graph: Graph, rules: Any) -> tuple[Any, tuple[str, ...]]:
+def rules_for(graph: Graph, rules: RuleSet) -> tuple[Any, tuple[str, ...]]:
     """Return the rules by which a graph may be rewritten, and the names of those left out.
 
     A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose

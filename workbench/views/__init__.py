@@ -1,14 +1,19 @@
 """Views of the workbench's objects: static faces, and widgets for notebooks and browsers."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from workbench.views.faces import page, static_html
 from workbench.views.steps import stepper_data
 
+if TYPE_CHECKING:
+    from workbench.views.widget import View
+
 __all__ = ["page", "static_html", "stepper_data", "view"]
 
 
-def view(thing: object, **options: Any) -> Any:
+def view(thing: object, **options: Any) -> View:
     """Return a widget for an object; the valid ``options`` depend on the object.
 
     Raise ImportError, with the packages to install, if widgets are not installed.

@@ -49,7 +49,7 @@ def changes_html(result: Result) -> str:
 
 
 def _drawn(svg: bytes, text: str) -> str:
-    """Return a drawing, smaller if that shows more of it: at most so much that its text is legible."""
+    """Return a drawing, reduced to the room if its text stays legible."""
     wide = width_of(svg)
     return picture(svg, text, kind="svg", width=max(min(wide, ROOM), LEGIBLE * wide))
 

@@ -160,8 +160,8 @@ def _verification(verification: Verification) -> str:
 
 
 def _synthesis(synthesis: Synthesis) -> str:
-    laws = {law.rule: law for law in synthesis.laws}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.law_rules]
+    laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
     funnel = synthesis.funnel()
     numbers = [tuple(str(cell) for cell in row) for row in funnel.to_numpy()]
     note = f"{len(rows)} laws; {_state(synthesis)}, {synthesis.seconds:.1f} s"

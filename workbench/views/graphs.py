@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.graph import Graph
 from workbench.graph.segments import Segment, segments
@@ -14,6 +14,9 @@ from workbench.support.numbers import thousands
 from workbench.views.layout import AT_ONCE, Layout, TooSlow, lay_out
 from workbench.views.scene import Box, Edge, Scene, cut, family_of
 from workbench.views.svg import svg
+
+if TYPE_CHECKING:
+    from workbench.costs.model import CostModel
 
 #: Limit on boxes: larger pictures are not readable.
 MOST_BOXES: Final = 160
@@ -253,7 +256,7 @@ def _output(name: str, k: int) -> Box:
     return Box(f"out{k}", (cut(name), "output"), "input", facts=(("output", name),))
 
 
-def cost_notes(graph: Graph, cost: Any = "analytic") -> Notes:
+def cost_notes(graph: Graph, cost: str | CostModel = "analytic") -> Notes:
     """Return notes with the cost of every operator under a cost model or its name."""
     from workbench.costs import node_costs
     from workbench.costs.choose import cost_model

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from workbench.analysis.comparison import Comparison
+    from workbench.costs.model import CostModel
     from workbench.egraph.egraph import EGraph
     from workbench.extraction.solution import Solution
     from workbench.graph import Graph
@@ -42,7 +43,7 @@ def live(thing: object, **options: Any) -> View:
     return Still(thing, **options)
 
 
-def graph_view(graph: Graph, *, cost: object = "analytic") -> Viewer:
+def graph_view(graph: Graph, *, cost: str | CostModel = "analytic") -> Viewer:
     """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
     notes = cost_notes(graph, cost)
     return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, notes)], unit="µs"))

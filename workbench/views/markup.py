@@ -88,7 +88,14 @@ def pairs(items: Iterable[tuple[str, object]]) -> str:
 
 
 def picture(data: bytes, text: str, *, kind: str = "png", width: float | None = None) -> str:
-    """Return an embedded picture; ``text`` is its alternative text, ``width`` its width in pixels."""
+    """Return an embedded picture.
+
+    Args:
+        data: The file.
+        text: The alternative text.
+        kind: The format, as in the file's extension.
+        width: The width in pixels; by default that of the picture.
+    """
     form = {"png": "image/png", "svg": "image/svg+xml"}[kind]
     encoded = base64.b64encode(data).decode()
     wide = "" if width is None else f' width="{width:.0f}"'

@@ -1,4 +1,4 @@
-"""The part of an e-graph that a picture shows: from the roots, around an e-class, and what was opened."""
+"""The part of an e-graph that a picture shows: below the roots, around an e-class, or opened."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Measure:
     ratio: str = "plain"
 
 
-#: The figures that can be plotted and compared, the most telling first.
+#: The figures that can be plotted and compared, the most important first.
 MEASURES: Final = (
     Measure("measured", "measured speed-up, ×", "time"),
     Measure("speedup", "predicted speed-up, %", "cost", "percent"),

@@ -23,6 +23,14 @@ class Viewer(View):
     ``answer`` returns more about a box, and ``draw`` the picture of another part, from ``part`` on. Saved
     notebooks, and pages without scripts, show the static face. ``face`` makes it if the view has more data
     than the subject's own face.
+
+    Args:
+        subject: The object that is shown.
+        data: The panes and everything else that is drawn.
+        face: A function that makes the static face; by default the subject's own.
+        answer: A function that returns more about a box.
+        draw: A function that returns the picture of another part.
+        part: The part that is shown first.
     """
 
     module = "viewer"

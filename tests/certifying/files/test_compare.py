@@ -237,7 +237,7 @@ def test_a_misspelt_dimension_is_an_error_with_the_nearest():
 
 
 @pytest.mark.parametrize("bad", [b"", b"no model", b"\x08\x07"])
-def test_what_is_no_model_is_an_error(bad):
+def test_what_is_not_a_model_is_an_error(bad):
     with pytest.raises(ModelError, match=r"not an ONNX model"):
         certify_files(network(), bad)
 

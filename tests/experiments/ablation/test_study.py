@@ -95,7 +95,7 @@ def read_study_methods(folder):
     return read_study(folder / "one.yaml").methods
 
 
-def test_a_candidate_that_is_no_rule_fails_its_run_with_the_nearest_name(tmp_path):
+def test_a_candidate_that_is_not_a_rule_fails_its_run_with_the_nearest_name(tmp_path):
     study = AblationStudy(("vgg19",), read_study_methods(tmp_path), candidates=("merge-conv",))
     plan = make_plan(study, tmp_path, tmp_path / "results")
     (record,) = sweep(plan, plan.runs)

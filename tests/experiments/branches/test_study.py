@@ -205,7 +205,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path):
     assert first["name"] == "repvgg:t4"
 
 
-def test_constants_are_no_operators():
+def test_constants_are_not_operators():
     from onnx import TensorProto, helper
 
     value = helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0])

@@ -13,6 +13,7 @@ STUDY = """
 kind: synthesis
 grammars: [small.yaml]
 sizes: [1, 2]
+instances: 40
 against: [two.rules, "${NO_SUCH_FOLDER}/a.rules"]
 """
 
@@ -39,6 +40,9 @@ def test_laws_and_coverage_are_stored(done):
     assert (covered["derived"], covered["refuted"]) == (1, 1)
     assert "2 operators" in large["name"] or "2-operators" in large["name"]
     assert "laws" in outcome_line(large)
+    assert large["row"]["processor"] > 0
+    assert len(large["result"]["levels"]) == 2
+    assert not any(refuted for _, refuted, _ in large["result"]["rechecks"].values())
 
 
 @pytest.mark.slow
@@ -57,8 +61,8 @@ def test_the_tables_have_the_funnel_and_the_laws_and_name_what_is_missing(done):
     ("given", "said"),
     [
         ({"grammars": ()}, "at least one"),
-        ({"grammars": ("a.yaml",), "sizes": ()}, "at least one"),
         ({"grammars": ("a.yaml",), "sizes": (0,)}, "sizes"),
+        ({"grammars": ("a.yaml",), "instances": -1}, "instances must not be negative, got -1"),
         ({"grammars": ("a.yaml", "a.yaml")}, "a.yaml"),
         ({"grammars": ("a.yaml",), "known": "defaultt"}, "default"),
     ],

@@ -106,7 +106,7 @@ def test_equal_seeds_stir_alike():
     assert first == second
 
 
-def test_a_start_that_is_no_selection_is_completed():
+def test_a_start_that_is_not_a_selection_is_completed():
     egraph, costs = tangle(500)
     problem = problem_of(egraph, costs)
     wishes = {c: problem.nodes[candidates[-1]] for c, candidates in problem.members().items()}

@@ -81,6 +81,6 @@ def test_data_in_other_files_is_read_and_written(tmp_path):
     np.testing.assert_array_equal(run_model(onnx.load(folder / "c.onnx"), feeds)["y"], expected)
 
 
-def test_what_is_no_model_is_refused():
+def test_what_is_not_a_model_is_refused():
     with pytest.raises(ModelError):
         clean(b"no model")

@@ -64,8 +64,8 @@ def test_a_missing_file_and_a_folder_are_os_errors(tmp_path):
         load_onnx(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00", b"hello, this is no model", b"\x08\x07", os.urandom(300)])
-def test_what_is_no_model_is_said_to_be_none(content):
+@pytest.mark.parametrize("content", [b"", b"\x00", b"this is not a model", b"\x08\x07", os.urandom(300)])
+def test_what_is_not_a_model_is_said_to_be_none(content):
     with pytest.raises(ModelError, match="not an ONNX model"):
         load_onnx(content)
 

@@ -187,7 +187,7 @@ def test_small_constants_belong_to_the_operator_and_large_ones_are_operands():
     assert set(check(m).graph.weights) == {"w", "r"}
 
 
-def test_results_that_nothing_reads_are_written_but_are_no_results():
+def test_results_that_nothing_reads_are_written_but_are_not_results():
     topk = helper.make_node("TopK", ["x", "k"], ["v", "i"])
     m = model([topk], [value("x", [2, 6])], [value("v", [2, 3])], [weight("k", [3], np.int64)])
     graph = check(m).graph

@@ -181,7 +181,7 @@ def test_a_model_without_outputs_is_refused():
         load_onnx(m)
 
 
-def test_inputs_that_are_no_tensors_stay_inputs():
+def test_inputs_that_are_not_tensors_stay_inputs():
     m = relu([2])
     m.graph.input.insert(0, helper.make_tensor_sequence_value_info("s", FLOAT, None))
     graph = load_onnx(m)

@@ -47,7 +47,7 @@ def test_a_size_of_another_dtype_is_converted():
     assert not any(isinstance(a, float) and a > 100 for n in opened.graph for a in n.attrs)
 
 
-def test_a_number_that_is_no_expression_in_the_sizes_fixes_them():
+def test_a_number_that_is_not_an_expression_in_the_sizes_fixes_them():
     m = model(
         [
             node("Shape", "x", "shape"),

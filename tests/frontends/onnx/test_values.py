@@ -148,7 +148,7 @@ def test_large_generated_constants_take_no_memory():
     assert imported.coverage.constant == {"ConstantOfShape": 1}
 
 
-def test_large_constants_are_no_shape_arithmetic():
+def test_large_constants_are_not_shape_arithmetic():
     big = KNOWN_ELEMENTS + 1
     m = model(
         [node("Mul", "w w", "v"), node("Add", "x v", "y")],
@@ -288,3 +288,20 @@ def test_inputs_are_limited_together():
     m = model([node("Sum", "x0 x1 x2", "y")], inputs, [value("y", None)])
     with pytest.raises(ModelError, match="all 3 inputs together"):
         import_onnx(m)
+
+
+@pytest.mark.parametrize(
+    ("element", "found"),
+    [(None, [0.0, 0.0]), (weight("", [0.5]), [0.5, 0.5]), (ints("", 3), [3, 3])],
+    ids=["without a value", "float", "integer"],
+)
+def test_small_generated_constants_are_computed_when_read(element, found):
+    given = {} if element is None else {"value": element}
+    nodes = [
+        node("ConstantOfShape", "s", "w", **given),
+        node("Cast", "w", "c", to=FLOAT),
+        node("Add", "x c", "y"),
+    ]
+    m = model(nodes, [value("x", [2])], [value("y", [2])], [ints("s", 2)])
+    (w,) = check(m).graph.weights.values()
+    assert w.data.tolist() == found

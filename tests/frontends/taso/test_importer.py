@@ -194,7 +194,7 @@ def test_outputs_are_what_nothing_reads_and_inputs_need_no_reader(load):
     assert list(graph.output_types) == ["output", "output_1", "output_2"]
 
 
-def test_what_is_left_over_of_a_split_is_no_output_and_noted(tmp_path):
+def test_what_is_left_over_of_a_split_is_not_an_output_and_noted(tmp_path):
     path = tmp_path / "net.model"
     path.write_text("100\n0\n10:0\n2,9\n101\n13\n100:0\n1,2,3,4\n102\n8\n101:1\n2,3\n")
     found = import_taso_model(path)

@@ -186,7 +186,7 @@ def test_what_is_read_either_way_is_turned_round_where_only_that_has_a_form():
     assert rule.provenance == ("reversed",)
 
 
-def test_a_bare_variable_is_no_source():
+def test_a_bare_variable_is_not_a_source():
     rule = law("n", [X], [op("relu", X)], ("taso#1",), file="f", line=3)
     assert (format_rule(rule), rule.file, rule.line) == ("n: relu(x) => x  @ taso#1, reversed", "f", 3)
     with pytest.raises(Inexpressible, match="bare variable"):
@@ -260,6 +260,6 @@ def test_translations_hold(source, target):
     assert len(found.passed) == 30 + found.unusual
 
 
-def test_an_average_that_leaves_the_padding_out_is_no_convolution():
+def test_an_average_that_leaves_the_padding_out_is_not_a_convolution():
     found = search(law("n", [pool("avgpool", X)], [conv(X, kernel("mean_kernel"))], ()), 30)
     assert found.counterexample is not None

@@ -2,8 +2,9 @@
 
 from workbench.ops import TensorType
 from workbench.rules import parse_rules
+from workbench.rules.matching import compiled
 from workbench.saturation.reasons.growing import Growth
-from workbench.saturation.reasons.matching import Index, compiled, number_at, sides
+from workbench.saturation.reasons.matching import Index, number_at, sides
 from workbench.saturation.reasons.proofs import Because, Proofs
 
 KIND = TensorType("float32", (4, 4))

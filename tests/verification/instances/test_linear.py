@@ -125,7 +125,7 @@ def test_bounds_are_those_of_requirements_on_one_unknown_alone():
     assert system.bounds() == {1: 3}
 
 
-def test_an_assignment_below_the_least_or_above_the_top_is_no_solution():
+def test_an_assignment_below_the_least_or_above_the_top_is_not_a_solution():
     system = System()
     rank, pad = system.fresh("rank", "rank", 4), system.fresh("pad", "pad")
     extent = system.fresh("n", "extent")
@@ -225,7 +225,7 @@ def test_unknowns_in_proportion_have_a_common_part():
     assert other.complete(dict.fromkeys(other.free(), 7)) is None
 
 
-def test_a_number_that_is_no_number_says_itself_what_it_equals():
+def test_a_number_that_is_not_a_number_says_itself_what_it_equals():
     class Product:
         def __eq__(self, other):
             raise NotLinear("a product")

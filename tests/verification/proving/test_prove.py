@@ -131,7 +131,7 @@ def test_a_reshape_has_no_generic_instance():
     assert "product" in cases.reason
 
 
-def test_what_is_dropped_is_no_goal():
+def test_what_is_dropped_is_not_a_goal():
     rules = list(rule_set("ac"))
     prover = Prover(rules, list(axioms()), LIMITS)
     prover.dropped = set(range(1, len(rules)))

@@ -182,7 +182,7 @@ def test_sums_that_may_leave_the_whole_numbers_are_refused():
     assert degree(nodes, 6) == 64
 
 
-def test_a_division_by_zero_is_no_value():
+def test_a_division_by_zero_is_not_a_value():
     scalar = TensorType("float32", ())
     nodes = [leaf(()), Node("reciprocal", (0,), (), scalar)]
     with pytest.raises(Inexact, match="division by zero"):

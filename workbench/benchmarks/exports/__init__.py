@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.support.names import unknown
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["Architecture", "Input", "UnknownArchitecture", "architecture", "architectures"]
 
@@ -54,7 +57,7 @@ class Architecture:
     sizes: Mapping[str, int] = field(default_factory=lambda: {"batch": 1})
     half: bool = False
 
-    def module(self, seed: int = 0) -> Any:
+    def module(self, seed: int = 0) -> torch.nn.Module:
         """Return the module with seeded weights and non-trivial batch norms, in evaluation mode.
 
         Raise ImportError if torch is not installed.

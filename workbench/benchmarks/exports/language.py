@@ -12,7 +12,15 @@ from workbench.benchmarks.exports.parts import Attention, FeedForward
 
 
 class Bert(nn.Module):
-    """An encoder that normalises after every block, with a mask over the positions."""
+    """An encoder that normalises after every block, with a mask over the positions.
+
+    Args:
+        width: The width of the hidden states.
+        heads: The number of attention heads.
+        layers: The number of layers.
+        segments: Whether a token's segment has an embedding.
+        inner: The width inside feed-forward blocks; by default four times ``width``.
+    """
 
     def __init__(
         self, width: int, heads: int, layers: int, *, segments: bool = True, inner: int | None = None

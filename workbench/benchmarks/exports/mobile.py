@@ -123,7 +123,16 @@ def shufflenet_v2() -> nn.Module:
 
 
 class Branches(nn.Module):
-    """The sum of convolutions of several sizes and of the input, each with a batch norm."""
+    """The sum of convolutions of several sizes and of the input, each with a batch norm.
+
+    Args:
+        inputs: The number of input channels.
+        outputs: The number of output channels.
+        kernel: The extent of the largest kernels.
+        stride: The stride of all convolutions.
+        groups: The number of groups.
+        copies: The number of convolutions with the largest kernels.
+    """
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1, copies: int = 1

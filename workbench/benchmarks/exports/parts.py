@@ -9,7 +9,18 @@ from torch import Tensor, nn
 
 
 class ConvNorm(nn.Sequential):
-    """A convolution without bias, a batch norm, and an activation if one is given."""
+    """A convolution without bias, a batch norm, and an activation if one is given.
+
+    Args:
+        inputs: The number of input channels.
+        outputs: The number of output channels.
+        kernel: The extent of the kernel.
+        stride: The stride.
+        groups: The number of groups.
+        act: The class of the activation, or None.
+        padding: The padding; by default half of the kernel.
+        eps: The number added to variances.
+    """
 
     def __init__(
         self,
@@ -42,7 +53,14 @@ class Residual(nn.Module):
 
 
 class Gate(nn.Module):
-    """Squeeze and excitation: channels scaled by two 1×1 convolutions of their means."""
+    """Squeeze and excitation: channels scaled by two 1×1 convolutions of their means.
+
+    Args:
+        channels: The number of channels.
+        inner: The number of channels between the two convolutions.
+        act: The class of the activation between them.
+        gate: The class of the last activation.
+    """
 
     def __init__(
         self,

@@ -10,7 +10,15 @@ from workbench.benchmarks.exports.parts import Attention
 
 
 class Reader(Bert):
-    """A BERT whose scores depend on its first position alone."""
+    """A BERT whose scores depend on its first position alone.
+
+    Args:
+        width: The width of the hidden states.
+        heads: The number of attention heads.
+        layers: The number of layers.
+        outputs: The number of scores.
+        inner: The width inside feed-forward blocks; by default four times ``width``.
+    """
 
     def __init__(
         self, width: int, heads: int, layers: int, outputs: int = 1, inner: int | None = None
@@ -59,7 +67,16 @@ class ClipBlock(nn.Module):
 
 
 class Clip(nn.Module):
-    """CLIP's image encoder: a ViT whose class token is projected into the space of texts."""
+    """CLIP's image encoder: a ViT whose class token is projected into the space of texts.
+
+    Args:
+        width: The width of the hidden states.
+        heads: The number of attention heads.
+        layers: The number of layers.
+        patch: The extent of a patch in pixels.
+        outputs: The width of the result.
+        size: Height and width of the image in pixels.
+    """
 
     def __init__(
         self, width: int, heads: int, layers: int, patch: int, outputs: int, size: int = 224

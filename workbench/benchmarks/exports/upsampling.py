@@ -68,7 +68,7 @@ def sd_vae_decoder() -> nn.Module:
 
 
 class Joined(nn.Module):
-    """A U-Net's block: the value at twice its resolution beside an encoder's value, then two convolutions."""
+    """A U-Net's block: twice the resolution, joined with an encoder's value, then two convolutions."""
 
     def __init__(self, inputs: int, beside: int, outputs: int) -> None:
         super().__init__()

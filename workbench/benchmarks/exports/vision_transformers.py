@@ -16,7 +16,15 @@ def _before(width: int, block: nn.Module, eps: float = 1e-5) -> nn.Module:
 
 
 class ViT(nn.Module):
-    """ViT: patches, a token for the class, positions, and an encoder that normalises first."""
+    """ViT: patches, a token for the class, positions, and an encoder that normalises first.
+
+    Args:
+        width: The width of the hidden states.
+        heads: The number of attention heads.
+        layers: The number of layers.
+        size: Height and width of the image in pixels.
+        patch: The extent of a patch in pixels.
+    """
 
     def __init__(self, width: int, heads: int, layers: int = 12, size: int = 224, patch: int = 16) -> None:
         super().__init__()
@@ -278,7 +286,14 @@ class _SegBlock(nn.Module):
 
 
 class SegFormer(nn.Module):
-    """Four stages of overlapping patches, and a head of linear layers."""
+    """Four stages of overlapping patches, and a head of linear layers.
+
+    Args:
+        widths: The number of channels of each stage.
+        counts: The number of blocks of each stage.
+        decoder: The number of channels of the head.
+        classes: The number of classes.
+    """
 
     def __init__(
         self,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import torch
+
     from workbench.benchmarks.exports import Architecture
 
 
-def build(wanted: Architecture, seed: int = 0) -> Any:
+def build(wanted: Architecture, seed: int = 0) -> torch.nn.Module:
     """Return an architecture's module, in evaluation mode, with weights from a seed.
 
     Batch norms get the statistics of random inputs, perturbed at random, and scales and shifts other than

@@ -20,7 +20,15 @@ class Kernel:
 
     @classmethod
     def drawn(cls, weights: Weights, out: int, into: int, extent: int, groups: int = 1) -> Kernel:
-        """Return a random kernel."""
+        """Return a random kernel.
+
+        Args:
+            weights: The source of random weights.
+            out: The number of output channels.
+            into: The number of input channels of all groups together.
+            extent: The height and the width in elements.
+            groups: The number of groups.
+        """
         return cls(weights.kernel(out, into // groups, (extent, extent)), weights.normal(out, size=0.1))
 
     def part(self, start: int, stop: int, *, bias: bool) -> Kernel:
@@ -54,7 +62,15 @@ def convolved(b: GraphBuilder, x: int, kernel: Kernel, **attrs: object) -> int:
 
 
 def square(b: GraphBuilder, x: int, kernel: Kernel, stride: int = 1, groups: int = 1) -> int:
-    """Add a convolution whose pads are half of its kernel's extent."""
+    """Add a convolution whose pads are half of its kernel's extent.
+
+    Args:
+        b: The graph in progress.
+        x: The image, ``[batch, channels, height, width]``.
+        kernel: The weight and the bias.
+        stride: The stride along both axes.
+        groups: The number of groups.
+    """
     pad = kernel.weight.shape[-1] // 2
     return convolved(b, x, kernel, strides=stride, pads=(pad,) * 4, groups=groups)
 
@@ -86,7 +102,14 @@ def silu(b: GraphBuilder, x: int) -> int:
 
 
 def group_normalised(b: GraphBuilder, x: int, weights: Weights, groups: int = 32) -> int:
-    """Add a normalisation of groups of channels, with a scale and a shift for every channel."""
+    """Add a normalisation of groups of channels, with a scale and a shift for every channel.
+
+    Args:
+        b: The graph in progress.
+        x: The image, ``[batch, channels, height, width]``.
+        weights: The source of random weights.
+        groups: The number of groups of channels.
+    """
     n, channels, height, width = b.type(x).shape
     groups = min(groups, channels)
     inner = channels // groups * height * width

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.experiments.reading import StudyError, check_names, check_numbers
+from workbench.experiments.reading import StudyError, check_given, check_names, check_numbers
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import same
 
@@ -41,9 +41,7 @@ class BlockingStudy:
         from workbench.accelerators import unit
         from workbench.benchmarks import benchmarks
 
-        for key, given in {"networks": self.networks, "units": self.units, "methods": self.methods}.items():
-            if not given:
-                raise StudyError(f"{key} must name at least one, got none")
+        check_given(networks=self.networks, units=self.units, methods=self.methods)
         check_names("networks", "network", self.networks, [*benchmarks(), MOBILENET])
         check_names("methods", "method of blocking", self.methods, METHODS)
         for name in self.units:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.support.numbers import thousands
 
@@ -21,19 +21,12 @@ COLUMNS: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [
-        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
-        for record in records
-    ]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     whole = ["e_nodes", "e_classes", "iterations", "products", "products_left", "depthwise_left", "tiles"]
-    return frame.astype(dict.fromkeys(whole, "Int64"))
+    return frame_of(records, COLUMNS, whole)
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
-    """Return the table as text, with what the sets of rules are."""
+    """Return the table as text, with a description of the sets of rules."""
     head = ["network", "unit", "rules", "e-nodes", "saturation", "extraction", "ended by", "result",
             "dense products left", "depthwise left", "tiles", "cycles", "certified"]  # fmt: skip
     rows = [

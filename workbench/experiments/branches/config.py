@@ -9,6 +9,7 @@ from typing import TypeAlias
 from workbench.experiments.reading import (
     StudyError,
     check_double,
+    check_given,
     check_keys,
     check_names,
     check_numbers,
@@ -90,9 +91,7 @@ class Scaling:
     def __post_init__(self) -> None:
         given = {"families": self.families, "blocks": self.blocks, "methods": self.methods}
         if any(given.values()):
-            for key, values in given.items():
-                if not values:
-                    raise StudyError(f"{key} must name at least one, got none")
+            check_given(**given)
         for count in self.blocks:
             if count < 1:
                 raise StudyError(f"blocks must be at least 1, got {count}")
@@ -120,9 +119,7 @@ class BranchesStudy:
     def __post_init__(self) -> None:
         from workbench.benchmarks.all_families import ALL_FAMILIES
 
-        for key, given in {"families": self.families, "methods": self.methods}.items():
-            if not given:
-                raise StudyError(f"{key} must name at least one, got none")
+        check_given(families=self.families, methods=self.methods)
         check_names("families", "family", self.families, ALL_FAMILIES)
         for family, parameters in self.families.items():
             _check_parameters(family, parameters)

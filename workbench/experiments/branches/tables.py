@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.branches.study import BY_HAND, ORIGINAL, OURS
-from workbench.experiments.markdown import distinct, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import distinct, lines, machines, missing, rival_lines, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.results import NOTHING, frame_of, latency_frame, row_of
 
@@ -68,17 +68,11 @@ _KEY: Final = (
 
 
 def _about(records: Sequence[Record]) -> str:
-    rivals = distinct(
-        f"{name} {about['version']}"
-        for record in records
-        for name, about in record.get("latency", {}).get("rivals", {}).items()
-        if about["version"]
-    )
     text = [
         "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, one row per "
         f"run. *{BY_HAND}*: merged by the published formulas, without rewrite rules. *{OURS}*: merged by the "
         "default rules, which contain nothing specific to the family.",
-        *([f"Rivals: {', '.join(rivals)}, with their default settings."] if rivals else []),
+        *rival_lines(records),
     ]
     return "\n".join([*text, *machines(records)])
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from workbench.experiments.reading import StudyError, check_keys, check_names, check_numbers
+from workbench.experiments.reading import StudyError, check_given, check_keys, check_names, check_numbers
 
 #: The prefix of the names of architectures that come with onnx.
 LIGHT: Final = "light/"
@@ -89,9 +89,7 @@ class DeploymentStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for key, given in {"models": self.models, "methods": self.methods}.items():
-            if not given:
-                raise StudyError(f"{key} must name at least one, got none")
+        check_given(models=self.models, methods=self.methods)
         check_names("models", "model", self.models, known_models())
         check_keys("methods", self.methods)
         check_numbers({}, self.grace, self.memory, self.repeats, self.seed)

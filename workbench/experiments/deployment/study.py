@@ -25,6 +25,7 @@ from workbench.experiments.plan import Plan, Record, Run
 
 if TYPE_CHECKING:
     import numpy as np
+    from onnxruntime import InferenceSession
 
 
 #: The names of the files; the files of rivals have the rivals' names. AGAIN is a second copy of the
@@ -295,7 +296,7 @@ def _timed(loaded: Any, feeds: Mapping[str, np.ndarray], *, own: bool) -> float:
     return min(spent, own_spent) if own and own_spent > 0 else spent
 
 
-def load_file(path: Path, threads: int = 1) -> Any:
+def load_file(path: Path, threads: int = 1) -> InferenceSession:
     """Load a file into ONNX Runtime with its defaults, except that idle threads sleep instead of spinning."""
     import onnxruntime as ort
 

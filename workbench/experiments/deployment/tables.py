@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.deployment.study import AGAIN, ORIGINAL, OURS, WORTH
-from workbench.experiments.markdown import distinct, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import distinct, lines, machines, missing, rival_lines, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.results import NOTHING, frame_of, geometric_mean, latency_frame, row_of
 
@@ -83,12 +83,6 @@ _CALL_KEY: Final = (
 
 
 def _about(records: Sequence[Record]) -> str:
-    rivals = distinct(
-        f"{name} {about['version']}"
-        for record in records
-        for name, about in record.get("latency", {}).get("rivals", {}).items()
-        if about.get("version")
-    )
     sources = distinct(str(r["row"].get("cost_source") or "").partition(";")[0] for r in records)
     loads = [v for r in records if (v := r.get("latency", {}).get("load")) is not None]
     text = [
@@ -97,7 +91,7 @@ def _about(records: Sequence[Record]) -> str:
         "onnx) and optimised by `workbench optimize` with its default settings, apart from the options of a "
         "method. Then both files run.",
         f"Costs: {'; '.join(s for s in sources if s) or 'none yet'}.",
-        *([f"Rivals: {', '.join(rivals)}, with their default settings."] if rivals else []),
+        *rival_lines(records),
         *([f"Load when the calls began: {min(loads):.1f} to {max(loads):.1f}."] if loads else []),
     ]
     return "\n".join([*text, *machines(records)])

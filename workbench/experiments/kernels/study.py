@@ -117,7 +117,7 @@ def _row(done: Deployed) -> Record:
     return {
         "kernels": 0 if plan is None else len(plan.clusters),
         "operators": 0 if plan is None else sum(len(c.members) for c in plan.clusters),
-        "sessions": 0 if plan is None else plan.sessions,
+        "others": 0 if plan is None else plan.others,
         "before": None if timed is None else timed.before,
         "after": None if timed is None else timed.after,
         "speedup": None if timed is None else timed.speedup,

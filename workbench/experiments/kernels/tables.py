@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import lines, machines, missing
+from workbench.experiments.markdown import frame_of, lines, machines, missing
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS: Final = (
-    "network", "kind", "threads", "repeat", "kernels", "operators", "sessions", "before", "after", "speedup",
+    "network", "kind", "threads", "repeat", "kernels", "operators", "others", "before", "after", "speedup",
     "low", "high", "noise", "rounds", "certified", "error", "arithmetic", "flags", "status", "stop_reason",
     "failed", "notes",
 )  # fmt: skip
@@ -20,24 +20,17 @@ COLUMNS: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [
-        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
-        for record in records
-    ]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(["kernels", "operators", "sessions", "rounds"], "Int64"))
+    return frame_of(records, COLUMNS, ["kernels", "operators", "others", "rounds"])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the table as text."""
-    head = ["network", "threads", "kernels", "operators in them", "sessions", "ONNX Runtime µs", "mixed µs",
-            "speed-up", "noise", "certified", "error", "result"]  # fmt: skip
+    head = ["network", "threads", "kernels", "operators in them", "other operators", "ONNX Runtime µs",
+            "mixed µs", "speed-up", "noise", "certified", "error", "result"]  # fmt: skip
     rows = [
         [
             str(row["network"]), str(row["threads"]), _text(row["kernels"], "{:d}"),
-            _text(row["operators"], "{:d}"), _text(row["sessions"], "{:d}"), _text(row["before"], "{:.0f}"),
+            _text(row["operators"], "{:d}"), _text(row["others"], "{:d}"), _text(row["before"], "{:.0f}"),
             _text(row["after"], "{:.0f}"), _speedup(row), _text(row["noise"], "{:.1%}"),
             {True: "yes", False: "no"}.get(row["certified"], ""), _text(row["error"], "{:.1e}"),
             "the original stays" if row["status"] == "kept" else str(row["status"]),
@@ -55,12 +48,21 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
         f"thread{'s' if count != 1 else ''} are at least 2 times as fast."
         for count, part in chains.groupby("threads")
     ]
+    models = frame[frame["kind"] == "model"]
+    for count, part in models.groupby("threads"):
+        taken = part[part["status"] == "mixed"]
+        counts.append(
+            f"{(taken['speedup'] >= 1.05).sum()} of {len(part)} models at {count} "
+            f"thread{'s' if count != 1 else ''} are at least 1.05 times as fast; the lowest interval of a "
+            f"model that runs with kernels begins at {taken['low'].min():.2f}."
+        )
     used = sorted({str(a) for a in frame["arithmetic"].dropna()})
     flags = sorted({str(f) for f in frame["flags"].dropna()})
     text = [
         "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
-        "A mixed program runs clusters of operators as C kernels and the rest in sessions of ONNX Runtime. "
-        "In chains, clusters compete with rewrites in one saturated e-graph. It and the original "
+        "A mixed program runs clusters of operators as C kernels, which are operators of ONNX Runtime in one "
+        "session with the others; a program of kernels alone has no session. In chains, clusters compete "
+        "with rewrites in one saturated e-graph. The program and the original "
         "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
         "and the 95 % interval of the ratio. Where the program is not faster beyond the noise, the "
         "original stays.",

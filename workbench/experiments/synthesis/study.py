@@ -13,6 +13,7 @@ from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
 
 if TYPE_CHECKING:
+    from workbench.rules.pattern import Rule
     from workbench.synthesis import Synthesis
 
 
@@ -23,9 +24,12 @@ class Order:
     grammar: str
     size: int
     known: str
+    without: tuple[str, ...]
     against: tuple[tuple[str, str], ...]
     seconds: float
     seed: int
+    journal: str
+    instances: int = 0
 
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
@@ -39,7 +43,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
         if absent:
             skipped[absent] = None
         else:
-            files.append((Path(text).parent.name + "/" + Path(text).stem, where))
+            files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
             named[text] = config
     for text in study.grammars:
         where, grammar, absent = resource(text, home)
@@ -47,7 +51,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
             skipped[absent] = None
         known = study.known
         path, known_config, missing = resource(known, home) if known else ("", "", "")
-        for size in study.sizes:
+        for size in study.sizes or (0,):
             for repeat in range(study.repeats):
                 seed = study.seed + repeat
                 config = {
@@ -55,16 +59,30 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                     "grammar": grammar,
                     "size": size,
                     "known": known_config,
+                    **({"without": list(study.without)} if study.without else {}),
                     "against": named,
                     "seconds": study.seconds,
                     "seed": seed,
                 }
+                if study.instances:
+                    config["instances"] = study.instances
                 name = Path(text).stem
-                run = Run(name, f"{size}-operators", config, study.seconds, seed, repeat, absent or missing)
+                method = f"{size}-operators" if size else "own-size"
+                run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
                 runs.append(run)
-                order = Order(where, size, path, tuple(files), study.seconds, seed)
-                # Coverage comes after the synthesis, and has its own limit.
-                grace = study.grace + 600.0 * len(study.against)
+                order = Order(
+                    where,
+                    size,
+                    path,
+                    study.without,
+                    tuple(files),
+                    study.seconds,
+                    seed,
+                    str(folder / "unfinished" / f"{run.folder}.journal"),
+                    study.instances,
+                )
+                # Coverage and further instances come after the synthesis, and have their own limits.
+                grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
                 calls[run.name] = Call(order, {"grammar": name}, grace)
     return Plan(study, Apart(synthesise_one, calls, study.memory), tuple(runs), folder, tuple(skipped))
 
@@ -90,32 +108,77 @@ def synthesise_one(order: Order) -> Record:
 
     from workbench.rules import rule_set
     from workbench.rules.foreign.reading import load_rules, read_rules
-    from workbench.synthesis import Synthesis, read_grammar
+    from workbench.synthesis import Coverage, Synthesis, read_grammar
+    from workbench.synthesis.known import known_to
 
-    known = None
+    grammar = read_grammar(order.grammar)
+    if order.size:
+        grammar = grammar.with_operators(order.size)
+    known: list[Rule] = []
     if order.known:
-        known = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
-    grammar = read_grammar(order.grammar).with_operators(order.size)
-    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed)
+        named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
+        known = known_to(grammar, named, order.without)
+    began = _processor()
+    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
     with contextlib.closing(run):
         reason = run.run()
-    memory = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss / 1024
-    covers = {name: run.covers(read_rules(file).rules, seed=order.seed) for name, file in order.against}
+    _done_with(Path(order.journal))
+    figures = {
+        "memory": round(
+            sum(usage.getrusage(who).ru_maxrss for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)) / 1024
+        ),
+        "processor": round(_processor() - began, 1),
+    }
+    rules = {name: read_rules(file).rules for name, file in order.against}
+    covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
+    before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
     result = {
         "laws": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.laws},
         "covers": {
-            name: {**found.counts, "names": {o: found.named(o) for o in ("not derived", "refuted")}}
+            name: {
+                **found.counts,
+                "names": {o: found.named(o) for o in ("derived", "not derived", "refuted")},
+                "sampled": found.sampled,
+                "known": before[name].derived if name in before else [],
+            }
             for name, found in covers.items()
         },
+        "joint": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.joint},
+        "rechecks": _rechecks(run, order.instances),
         "levels": run.funnel().to_dict("records"),
     }
     return {
-        "row": _row(run) | {"memory": round(memory)},
+        "row": _row(run) | figures,
         "status": reason.value,
         "stop_reason": reason.value,
         "result": result,
         "trace": run.trace,
     }
+
+
+def _done_with(journal: Path) -> None:
+    """Remove the journal of a run that has ended, and its folder if it is the last one."""
+    journal.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        journal.parent.rmdir()
+
+
+def _processor() -> float:
+    """Return the seconds of processor time of this process and of those that it has ended."""
+    import resource as usage
+
+    return sum(
+        u.ru_utime + u.ru_stime for u in map(usage.getrusage, (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN))
+    )
+
+
+def _rechecks(run: Synthesis, instances: int) -> Record:
+    """Return the instances of each law that is not proved: how many passed, whether one failed."""
+    from workbench.synthesis.rechecks import recheck
+
+    open_laws = [law.rule for law in (*run.laws, *run.joint) if law.verdict.verdict != "proved"]
+    found = recheck(open_laws, instances) if instances else ()
+    return {r.name: [r.passed, r.refuted, r.complete] for r in found}
 
 
 def _row(run: Synthesis) -> Record:
@@ -126,6 +189,7 @@ def _row(run: Synthesis) -> Record:
         "candidates": int(funnel["candidates"].sum()),
         "open": int(funnel["open"].sum()),
         "laws": len(run.laws),
+        "joint": len(run.joint),
         "proved": sum(law.verdict.verdict == "proved" for law in run.laws),
         "tested": sum(law.verdict.verdict == "tested" for law in run.laws),
         "refuted": len(run.refuted),

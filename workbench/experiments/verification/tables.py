@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -22,12 +22,7 @@ PUBLISHED: Final = "Tensat's README reports about 30 times faster for its own ve
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [{**record["row"], "failed": record["failed"]} for record in records]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    counts = [*COLUMNS[2:10], "e_nodes"]
-    return frame.astype(dict.fromkeys(counts, "Int64"))
+    return frame_of(records, COLUMNS, [*COLUMNS[2:10], "e_nodes"])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:

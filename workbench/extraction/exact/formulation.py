@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from workbench.extraction.problem import (
 )
 from workbench.extraction.reduce.must import must_sets
 
+if TYPE_CHECKING:
+    import pulp
 
-def pulp_problem(egraph: EGraph, costs: np.ndarray) -> Any:
+
+def pulp_problem(egraph: EGraph, costs: np.ndarray) -> pulp.LpProblem:
     """Return the integer program of an extraction as ``pulp.LpProblem``; its optimum is the e-graph's.
 
     The rows are those that :func:`~workbench.extraction.exact.highs.solve_highs` gives to HiGHS before any
@@ -47,7 +50,7 @@ def pulp_problem(egraph: EGraph, costs: np.ndarray) -> Any:
     return pulp_model("extraction", rows)
 
 
-def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = False) -> Any:
+def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = False) -> pulp.LpProblem:
     """Return Tensat's own program: one row per e-node and child, and order variables against cycles.
 
     See MLSys 2021, section 5.2. The methods ``"tensat"`` and ``"tensat-integer"`` solve this program.
@@ -58,7 +61,7 @@ def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = F
     return pulp_model("tensat", tensat_program(_problem(egraph, costs), order))
 
 
-def pulp_model(name: str, rows: Program) -> Any:
+def pulp_model(name: str, rows: Program) -> pulp.LpProblem:
     """Return a program as ``pulp.LpProblem``."""
     import pulp
 
@@ -83,7 +86,7 @@ def pulp_model(name: str, rows: Program) -> Any:
     return model
 
 
-def selection_of(egraph: EGraph, costs: np.ndarray, model: Any) -> np.ndarray:
+def selection_of(egraph: EGraph, costs: np.ndarray, model: pulp.LpProblem) -> np.ndarray:
     """Return the selection of a solved model: the chosen e-node of every needed e-class, -1 for the others.
 
     E-classes with a term that costs nothing are not in the model; they get such a term. Raise

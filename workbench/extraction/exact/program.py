@@ -11,13 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.extraction.exact.loops import Formula
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
+
+if TYPE_CHECKING:
+    import highspy
 
 
 @dataclass(slots=True, eq=False)
@@ -204,7 +207,7 @@ def _depths(problem: Problem, picked: Mapping[int, int]) -> dict[int, int]:
     return depth
 
 
-def highs_model(found: Program, *, integer: bool = True) -> Any:
+def highs_model(found: Program, *, integer: bool = True) -> highspy.HighsLp:
     """Return the program as HiGHS's model object."""
     import highspy
 

@@ -46,7 +46,7 @@ class Runner:
             self.child.send(job)
         os.set_blocking(self.child.inlet.fileno(), False)
 
-    def post(self, message: Any) -> None:
+    def post(self, message: object) -> None:
         """Queue a frame to be sent when the process reads; it replaces an older frame that still waits."""
         self.newest = frame(message)
 
@@ -66,7 +66,7 @@ class Runner:
         except BrokenPipeError:
             self.unsent = self.newest = b""
 
-    def read(self) -> Any:
+    def read(self) -> tuple[Any, ...] | None:
         """Return the next frame, or None when the process has ended."""
         try:
             return self.child.receive()

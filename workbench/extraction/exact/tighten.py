@@ -43,6 +43,12 @@ def tighten(
     """Return smaller parts of which optima together are an optimum of a part, each with a start.
 
     Descents do not depend on time unless it is up, so equal parts give equal results.
+
+    Args:
+        part: The part of an extraction problem.
+        incumbent: A selection of e-nodes by e-class to start from, or None.
+        until: The time at which to stop, in seconds of ``time.perf_counter``.
+        times: How often a part is made smaller, at most.
     """
     start = start_of(part, incumbent, until)
     if start is None or not SMALL <= len(part.nodes) <= VAST:

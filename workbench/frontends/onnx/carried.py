@@ -1,4 +1,4 @@
-"""Functions that models carry for operators of the user's own, recognised by what they compute."""
+"""Functions that models carry for operators of the user's own, recognised by their definitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Recorder:
     opset: int
     given: Any = None
 
-    def function(self, given: Any) -> None:
+    def function(self, given: FunctionProto | str) -> None:
         """Keep a function."""
         self.given = given
 

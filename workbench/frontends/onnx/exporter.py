@@ -40,7 +40,7 @@ def save_onnx(
     fold: bool = True,
     symbols: SymbolTable | None = None,
 ) -> None:
-    """Write a graph to an ONNX file atomically; for the arguments see :func:`to_onnx`.
+    """Write a graph to an ONNX file atomically; the other arguments are those of :func:`to_onnx`.
 
     If the weights exceed 1.8 GiB, the large ones are written to ``<name>.data`` next to it. Raise OSError if
     the files cannot be written.

@@ -52,7 +52,10 @@ class Imported:
 def load_onnx(
     source: Source, *, dims: Dims | None = None, fold: bool = True, keep_inputs: bool = False
 ) -> Graph:
-    """Return an ONNX model as a graph; :func:`import_onnx` also reports which operators are modelled."""
+    """Return an ONNX model as a graph.
+
+    The arguments and errors are those of :func:`import_onnx`, which also reports the modelled operators.
+    """
     return import_onnx(source, dims=dims, fold=fold, keep_inputs=keep_inputs).graph
 
 

@@ -18,6 +18,13 @@ class NodeView:
     """A node of a model under import, implementing :class:`workbench.ops.onnx_form.OnnxNode`.
 
     ``value_of`` maps a name of the model to its graph value; ``wanted`` are the values that are read.
+
+    Args:
+        node: The node of the model.
+        values: The types and small constants of the model.
+        builder: The graph in progress.
+        value_of: A function from a name of the model to its graph value.
+        wanted: The names that are read.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ and floats that depend on a size are never stored, and their operators are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +42,14 @@ class SizedValues(Values):
 
     ``second`` is the same model at the other generic extents ``extents``. ``sources`` maps every symbol to an
     input and axis that have its size.
+
+    Args:
+        model: The model at generic extents.
+        second: The same model at the other generic extents.
+        generic: The generic extents.
+        extents: The other extents by symbol.
+        sources: An input and axis of the size of every symbol.
+        fold: Whether constants are computed while the model is read.
     """
 
     def __init__(
@@ -219,7 +227,7 @@ class _Payload:
         self.nodes: list[NodeProto] = []
         self.arrays: dict[str, np.ndarray] = {}
 
-    def node(self, op_type: str, inputs: Any, **attrs: Any) -> str:
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
         name = f"t{len(self.nodes)}"
         self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [name], **attrs))
         return name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
@@ -23,6 +23,9 @@ from workbench.frontends.onnx.names import captured, read_by
 from workbench.ops.registry import own_form
 from workbench.ops.spec import OpSpec
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType, TypeMismatch
+
+if TYPE_CHECKING:
+    from workbench.frontends.onnx.node import NodeView
 
 #: Larger constants are weights and not used in shape arithmetic.
 KNOWN_ELEMENTS: Final = 1 << 16
@@ -181,7 +184,7 @@ class Values:
         """Return whether a known value depends on the size of a symbolic dimension."""
         return False
 
-    def kept(self, node: NodeProto, view: Any) -> str:
+    def kept(self, node: NodeProto, view: NodeView) -> str:
         """Return the reason for keeping a node that could be modelled; empty if it need not be kept."""
         return ""
 
@@ -296,10 +299,15 @@ class Values:
         ends = {a.name: a.i for a in node.attribute}
         return np.asarray(kind.shape[ends.get("start", 0) : ends.get("end")], dtype=np.int64)
 
-    def _evaluate(self, node: NodeProto) -> None:
-        if node.op_type in _OF_TYPE:
-            self.add_constant(node.output[0], self._of_type(node))
-            return
+    def _filled(self, node: NodeProto) -> np.ndarray:
+        """Return the result of ``ConstantOfShape``; a file of generated weights has hundreds of them."""
+        element = np.zeros(1, dtype=np.float32)
+        for attribute in node.attribute:
+            element = onnx.numpy_helper.to_array(attribute.t)
+        return np.full(tuple(self.known[node.input[0]]), element.reshape(-1)[0], dtype=element.dtype)
+
+    def _computed(self, node: NodeProto) -> list[np.ndarray]:
+        """Return the results of a node whose operands are known, by ONNX Runtime or ONNX's reference."""
         feeds = {name: self.known[name] for name in node.input if name}
         alone = NodeProto()
         alone.CopyFrom(node)
@@ -313,10 +321,17 @@ class Values:
         from onnx.reference import ReferenceEvaluator  # imported here because it takes 0.05 s
 
         results = self._by_runtime(node, model, feeds)
+        if results is not None:
+            return results
+        with np.errstate(all="ignore"):
+            return list(ReferenceEvaluator(model).run(None, feeds))
+
+    def _evaluate(self, node: NodeProto) -> None:
+        if node.op_type in _OF_TYPE:
+            self.add_constant(node.output[0], self._of_type(node))
+            return
         try:
-            if results is None:
-                with np.errstate(all="ignore"):
-                    results = ReferenceEvaluator(model).run(None, feeds)
+            results = [self._filled(node)] if node.op_type == "ConstantOfShape" else self._computed(node)
         except Exception:
             # Nodes that the evaluator does not support stay in the graph and run at run time.
             return

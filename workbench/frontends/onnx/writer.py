@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench._version import __version__
 from workbench.frontends.onnx.file import ModelError, check_model, ir_version_for
@@ -39,7 +39,16 @@ def shell_of(graph: Graph) -> ModelProto:
 
 
 class Writer:
-    """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to."""
+    """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to.
+
+    Args:
+        graph: The graph.
+        payloads: The models of opaque operators by name.
+        imports: The operator sets by domain.
+        shell: The file's content except its nodes.
+        tail: Nodes that follow the graph.
+        whole: Whether all weights are stored in the file.
+    """
 
     def __init__(
         self,
@@ -118,7 +127,7 @@ class Writer:
             return self.plain(self.arrays[name].reshape(shape))
         return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
 
-    def function(self, given: Any) -> None:
+    def function(self, given: FunctionProto | str) -> None:
         """Let the model carry a function along: a FunctionProto, or ONNX's textual syntax; once is enough."""
         found = onnx.parser.parse_function(given) if isinstance(given, str) else given
         self.functions.setdefault((found.domain, found.name), found)

@@ -18,9 +18,9 @@ Trial = Callable[[tuple[frozenset[str], ...]], tuple[float, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a policy knows when it decides: the rules, the steps taken, and what the last one did.
+    """The knowledge of a policy when it decides: the rules, the steps taken, and the effect of the last one.
 
-    ``matches`` are the matches of the last step by rule; ``changed`` tells whether it changed anything.
+    ``matches`` are the matches of the last step by rule; ``changed`` says whether it changed anything.
     """
 
     names: tuple[str, ...]

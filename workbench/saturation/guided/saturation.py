@@ -21,7 +21,7 @@ from workbench.support.names import unknown
 class Guided(Saturation):
     """A saturation in which a :class:`Policy` decides before every step which rules run.
 
-    The limits hold as ever. Phases, rests and ``settle`` do not: what runs is the policy's choice. A rule of
+    The limits still apply. Phases, rests and ``settle`` do not: the policy alone chooses the rules. A rule of
     several roots runs if it is chosen; ``k_multi`` limits the steps with such rules.
 
     Args:
@@ -105,7 +105,7 @@ def trials(
 ) -> Trial:
     """Return the function with which :class:`BestFirst` and :class:`TreeSearch` try sequences of steps.
 
-    A sequence is run from the start graph; what was tried is remembered.
+    A sequence is run from the start graph, and its result is kept.
 
     Args:
         graph: The start graph.

@@ -47,8 +47,8 @@ class Represented:
 class Move:
     """One step of a chain of equalities.
 
-    ``rule`` is empty if the e-graph holds the equality by itself. ``held`` tells whether the e-graph holds
-    it, by whatever reason. ``forward`` tells whether the rule was read from left to right. ``guards`` are
+    ``rule`` is empty if the e-graph holds the equality by itself. ``held`` says whether the e-graph holds
+    it, for any reason. ``forward`` says whether the rule was read from left to right. ``guards`` are
     those that do not hold.
     """
 
@@ -83,7 +83,7 @@ class Tried:
 class WhyNot(Face):
     """The answer to the question why a target is not in an e-graph.
 
-    ``elsewhere`` tells whether the target is in the e-graph but not equal to what it was compared with.
+    ``elsewhere`` says whether the e-graph holds the target in another e-class than the compared term.
     ``parts`` are the largest parts that are represented. ``chain`` leads from the e-graph to the target,
     and ``missing`` is the first equality on it that the e-graph does not hold; ``rule`` would give it.
     ``tried`` are the rules that match there. ``stop_reason`` is why the saturation stopped; it is None if

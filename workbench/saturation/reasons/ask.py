@@ -30,7 +30,7 @@ def rules_by_name(saturation: Saturation, more: Iterable[Rule]) -> Mapping[str, 
 
 
 def ask_why_not(saturation: Saturation, target: Target, equals: str | None, more: Iterable[Rule]) -> WhyNot:
-    """Return why a target is not in the e-graph of a saturation; see :meth:`Saturation.why_not`."""
+    """Return why a target is not in an e-graph; the arguments are those of :meth:`Saturation.why_not`."""
     examined, run = _examined(saturation), _run(saturation, more)
     if isinstance(target, str):
         named = rules_by_name(saturation, run.more).get(target)

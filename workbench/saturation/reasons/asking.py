@@ -25,7 +25,7 @@ WORK: Final = 20_000
 MOST_MATCHES, MOST_OF_ONE = 1_500, 150
 #: Limit on the terms that a question adds to those that it brings in.
 MOST_NEW: Final = 4_000
-#: Limits on the e-classes that are brought in around the target, and on those beside the missing equality.
+#: Limits on the e-classes that are brought in around the target, and on those next to the missing equality.
 MOST_CLASSES, MOST_BESIDE = 150, 40
 #: Limit on the rules reported at the missing equality.
 MOST_TRIED: Final = 30
@@ -35,7 +35,7 @@ MOST_TRIED: Final = 30
 class Run:
     """The facts about a saturation that decide why a rule did not apply.
 
-    ``rules`` are its rules, ``more`` other rules that may fill a gap. ``multi_left`` tells whether rules of
+    ``rules`` are its rules, ``more`` other rules that may fill a gap. ``multi_left`` says whether rules of
     several roots may still run, ``out`` names the rules that are out of their phase, ``resting`` those that
     rest because they matched too often.
     """
@@ -168,7 +168,7 @@ class Asking:
         return [*found, *([several] if several is not None and len(found) == 1 else [])]
 
     def bring_leaf(self, term: int) -> None:
-        """Bring in the e-class of a term, and what it reads."""
+        """Bring in the e-class of a term, and the e-classes that it reads."""
         c = self._eclass(term)
         if c >= 0:
             self.bring_below(c, 2)
@@ -190,7 +190,17 @@ class Asking:
         parts: tuple[Represented, ...],
         brought: Sequence[int],
     ) -> WhyNot:
-        """Grow until the target meets its goal; return what is missing."""
+        """Grow until the target meets its goal; return what is missing.
+
+        Args:
+            target: The number of the target's term.
+            goal: The e-class that the target should be in.
+            name: The name of the target.
+            compared: The name of the term that it is compared with.
+            elsewhere: Whether the e-graph holds the target in another e-class.
+            parts: The parts of the target that the e-graph represents.
+            brought: The e-classes of these parts.
+        """
         root = self.examined.leaf(self.proofs, goal)
         for c in dict.fromkeys(brought[-MOST_CLASSES:]):
             self.bring(c)
@@ -324,7 +334,7 @@ class Asking:
     ) -> WhyNot:
         chain = self.moves(links)
         absent = [k for k in links if k.because.rule and not self.held_equal(k.before, k.after)]
-        # Where a guard says no, the other steps alone do not help.
+        # If a guard does not hold, the other steps alone do not help.
         first = next((k for k in absent if k.because.guards), next(iter(absent), None))
         if first is None:  # every step is held: only the limit of a chain's length can hide the missing one
             return WhyNot(name, compared, Cause.UNKNOWN, elsewhere, parts, chain=chain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from workbench.graph import Graph
@@ -42,14 +42,7 @@ def explain_terms(
         running=lambda t: examined.running[examined.held(proofs, t)],
         most=20_000,
     )
-    ends = []
-    for graph in (left, right):
-        place: list[int] = []
-        for node in graph.nodes:
-            place.append(proofs.add(node.op, node.attrs, tuple([place[j] for j in node.inputs]), node.type))
-        growth.numbers.update({place[i]: value for i, value in numbers_in(graph).items()})
-        ends.append(place[graph.output_ids[0]])
-    a, b = ends
+    a, b = (_entered(growth, graph) for graph in (left, right))
     held: dict[int, int] = {}
 
     def of(term: int) -> int:
@@ -66,27 +59,11 @@ def explain_terms(
     for _ in range(ROUNDS):
         if proofs.find(a) == proofs.find(b):
             break
-        index = growth.index(WORK)
-        near = reads(proofs, {proofs.find(t) for t in hot}, index)
-        before, taken, changed = len(proofs), 0, False
+        before = len(proofs)
         try:
-            for rule in rules:
-                if rule.each:
-                    found = [m for p in sorted(near) for m in growth.merges(rule, index, p)]
-                else:
-                    found = [
-                        growth.apply(rule, places, bound)
-                        for forward in (True, False)
-                        for places, bound in growth.matches(rule, index, forward=forward, hot=near)
-                    ]
-                taken += len(found)
-                for one in filter(sound, found):
-                    changed |= growth.record(one)
-                if taken > MOST_MATCHES:
-                    break
+            if not _grown(growth, rules, hot, sound):
+                break
         except TooManyTerms:
-            break
-        if not changed:
             break
         hot = set(range(before, len(proofs)))
         hot.update(t for t in range(before) if proofs.find(t) in {proofs.find(h) for h in hot})
@@ -104,3 +81,35 @@ def explain_terms(
         if link.because.rule
     )
     return Explanation(*names, eclass, moves)
+
+
+def _entered(growth: Growth, graph: Graph) -> int:
+    """Add the nodes of a graph to the terms; return the term of its first output."""
+    place: list[int] = []
+    for node in graph.nodes:
+        operands = tuple([place[j] for j in node.inputs])
+        place.append(growth.proofs.add(node.op, node.attrs, operands, node.type))
+    growth.numbers.update({place[i]: value for i, value in numbers_in(graph).items()})
+    return place[graph.output_ids[0]]
+
+
+def _grown(growth: Growth, rules: Sequence[Rule], hot: set[int], sound: Callable[[Applied], bool]) -> bool:
+    """Apply rules in both directions near the ``hot`` terms; return whether that changed anything."""
+    index = growth.index(WORK)
+    near = reads(growth.proofs, {growth.proofs.find(t) for t in hot}, index)
+    taken, changed = 0, False
+    for rule in rules:
+        if rule.each:
+            found = [m for p in sorted(near) for m in growth.merges(rule, index, p)]
+        else:
+            found = [
+                growth.apply(rule, places, bound)
+                for forward in (True, False)
+                for places, bound in growth.matches(rule, index, forward=forward, hot=near)
+            ]
+        taken += len(found)
+        for one in filter(sound, found):
+            changed |= growth.record(one)
+        if taken > MOST_MATCHES:
+            break
+    return changed

@@ -10,9 +10,9 @@ from workbench.graph.typed import result_type
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.each import parts, starred
 from workbench.rules.interpret import RELATIONS, arguments, compared, read_attributes, value
-from workbench.rules.matching import Bindings, Matched
+from workbench.rules.matching import Application, Bindings, Matched
 from workbench.rules.pattern import App, Rule, Term, format_condition
-from workbench.saturation.reasons.matching import Index, Pattern, number_at, sides
+from workbench.saturation.reasons.matching import Index, number_at, sides
 from workbench.saturation.reasons.proofs import Because, Guard, Proofs
 
 #: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
@@ -61,13 +61,13 @@ class Growth:
     weights: bool = True
     most: int = 4_000
     made: Callable[[int], None] | None = None
-    _sides: dict[tuple[int, bool], tuple[Rule, tuple[Pattern, ...]]] = field(default_factory=dict)
+    _sides: dict[tuple[int, bool], tuple[Rule, tuple[Application, ...]]] = field(default_factory=dict)
 
     def index(self, work: int) -> Index:
         """Return the present terms, to be searched; at most ``work`` of them are compared."""
         return Index(self.proofs, self.numbers, work)
 
-    def sides(self, rule: Rule, *, forward: bool) -> tuple[Pattern, ...]:
+    def sides(self, rule: Rule, *, forward: bool) -> tuple[Application, ...]:
         """Return the side of a rule from which it is read, compiled once."""
         key = (id(rule), forward)
         if key not in self._sides:

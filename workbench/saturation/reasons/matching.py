@@ -3,69 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
-from workbench.ops import Attr
-from workbench.rules.interpret import Binder, NotBinding, RowAttr, attributes, bound_term
-from workbench.rules.matching import Bindings
+from workbench.ops import Attr, AttrValue
+from workbench.rules.interpret import Binder, NotBinding, RowAttr, bound_term
+from workbench.rules.matching import Application, Bindings, compiled
 from workbench.rules.numbers import Number, combined, is_number, nearest_decimal
-from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector
+from workbench.rules.pattern import App, Rule, Term
 from workbench.saturation.reasons.proofs import Proofs
 
 #: Limits on the terms compared while one pattern is matched at one place, and while one rule is matched.
 PATIENCE, PER_RULE = 400, 2_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pattern:
-    """A side of a rule, compiled: attributes by their places.
-
-    ``fixed`` are (place, value), ``bound`` (place, name), ``vectors`` (place, names or values of the
-    entries). Attributes that a rule computes are left open: what they require is seen when both sides of the
-    rule are built. ``number`` is the pattern itself if it is made of numbers alone.
-    """
-
-    op: str
-    arity: int
-    fixed: tuple[tuple[int, Any], ...]
-    bound: tuple[tuple[int, str], ...]
-    vectors: tuple[tuple[int, tuple[Any, ...]], ...]
-    args: tuple[str | Pattern, ...]
-    number: App | None = None
-
-
-def compiled(pattern: App) -> Pattern:
-    """Return a side of a rule in the form in which it is matched."""
-    if is_number(pattern):
-        return Pattern(pattern.op, 0, (), (), (), (), pattern)
-    fixed: list[tuple[int, Any]] = []
-    bound: list[tuple[int, str]] = []
-    vectors: list[tuple[int, tuple[Any, ...]]] = []
-    for place, (attr, expr) in enumerate(attributes(pattern)):
-        if isinstance(expr, RowAttr):
-            bound.append((place, f"#{expr.row}.{expr.name}"))
-        elif isinstance(expr, AttrVar):
-            bound.append((place, f"@{expr.name}"))
-        elif isinstance(expr, Literal):
-            fixed.append((place, attr.check(expr.value, pattern.op)))
-        elif isinstance(expr, Vector):
-            vectors.append((place, tuple(map(_entry, expr.items))))
-    args = tuple(a.name if isinstance(a, Var) else compiled(a) for a in pattern.args)
-    return Pattern(pattern.op, len(args), tuple(fixed), tuple(bound), tuple(vectors), args)
-
-
-def _entry(item: object) -> Any:
-    """Return what an entry of a vector must be: a name, a value, or None for a computed entry."""
-    if isinstance(item, AttrVar):
-        return f"@{item.name}"
-    return item.value if isinstance(item, Literal) else None
-
-
-def sides(rule: Rule, *, forward: bool) -> tuple[Pattern, ...]:
+def sides(rule: Rule, *, forward: bool) -> tuple[Application, ...]:
     """Return the side of a rule from which it is read; empty if that side contains a mere variable."""
     found = rule.sources if forward else rule.targets
-    return tuple(compiled(t) for t in found if isinstance(t, App)) if _applied(found) else ()
+    return tuple(compiled(t, is_number) for t in found if isinstance(t, App)) if _applied(found) else ()
 
 
 def _applied(terms: Sequence[Term]) -> bool:
@@ -90,17 +44,19 @@ class Index:
                 self.by_op.setdefault(op, []).append(number)
         self._here = self._rule = 0
 
-    def has(self, pattern: Pattern) -> bool:
+    def has(self, pattern: Application) -> bool:
         """Return whether there are terms of all operators of a pattern."""
         if pattern.number is not None:
             return bool(self.numbers)
-        return pattern.op in self.by_op and all(self.has(a) for a in pattern.args if isinstance(a, Pattern))
+        return pattern.op in self.by_op and all(
+            self.has(a) for a in pattern.args if isinstance(a, Application)
+        )
 
     def begin(self) -> None:
         """Begin with the next rule: its matching may compare as many terms as that of any other."""
         self._rule = PER_RULE
 
-    def at(self, pattern: Pattern, place: int, bindings: Bindings | None = None) -> list[Bindings]:
+    def at(self, pattern: Application, place: int, bindings: Bindings | None = None) -> list[Bindings]:
         """Return the bindings with which a pattern matches a set of equal terms."""
         if pattern.op not in self.classes.get(place, ()) or self.left < 0:
             return []
@@ -113,7 +69,7 @@ class Index:
         return found
 
     def all(
-        self, patterns: Sequence[Pattern], bindings: Bindings
+        self, patterns: Sequence[Application], bindings: Bindings
     ) -> Iterator[tuple[tuple[int, ...], Bindings]]:
         """Yield the places and the joint bindings of the matches of several patterns, anywhere."""
         if not patterns:
@@ -126,7 +82,7 @@ class Index:
                 for places, joint in self.all(patterns[1:], found):
                     yield (place, *places), joint
 
-    def _in(self, pattern: str | Pattern, place: int, bindings: Bindings) -> Iterator[Bindings]:
+    def _in(self, pattern: str | Application, place: int, bindings: Bindings) -> Iterator[Bindings]:
         if isinstance(pattern, str):
             known = bindings.get(pattern)
             if known is None:
@@ -144,12 +100,12 @@ class Index:
             entry = self.proofs.entries[term]
             if len(entry.operands) != pattern.arity:
                 continue
-            bound = _attributes(pattern, entry.attrs, bindings)
-            if bound is not None:
+            bound = dict(bindings)
+            if pattern.agrees(entry.attrs, bound):
                 yield from self._operands(pattern.args, entry.operands, bound)
 
     def _operands(
-        self, patterns: Sequence[str | Pattern], places: Sequence[int], bindings: Bindings
+        self, patterns: Sequence[str | Application], places: Sequence[int], bindings: Bindings
     ) -> Iterator[Bindings]:
         if not patterns:
             yield bindings
@@ -195,30 +151,8 @@ class _Decimal:
             self.bindings[f"@{name}"] = self.value
         return self.value
 
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         return value
 
     def apply(self, term: App, operands: list[Number], attrs: dict[str, Any]) -> Number:
         return combined(term, attrs, operands)
-
-
-def _attributes(pattern: Pattern, values: Sequence[Any], bindings: Bindings) -> Bindings | None:
-    """Return the bindings with the attributes that a pattern names, or None if they differ."""
-    for place, value in pattern.fixed:
-        if values[place] != value:
-            return None
-    if not pattern.bound and not pattern.vectors:
-        return bindings
-    bound = dict(bindings)
-    for place, name in pattern.bound:
-        if bound.setdefault(name, values[place]) != values[place]:
-            return None
-    for place, entries in pattern.vectors:
-        given: Any = values[place]
-        if len(entries) != len(given):
-            return None
-        for wanted, value in zip(entries, given, strict=True):
-            known = bound.setdefault(wanted, value) if isinstance(wanted, str) else wanted
-            if known is not None and known != value:
-                return None
-    return bound

@@ -55,7 +55,7 @@ _CONGRUENT: Final = Because("congruent")
 class Link:
     """One step of a chain: a part before and after it, and its reason.
 
-    ``forward`` tells whether the rule was read from left to right.
+    ``forward`` says whether the rule was read from left to right.
     """
 
     before: int
@@ -98,7 +98,14 @@ class Proofs:
     def add(
         self, op: str, attrs: tuple[AttrValue, ...], operands: tuple[int, ...], type: ValueType | None
     ) -> int:
-        """Return the number of a term, which is new unless the very same term is known."""
+        """Return the number of a term, which is new unless the same term is known.
+
+        Args:
+            op: The operator.
+            attrs: Its attributes in declared order.
+            operands: The numbers of its operands.
+            type: The type of its result, if that is known.
+        """
         key = (op, attrs, operands)
         known = self._known.get(key)
         if known is not None:

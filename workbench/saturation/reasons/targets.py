@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import arguments, read_attributes
 from workbench.rules.pattern import App, Term, Var, tensor_variables
@@ -92,10 +92,10 @@ class _Build(Numbers):
     def __init__(self, builder: GraphBuilder, names: Mapping[str, int]) -> None:
         self.builder, self.names = builder, names
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> AttrValue:
         raise KeyError(name)
 
-    def of_row(self, row: str, name: str) -> Any:
+    def of_row(self, row: str, name: str) -> AttrValue | None:
         raise KeyError(row)
 
     def kind(self, name: str) -> TensorType:

@@ -9,12 +9,13 @@ from workbench.egraph.class_map import eclasses_of
 from workbench.graph import Graph
 from workbench.graph.numbers import numbers_in
 from workbench.ops.leaves import NAMED
+from workbench.rules.matching import compiled
+from workbench.rules.numbers import is_number
 from workbench.rules.pattern import App, Rule, format_term, subterms
 from workbench.saturation.reasons.answers import Cause, Represented, WhyNot
 from workbench.saturation.reasons.asking import MOST_NEW, WORK, Asking, Run
 from workbench.saturation.reasons.examined import Examined, written
 from workbench.saturation.reasons.growing import Applied
-from workbench.saturation.reasons.matching import compiled
 
 #: Limit on the matches of a rule that are examined when a rule is the target.
 MOST_PLACES: Final = 20
@@ -31,7 +32,7 @@ def why_not_graph(
         target: The graph; its inputs and weights are found by name.
         equals: The e-class that each output should be in.
         name: The target's name in the answer.
-        compared: The name of what the target is compared with.
+        compared: The name of the term that the target is compared with.
     """
     classes = eclasses_of(target, examined.egraph)
     wrong = [k for k, (i, c) in enumerate(zip(target.output_ids, equals, strict=True)) if classes[i] != c]
@@ -120,7 +121,7 @@ def _matched_parts(asking: Asking, rule: Rule) -> tuple[Represented, ...]:
                 asking.bring_below(c, _depth(part) - 1)
             index = asking.growth.index(WORK)
             places = index.by_op.get(part.op, [])
-            pattern = compiled(part)
+            pattern = compiled(part, is_number)
             index.begin()
             at = next((p for p in places if index.at(pattern, p)), None)
             if at is not None:

@@ -90,7 +90,7 @@ class Corner:
         return any(kind == "dim" and value == 1 for (kind, _, _), value in self.fixed)
 
 
-#: Number of instances at an unusual value, with an axis that broadcasts, beside a literal, and of a case that
+#: Number of instances at an unusual value, with a broadcast axis, next to a literal, and of a case that
 #: is not proved.
 UNUSUAL, SPREAD, BESIDE, OPEN = 1, 3, 12, 12
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
@@ -200,7 +200,7 @@ def decisions_of(instance: Instance) -> tuple[tuple[Coordinate, Any], ...]:
     return tuple(found.items())
 
 
-# -- values beside literals -------------------------------------------------------------------------
+# -- values next to literals -------------------------------------------------------------------------
 def beside_literals(rule: Rule) -> list[Corner]:
     """Return for every coordinate that the rule compares with a literal the values below, at and above it.
 

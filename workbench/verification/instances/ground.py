@@ -67,7 +67,14 @@ def options(space: Space, unknown: int, menu: Menu) -> tuple[int, ...]:
 
 
 def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dict[int, int] | None:
-    """Return random values for all unknowns of a space, or None if no attempt succeeds."""
+    """Return random values for all unknowns of a space, or None if no attempt succeeds.
+
+    Args:
+        space: A family of instances.
+        rng: The source of random numbers.
+        menu: The values to choose from.
+        tries: The number of attempts.
+    """
     free = space.system.free()
     for _ in range(tries):
         found = space.system.complete({u: rng.choice(options(space, u, menu)) for u in free})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Number = int | Fraction
 
@@ -102,10 +102,10 @@ class Linear:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Number | Linear) -> Any:
+    def __floordiv__(self, other: int | Linear) -> Any:
         return self.system.divide(self, other)[0]
 
-    def __mod__(self, other: Number | Linear) -> Any:
+    def __mod__(self, other: int | Linear) -> Any:
         return self.system.divide(self, other)[1]
 
     def __rfloordiv__(self, other: Number) -> Any:
@@ -304,13 +304,13 @@ class System:
             )
         return self._rests[quotient]
 
-    def divide(self, linear: Any, by: Any) -> tuple[Any, Any]:
+    def divide(self, linear: Linear, by: int | Linear) -> tuple[Any, Any]:
         """Return the quotient and the remainder of a division by a number."""
         if isinstance(by, Linear):
             reduced = by.reduced()
             if isinstance(reduced, Linear):
                 raise NotLinear("a division by an unknown")
-            by = reduced
+            by = cast("int", reduced)
         known = linear.reduced()
         if not isinstance(known, Linear):
             return known // by, known % by

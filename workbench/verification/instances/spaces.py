@@ -7,10 +7,11 @@ sequence of decisions therefore gives a family of instances with some free exten
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of
+from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
 from workbench.rules.expressions import inverted
 from workbench.rules.interpret import (
     ARITHMETIC,
@@ -109,17 +110,17 @@ class Space(Bound):
         return result
 
     # -- attributes -----------------------------------------------------------------------------------
-    def literal(self, value: Any, attr: Attr | None) -> Any:
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         """Return a fixed value in the form that the type rules expect."""
         return value if attr is None else spread(value, attr)
 
-    def given(self, value: Any, attr: Attr) -> Any:
+    def given(self, value: object, attr: Attr) -> object:
         """Return an expression's value as the type rules expect it: groups are numbers, not unknowns."""
-        value = spread(value, attr)
-        open_ = attr.name in ("groups", "count") and isinstance(known(value), Linear)
-        return self.number(value) if open_ else value
+        found = spread(value, attr)
+        open_ = attr.name in ("groups", "count") and isinstance(known(found), Linear)
+        return self.number(found) if open_ else found
 
-    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> Any:
+    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> object:
         """Return an attribute that is not fixed yet, as unknowns or as the result of a decision."""
         menu, pick, some = self.typing.menu, self.typing.choices.pick, self.typing.choices.some
         name = variable if isinstance(variable, str) else f"{variable.row}.{variable.name}"
@@ -195,11 +196,11 @@ class Space(Bound):
         return tuple(found)
 
     # -- expressions ----------------------------------------------------------------------------------
-    def dim(self, var: str, axis: int) -> Any:
+    def dim(self, var: str, axis: int) -> Extent:
         """Return the extent of a tensor variable's axis."""
         return self.typing.dim(self.variable(var), axis)
 
-    def rank(self, var: str) -> Any:
+    def rank(self, var: str) -> Extent:
         """Return the rank of a tensor variable."""
         return self.variable(var).rank
 
@@ -207,23 +208,23 @@ class Space(Bound):
         """Return the element type of a tensor variable."""
         return self.variable(var).element
 
-    def compose(self, left: Any, right: Any) -> tuple[int, ...]:
+    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
         """Return the permutation that first applies ``left`` and then ``right``."""
         if len(left) != len(right):
             raise Inconsistent("permutations of two ranks")
         return tuple(left[i] for i in right)
 
-    def inverse(self, perm: Any) -> tuple[int, ...]:
+    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
         """Return the permutation that undoes another."""
         return inverted(perm)
 
-    def axis(self, perm: Any, axis: Any) -> int:
+    def axis(self, perm: Sequence[int], axis: int) -> int:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
         if not -len(perm) <= axis < 0:
             raise Inconsistent("an axis that is not permuted")
         return int(perm[axis]) - len(perm)
 
-    def arith(self, sign: str, left: Any, right: Any) -> Any:
+    def arith(self, sign: str, left: Extent, right: Extent) -> Extent:
         """Return the value of an operation on two integers."""
         # The larger of two extents is that of operands that broadcast; a number is compared either way.
         both = isinstance(left, Linear) and isinstance(right, Linear)
@@ -247,7 +248,7 @@ class Space(Bound):
         reduced = result.reduced() if isinstance(result, Linear) else result
         return int(reduced) if not isinstance(reduced, Linear) and reduced == int(reduced) else result
 
-    def number(self, value: Any, unit: Any = 1) -> int:
+    def number(self, value: Extent, unit: Extent = 1) -> int:
         """Decide which multiple of ``unit`` an expression is, because groups are numbers, not unknowns."""
         options = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
         number = self.typing.choices.some(tuple(options))
@@ -392,7 +393,7 @@ def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
     return TensorType(kind.element.name, dims[len(dims) - rank :])
 
 
-def plain(x: Any, values: dict[int, int]) -> Any:
+def plain(x: object, values: dict[int, int]) -> object:
     """Return an attribute with its unknowns replaced by numbers."""
     if isinstance(x, tuple):
         return tuple(plain(v, values) for v in x)

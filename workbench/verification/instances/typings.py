@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from workbench.ops.typing import Count
@@ -54,10 +54,6 @@ class Menu:
     def given(self, coordinate: Coordinate) -> Any:
         """Return the value that a coordinate must have, or None if it is free."""
         return next((value for known, value in self.fixed if known == coordinate), None)
-
-    def fixing(self, *fixed: tuple[Coordinate, Any]) -> Menu:
-        """Return the menu with further coordinates fixed."""
-        return replace(self, fixed=self.fixed + fixed)
 
 
 #: The menu for exhaustive tests of axioms: few options and small extents.

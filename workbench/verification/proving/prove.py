@@ -63,7 +63,7 @@ OTHERS: Final = replace(
 )
 #: If there are more cases than this, they are sampled.
 CASES: Final = 24
-#: Largest number of cases beside the literals of a rule.
+#: Largest number of cases next to the literals of a rule.
 LITERALS: Final = 12
 #: Number of randomly drawn cases in which operands broadcast, and largest number of those with a given axis.
 BROADCASTING: Final = 4
@@ -101,7 +101,7 @@ class Cases:
 def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     """Return one generic instance per alternative of a rule's typing, or a sample of ``limit`` of them.
 
-    Instances beside the literals of the rule are added, one with other strides, groups and so on, and if
+    Instances next to the literals of the rule are added, one with other strides, groups and so on, and if
     ``broadcast``, some with broadcasting operands.
     """
     found: list[Instance] = []
@@ -140,7 +140,7 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
 
 
 def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
-    """Return generic instances with other strides, groups and so on, and beside the literals of a rule."""
+    """Return generic instances with other strides, groups and so on, and next to the literals of a rule."""
     found: list[Instance] = []
     if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
         found += _drawn(rule, OTHERS, 1)

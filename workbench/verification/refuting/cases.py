@@ -124,7 +124,7 @@ def case_of(instance: Instance) -> Case:
     return Case(instance, nodes, ground.leaves, pairs, kind)
 
 
-def plain_list(array: np.ndarray) -> Any:
+def plain_list(array: np.ndarray) -> list[Any] | int | str:
     """Return an array as nested lists of whole numbers; other numbers become text."""
 
     def number(x: Any) -> Any:

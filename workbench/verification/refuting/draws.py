@@ -352,7 +352,11 @@ def draw_instance(
 ) -> Instance | None:
     """Return an instance on which the left-hand side of a rule is well-typed, or None if none was found.
 
-    The ``fixed`` coordinates of attributes and extents have the given values.
+    Args:
+        rule: The rule.
+        rng: The source of random numbers.
+        tries: The number of attempts.
+        fixed: The values of attributes and extents that are not drawn, by their coordinates.
     """
     if rule.each:
         return None

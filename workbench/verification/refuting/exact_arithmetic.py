@@ -108,6 +108,13 @@ def draw_values(
 
     A variance is drawn such that its sum with the operator's epsilon is the square of a number, and numbers
     of places such that the axis has them.
+
+    Args:
+        kind: The arithmetic.
+        nodes: The nodes of a graph.
+        live: The nodes to evaluate, operands first.
+        rng: The source of random numbers.
+        reach: The largest absolute value of whole numbers.
     """
     variances, extents = _variances(nodes, live), _extents(nodes, live)
     values: dict[int, np.ndarray] = {}
@@ -278,7 +285,14 @@ def numbers_of(kind: str) -> Numbers:
 def run(
     kind: str, nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """Evaluate nodes in an arithmetic; raise :class:`Inexact` if a value leaves it."""
+    """Evaluate nodes in an arithmetic; raise :class:`Inexact` if a value leaves it.
+
+    Args:
+        kind: The arithmetic.
+        nodes: The nodes of a graph.
+        live: The nodes to evaluate, operands first.
+        leaves: The values of the leaves.
+    """
     if kind == "ordered":
         _check_bound(nodes, live, leaves)
     values: dict[int, np.ndarray] = dict(leaves)

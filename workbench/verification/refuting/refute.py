@@ -55,7 +55,7 @@ CORNERS: Final = (
 TRIES: Final = 4
 #: The largest number at a corner that kernels and pads may have as well.
 WINDOW: Final = 20
-#: Largest number of corners beside literals, and of instances at all of them together.
+#: Largest number of corners next to literals, and of instances at all of them together.
 LITERALS: Final = 48
 BESIDE_ALL: Final = 240
 
@@ -130,7 +130,7 @@ def search(
         broadcast: Whether the shapes of element-wise operands may differ.
         go_on: Number of instances after the first counterexample.
         seconds: Time limit.
-        corners: Coordinates at values that are evaluated besides; by default those beside the rule's
+        corners: Coordinates at values that are evaluated besides; by default those next to the rule's
             literals, every axis that may broadcast, and one unusual value for every fourth draw.
     """
     began = time.perf_counter()
@@ -148,7 +148,7 @@ def search(
 
 
 def _beside(rule: Rule) -> list[Corner]:
-    """Return the corners beside the literals of a rule, with fewer instances at each if they are many."""
+    """Return the corners next to the literals of a rule, with fewer instances at each if they are many."""
     corners = beside_literals(rule)[:LITERALS]
     most = BESIDE_ALL // max(1, len(corners))
     return [replace(corner, instances=min(corner.instances, most)) for corner in corners]

@@ -34,7 +34,16 @@ def small(
     rng: random.Random,
     menu: Menu,
 ) -> Counterexample | None:
-    """Return a small counterexample from a case that is one, None if whole numbers do not show it."""
+    """Return a small counterexample from a case that is one, None if whole numbers do not show it.
+
+    Args:
+        rule: The rule.
+        case: An instance on which the two sides differ.
+        space: The family of the instance, if it is known.
+        values: The numbers that the instance has for the unknowns of the family.
+        rng: The source of random numbers.
+        menu: The values to choose from.
+    """
     return _flat(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
 
 

@@ -1,0 +1,107 @@
+"""Signatures of public functions: real types, and sections that explain more than three parameters."""
+
+import ast
+import re
+from pathlib import Path
+
+import workbench
+
+PACKAGE = Path(workbench.__file__).parent
+
+#: Files whose public signatures have a bare ``Any``: how many functions, and why. Keyword arguments that are
+#: passed on to another function (``**options: Any``) do not count.
+OPEN = {
+    "frontends/onnx/node.py": (1, "an attribute of an ONNX node: its declaration says of which type"),
+    "frontends/onnx/values.py": (1, "the same"),
+    "ops/onnx_form.py": (1, "the same"),
+    "graph/graph.py": (1, "an attribute of a node: the operator's declaration says of which type"),
+    "ops/typing.py": (3, "an attribute that one reading holds as a tuple and another as an expression"),
+    "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),
+    "saturation/encoding.py": (1, "an attribute of numbers or of expressions"),
+    "support/child.py": (1, "a message of another process, which a pickle holds"),
+    "support/processes.py": (1, "the same"),
+    "theorems/terms.py": (1, "parts of a factor: its head says of which types"),
+    "verification/instances/typings.py": (1, "a coordinate's value: its name says of which type"),
+}
+
+
+def public(path):
+    """Yield the public functions of a module and the public methods of its public classes."""
+    queue = list(ast.parse(path.read_text()).body)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef):
+                yield node
+            else:
+                queue += node.body
+        elif isinstance(node, ast.If | ast.Try):
+            queue += node.body
+
+
+def parameters(function):
+    given = function.args
+    return [a for a in (*given.posonlyargs, *given.args, *given.kwonlyargs) if a.arg not in ("self", "cls")]
+
+
+def bare(function):
+    """Return whether a parameter or the result of a function is of type ``Any``."""
+    several = [function.args.vararg] if function.args.vararg else []
+    types = [a.annotation for a in (*parameters(function), *several)] + [function.returns]
+    return any(isinstance(t, ast.Name) and t.id == "Any" for t in types)
+
+
+def test_public_signatures_have_real_types():
+    found = {str(p.relative_to(PACKAGE)): sum(map(bare, public(p))) for p in PACKAGE.rglob("*.py")}
+    assert {name: n for name, n in found.items() if n} == {name: n for name, (n, _) in OPEN.items()}
+
+
+def documented(function):
+    """Return the parameters that a docstring explains in its section ``Args:``."""
+    section = (ast.get_docstring(function) or "").partition("\nArgs:\n")[2]
+    return set(re.findall(r"^    \*{0,2}(\w+): ", section, re.MULTILINE))
+
+
+def elsewhere(function):
+    """Return whether a docstring names the function that explains the arguments."""
+    return re.search(
+        r"arguments[^.]* are those of :(func|meth):", ast.get_docstring(function) or "", re.DOTALL
+    )
+
+
+def decorators(function):
+    return {n.id for d in function.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
+
+
+def test_functions_of_more_than_three_parameters_explain_each_of_them():
+    missing = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        # The commands of the command line explain their parameters in their options' help.
+        command = path.is_relative_to(PACKAGE / "cli")
+        for function in public(path):
+            names = [a.arg for a in parameters(function)]
+            if (
+                len(names) > 3
+                and not command
+                and "overload" not in decorators(function)
+                and not elsewhere(function)
+            ):
+                left = [n for n in names if n not in documented(function)]
+                if left:
+                    missing[f"{path.relative_to(PACKAGE)}: {function.name}"] = left
+    assert missing == {}
+
+
+def test_constructors_of_more_than_three_parameters_explain_each_of_them():
+    missing = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for kind in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(kind, ast.ClassDef) or kind.name.startswith("_"):
+                continue
+            for made in (n for n in kind.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"):
+                names = [a.arg for a in parameters(made)]
+                known = documented(kind) | documented(made)
+                known |= set(re.findall(r"``(\w+)``", (ast.get_docstring(kind) or "")))
+                if len(names) > 3 and not known >= set(names):
+                    missing[f"{path.relative_to(PACKAGE)}: {kind.name}"] = sorted(set(names) - known)
+    assert missing == {}

@@ -1,0 +1,154 @@
+/* The part of ONNX Runtime's C interface that operators of a library need. The runtime hands out a table of
+   functions that is only ever extended at its end: a function's place in it is the same in all later versions. */
+
+enum { VERSION = 17 };
+
+enum { STATUS = 0, NEW_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, INPUT = 90, OUTPUT = 91, PARALLEL = 274 };
+
+enum { INPUTS = 64, REQUIRED = 0, INVALID = 2 };
+
+typedef void *Status; /* NULL if all is well. */
+
+typedef struct { void *const *(*table)(uint32_t version); const char *(*version)(void); } Base;
+
+static void *const *ort;
+
+static Status new_domain(const char *name, void **domain) {
+  return ((Status(*)(const char *, void **))ort[NEW_DOMAIN])(name, domain);
+}
+
+static Status add_operator(void *domain, const void *op) {
+  return ((Status(*)(void *, const void *))ort[ADD_OPERATOR])(domain, op);
+}
+
+static Status add_domain(void *options, void *domain) {
+  return ((Status(*)(void *, void *))ort[ADD_DOMAIN])(options, domain);
+}
+
+static Status data_of(void *value, void **data) {
+  return ((Status(*)(void *, void **))ort[DATA])(value, data);
+}
+
+static Status input_of(void *context, size_t place, void **value) {
+  return ((Status(*)(void *, size_t, void **))ort[INPUT])(context, place, value);
+}
+
+static Status output_of(void *context, size_t place, const int64_t *dims, size_t rank, void **value) {
+  return ((Status(*)(void *, size_t, const int64_t *, size_t, void **))ort[OUTPUT])(context, place, dims, rank, value);
+}
+
+static Status in_parallel(void *context, void (*part)(void *, size_t), size_t parts, void *call) {
+  return ((Status(*)(void *, void (*)(void *, size_t), size_t, size_t, void *))ort[PARALLEL])(context, part, parts, 0, call);
+}
+
+/* A kernel on a part of its first axis: elements first to first + count. */
+typedef void (*Run)(const void *const *inputs, void *output, int64_t first, int64_t count);
+
+/* The runtime reads the members up to last_version, in this order; the others are the library's own. */
+typedef struct Operator {
+  uint32_t version;
+  void *(*create)(const struct Operator *, const void *, const void *);
+  const char *(*get_name)(const struct Operator *);
+  const char *(*get_provider)(const struct Operator *);
+  int (*get_input_type)(const struct Operator *, size_t);
+  size_t (*get_inputs)(const struct Operator *);
+  int (*get_output_type)(const struct Operator *, size_t);
+  size_t (*get_outputs)(const struct Operator *);
+  void (*compute)(void *, void *);
+  void (*destroy)(void *);
+  int (*get_input_kind)(const struct Operator *, size_t);
+  int (*get_output_kind)(const struct Operator *, size_t);
+  int (*get_memory)(const struct Operator *, size_t);
+  int (*least_inputs)(const struct Operator *);
+  int (*like_inputs)(const struct Operator *);
+  int (*least_outputs)(const struct Operator *);
+  int (*like_outputs)(const struct Operator *);
+  Status (*create_2)(const struct Operator *, const void *, const void *, void **);
+  Status (*compute_2)(void *, void *);
+  Status (*infer)(const struct Operator *, void *);
+  int (*first_version)(const struct Operator *);
+  int (*last_version)(const struct Operator *);
+  const char *name;
+  int type, inputs, rank, parts;
+  int64_t length;
+  const int64_t *dims;
+  Run run;
+} Operator;
+
+static const char *name_of(const Operator *op) { return op->name; }
+
+static const char *any_provider(const Operator *op) { (void)op; return NULL; }
+
+static int type_of(const Operator *op, size_t i) { (void)i; return op->type; }
+
+static size_t inputs_of(const Operator *op) { return (size_t)op->inputs; }
+
+static size_t one_output(const Operator *op) { (void)op; return 1; }
+
+static int required(const Operator *op, size_t i) { (void)op; (void)i; return REQUIRED; }
+
+static int one(const Operator *op) { (void)op; return 1; }
+
+static int latest(const Operator *op) { (void)op; return INT32_MAX; }
+
+static void keep(void *kernel) { (void)kernel; }
+
+static Status created(const Operator *op, const void *api, const void *info, void **kernel) {
+  (void)api; (void)info;
+  *kernel = (void *)op;
+  return NULL;
+}
+
+typedef struct { const Operator *op; const void *inputs[INPUTS]; void *output; } Call;
+
+/* One of op->parts parts of a call. */
+static void part(void *given, size_t number) {
+  const Call *call = given;
+  const Operator *op = call->op;
+  int64_t first = op->length * (int64_t)number / op->parts, next = op->length * ((int64_t)number + 1) / op->parts;
+  if (next > first) op->run(call->inputs, call->output, first, next - first);
+}
+
+static Status computed(void *kernel, void *context) {
+  const Operator *op = kernel;
+  Call call = {.op = op};
+  void *value;
+  Status wrong;
+  for (size_t i = 0; i < (size_t)op->inputs; i++) {
+    if ((wrong = input_of(context, i, &value))) return wrong;
+    if ((wrong = data_of(value, (void **)&call.inputs[i]))) return wrong;
+  }
+  if ((wrong = output_of(context, 0, op->dims, (size_t)op->rank, &value))) return wrong;
+  if ((wrong = data_of(value, &call.output))) return wrong;
+  if (op->parts > 1) return in_parallel(context, part, (size_t)op->parts, &call);
+  op->run(call.inputs, call.output, 0, op->length);
+  return NULL;
+}
+
+static Operator operators[OPERATORS];
+
+Status RegisterCustomOps(void *options, const Base *base) {
+  static void *domain;
+  Status wrong;
+  ort = base->table(VERSION);
+  if (ort == NULL) {
+    Status (*refuse)(int, const char *) = (Status(*)(int, const char *))base->table(1)[STATUS];
+    return refuse(INVALID, "ONNX Runtime must be of version 1.17 or newer");
+  }
+  if (domain == NULL) {
+    if ((wrong = new_domain(DOMAIN, &domain))) return wrong;
+    for (int i = 0; i < OPERATORS; i++) {
+      Operator *op = &operators[i];
+      op->version = VERSION;
+      op->get_name = name_of, op->get_provider = any_provider;
+      op->get_input_type = op->get_output_type = type_of;
+      op->get_inputs = inputs_of, op->get_outputs = one_output;
+      op->get_input_kind = op->get_output_kind = op->get_memory = required;
+      op->least_inputs = op->like_inputs = op->least_outputs = op->like_outputs = one;
+      op->create_2 = created, op->compute_2 = computed, op->destroy = keep;
+      op->first_version = one, op->last_version = latest;
+      if ((wrong = add_operator(domain, op))) return wrong;
+    }
+  }
+  return add_domain(options, domain);
+}

@@ -1,0 +1,51 @@
+"""Derivations at drawn instances, for rules whose typing gives no generic instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from workbench.ops import TypeMismatch
+from workbench.rules.pattern import Rule
+from workbench.saturation import Limits
+from workbench.synthesis.derivation import both_ways
+from workbench.verification.proving.prove import Cases, Prover, generic_cases
+from workbench.verification.refuting.refute import search
+
+#: Instances at which a rule is derived.
+INSTANCES: Final = 6
+#: The bounds of the e-graph.
+BOUNDS: Final = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
+
+
+def derived_at_samples(
+    rule: Rule, laws: Sequence[Rule], *, seed: int = 0, instances: int = INSTANCES, bounds: Limits = BOUNDS
+) -> int:
+    """Return the number of drawn instances of a rule if laws imply it at each of them, 0 otherwise.
+
+    A rule with a generic instance is derived there, not here: the result is 0.
+
+    Args:
+        rule: The rule.
+        laws: The laws, which are read in both directions.
+        seed: Seed of the instances.
+        instances: Number of instances.
+        bounds: The limits of the e-graph.
+    """
+    if generic_cases(rule, broadcast=False).instances:
+        return 0
+    drawn = tuple(search(rule, instances, seed=seed, broadcast=False, corners=()).passed)
+    if not drawn:
+        return 0
+    prover = Prover([rule], both_ways(laws), bounds, broadcast=False)
+    prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
+    try:
+        if not prover.begin():
+            return 0
+        while not prover.pass_over:
+            prover.step()
+    except (TypeMismatch, ValueError):
+        return 0
+    finally:
+        prover.close()
+    return len(drawn) if prover.proof(0) is not None else 0

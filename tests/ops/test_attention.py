@@ -28,12 +28,12 @@ def attention(heads, scale, *shapes):
                               heads=heads, scale=scale)})  # fmt: skip
 
 
-@pytest.mark.parametrize("heads", [1, 2, 6])
-def test_every_head_weighs_its_values(heads):
-    graph = attention(heads, 0.3, (2, 5, 12), (2, 3, 12), (2, 3, 6))
+@pytest.mark.parametrize(("heads", "scale"), [(1, 0.3), (2, 0.3), (6, -2.0), (2, 0.0)])
+def test_every_head_weighs_its_values(heads, scale):
+    graph = attention(heads, scale, (2, 5, 12), (2, 3, 12), (2, 3, 6))
     random = np.random.default_rng(0)
     feeds = {n: random.standard_normal(t.shape).astype(np.float32) for n, t in graph.input_types.items()}
-    wanted = by_parts(*feeds.values(), heads, 0.3)
+    wanted = by_parts(*feeds.values(), heads, scale)
     np.testing.assert_allclose(evaluate(graph, feeds)["y"], wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(run_model(to_onnx(graph), feeds)["y"], wanted, rtol=1e-5, atol=1e-6)
 

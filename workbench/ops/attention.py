@@ -72,7 +72,8 @@ def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float
 
 
 def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
-    return e.node(FORM, xs, num_heads=attrs["heads"], scale=attrs["scale"])
+    # A scale of 0 stands for the usual one; so small a scale makes all scores equal.
+    return e.node(FORM, xs, num_heads=attrs["heads"], scale=attrs["scale"] or 1e-30)
 
 
 register(

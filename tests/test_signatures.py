@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import workbench
@@ -25,9 +26,15 @@ OPEN = {
 }
 
 
-def public(path):
+@cache
+def trees():
+    """Return the syntax of every module by its path in the package."""
+    return {str(p.relative_to(PACKAGE)): ast.parse(p.read_text()) for p in sorted(PACKAGE.rglob("*.py"))}
+
+
+def public(tree):
     """Yield the public functions of a module and the public methods of its public classes."""
-    queue = list(ast.parse(path.read_text()).body)
+    queue = list(tree.body)
     while queue:
         node = queue.pop()
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
@@ -52,7 +59,7 @@ def bare(function):
 
 
 def test_public_signatures_have_real_types():
-    found = {str(p.relative_to(PACKAGE)): sum(map(bare, public(p))) for p in PACKAGE.rglob("*.py")}
+    found = {path: sum(map(bare, public(tree))) for path, tree in trees().items()}
     assert {name: n for name, n in found.items() if n} == {name: n for name, (n, _) in OPEN.items()}
 
 
@@ -75,10 +82,10 @@ def decorators(function):
 
 def test_functions_of_more_than_three_parameters_explain_each_of_them():
     missing = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path, tree in trees().items():
         # The commands of the command line explain their parameters in their options' help.
-        command = path.is_relative_to(PACKAGE / "cli")
-        for function in public(path):
+        command = path.startswith("cli/")
+        for function in public(tree):
             names = [a.arg for a in parameters(function)]
             if (
                 len(names) > 3
@@ -88,20 +95,20 @@ def test_functions_of_more_than_three_parameters_explain_each_of_them():
             ):
                 left = [n for n in names if n not in documented(function)]
                 if left:
-                    missing[f"{path.relative_to(PACKAGE)}: {function.name}"] = left
+                    missing[f"{path}: {function.name}"] = left
     assert missing == {}
 
 
 def test_constructors_of_more_than_three_parameters_explain_each_of_them():
     missing = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for kind in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(kind, ast.ClassDef) or kind.name.startswith("_"):
+    for path, tree in trees().items():
+        for kind in (n for n in tree.body if isinstance(n, ast.ClassDef)):
+            if kind.name.startswith("_"):
                 continue
             for made in (n for n in kind.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"):
                 names = [a.arg for a in parameters(made)]
                 known = documented(kind) | documented(made)
                 known |= set(re.findall(r"``(\w+)``", (ast.get_docstring(kind) or "")))
                 if len(names) > 3 and not known >= set(names):
-                    missing[f"{path.relative_to(PACKAGE)}: {kind.name}"] = sorted(set(names) - known)
+                    missing[f"{path}: {kind.name}"] = sorted(set(names) - known)
     assert missing == {}

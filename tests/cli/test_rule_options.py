@@ -45,3 +45,22 @@ def test_the_command_uses_them_all_and_refuses_a_wrong_one_unless_asked_for(run,
     assert "matmul-sums-weights" in out
     assert "workbench: warning: rule forgets of" in err
     assert "UserWarning" not in err
+
+
+def test_composites_of_a_file_take_part_in_a_search(run, tmp_path):
+    from workbench import GraphBuilder
+    from workbench.frontends import save_onnx
+
+    place = tmp_path / "mine.composite"
+    place.write_text("# Twice the tangent.\ntwice_tanh: x{T}[~] -> y{T}[~]\n    y = 2 * tanh(x)\n")
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    y = b.op("mul", b.op("scalar", value=2.0, dtype="float32"), b.op("tanh", x))
+    save_onnx(b.graph({"y": y}), tmp_path / "m.onnx")
+    shared = ("optimize", tmp_path / "m.onnx", "--no-time", "--cost", "analytic", "-q")
+    code, _, said = run(*shared, "--composites", place)
+    assert code == 0, said
+    place.write_text("twice_tanh: x{T}[~] -> y{T}[~\n    y = 2 * tanh(x)\n")
+    code, _, said = run(*shared, "--composites", place)
+    assert code == 2
+    assert "twice_tanh" in said

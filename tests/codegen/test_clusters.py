@@ -6,6 +6,7 @@ from workbench.codegen.chains import CHAINS, chain
 from workbench.codegen.clusters import Member, as_graph, cluster_of, fusible
 from workbench.codegen.fusion import Beside, egraph_of, fused, numbers_of, unfused
 from workbench.codegen.kernel import kernel
+from workbench.egraph import EGraph
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.ops import TensorType
 
@@ -91,3 +92,41 @@ def test_a_fused_chain_is_written_back_with_its_numbers(name):
     found = fused(egraph, np.full(len(egraph), 1e3), numbers_of(graph), free)
     again = unfused(graph, found, found.solve().choice)
     assert again.structural_hash() == graph.structural_hash()
+
+
+def with_alternatives():
+    """An e-graph in which ``exp(u)`` and ``tanh(u)`` are one e-class; ``neg`` of it is asked for."""
+    values = TensorType("float32", (64, 64))
+    return EGraph(
+        ops=("input", "abs", "exp", "tanh", "neg"),
+        attrs=(("x",), (), (), (), ()),
+        child_start=np.array([0, 0, 1, 2, 3, 4]),
+        children=np.array([0, 1, 1, 2]),
+        eclass=np.array([0, 1, 2, 2, 3]),
+        n_classes=4,
+        roots=(3,),
+        types=(values,) * 4,
+        original=np.arange(5),
+    )
+
+
+@pytest.mark.parametrize("liked", ["exp", "tanh"])
+def test_clusters_are_grown_from_every_operator_of_an_e_class(liked):
+    def measure(cluster):
+        return Beside(30.0, 1.0 if liked in [m.op for m in cluster.members] else 25.0)
+
+    found = fused(with_alternatives(), np.array([0.0, 10.0, 10.0, 10.0, 10.0]), {}, measure)
+    taken = found.clusters[int(found.solve().choice[3])]
+    assert [m.op for m in taken.members] == ["abs", liked, "neg"]
+
+
+def test_operators_that_the_other_runtime_computes_together_are_priced_together():
+    measure = lambda c: Beside(5.0, 50.0)  # noqa: E731
+    found = fused(with_alternatives(), np.array([0.0, 10.0, 10.0, 10.0, 10.0]), {}, measure)
+    assert not found.clusters
+    assert found.solve().cost == pytest.approx(5.0)
+
+
+def test_an_error_of_measurement_is_no_gain():
+    assert Beside(10.0, 8.9).pays
+    assert not Beside(10.0, 9.5).pays

@@ -4,7 +4,7 @@ import pytest
 from tests.codegen.needs import compiler
 from workbench.codegen.clusters import Member, as_graph, cluster_of
 from workbench.codegen.kernel import kernel
-from workbench.codegen.operators import DEFINITIONS
+from workbench.codegen.operators import DEFINITIONS, definition
 from workbench.graph import evaluate
 from workbench.graph.typed import result_type
 from workbench.ops import TensorType, spec_of
@@ -58,3 +58,33 @@ def test_a_power_with_a_known_exponent_is_a_product_or_a_root(exponent):
     made = kernel(cluster.composite, cluster.types)
     assert ("powf" in made.text) == (exponent == 1.7)
     np.testing.assert_allclose(made(x)[0], x**exponent, rtol=1e-6)
+
+
+@compiler
+def test_declared_composites_are_operators_of_clusters():
+    import workbench
+
+    workbench.composite(
+        "rms_in_cluster",
+        "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
+        "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
+        eps=1e-5,
+    )
+    workbench.composite(
+        "gemm_in_cluster", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]"
+    )
+    kind, row = TensorType("float32", (3, 4, 6)), TensorType("float32", (6,))
+    attrs = spec_of("rms_in_cluster").pack({"eps": 0.5})
+    assert definition("gemm_in_cluster", 2) is None
+    members = [
+        Member(2, "add", spec_of("add").pack({}), (0, 0), kind),
+        Member(3, "rms_in_cluster", attrs, (2, 1), kind),
+    ]
+    cluster = cluster_of(members, {0: kind, 1: row, 2: kind, 3: kind}, {})
+    random = np.random.default_rng(0)
+    x, g = (random.standard_normal(t.shape).astype(np.float32) for t in (kind, row))
+    (y,) = kernel(cluster.composite, cluster.types)(
+        *(v.reshape(s) for v, s in zip((x, g), cluster.shapes, strict=True))
+    )
+    expected = evaluate(as_graph(cluster), {"x0": x, "x1": g})["y"]
+    np.testing.assert_allclose(y.reshape(kind.shape), expected, rtol=1e-5)

@@ -20,6 +20,7 @@ shifted: softmax[axis=-1](add(x, t)) => softmax[axis=-1](x) where dim(t, -1) = 1
 divided: mul(x, y) => div(x, reciprocal(y))
 halves: slice[axis=a, start=i, stop=j](relu(x)) => relu(slice[axis=a, start=i, stop=j](x))
 equal-only: add(x, x) => mul(x, 2.0)
+wider: relu(cast[to=d](x)) => cast[to=d](relu(x)) where dtype(x) <= d
 flat: relu(x) => reshape[shape=(dim(x, -2), dim(x, -1))](relu(x))
 """)
 }
@@ -83,6 +84,14 @@ def test_attributes_and_permutations_are_those_of_the_rule():
         assert case.alike(case.linked(left, LAWS["halves"], False, ()), right)
         assert case.alike(case.linked(right, LAWS["halves"], True, ()), left)
         assert not case.alike(left, right)
+
+
+def test_what_a_theorem_asks_of_element_types_is_a_condition_of_the_rule():
+    law = "tanh(relu(cast[to=d](x))) => tanh(cast[to=d](relu(x)))"
+    assert "cast" in linked(f"{law} where dtype(x) <= d", "wider", (0,))
+    for wrong in (law, f"{law} where d <= dtype(x)"):
+        with pytest.raises(NoLink):
+            linked(wrong, "wider", (0,))
 
 
 def test_a_variable_that_the_term_does_not_give_is_no_link():

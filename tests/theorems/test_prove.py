@@ -25,6 +25,7 @@ largest-twice: reduce_max[axes=(a)](reduce_max[axes=(b)](x)) => reduce_max[axes=
 fused: swish(matmul[act=none](x, w)) => matmul[act=silu](x, w)
 neighbours: concat[axis=a](slice[axis=a, start=i, stop=j](x), slice[axis=a, start=k, stop=l](x)) => slice[axis=a, start=i, stop=l](x)
 blocks: conv2d[c, groups=g](x, w) => conv2d[c, groups=1](x, merge_gconv[count=g, groups=g](w))
+wider: relu(cast[to=d](x)) => cast[to=d](relu(x)) where dtype(x) <= d
 unmoved: transpose[perm=p](x) => x where compose(p, p) = p
 unmoved-between: relu(transpose[perm=p](transpose[perm=q](x))) => transpose[perm=q](relu(x)) where p = compose(p, p)
 """  # noqa: E501
@@ -69,6 +70,8 @@ never: conv2d[c, groups=g](x, w) => conv2d[c, groups=g + 1](x, w)
 lost-axis: mul(transpose[perm=p](x), reduce_sum[axes=(-1)](transpose[perm=p](y))) => mul(transpose[perm=p](y), reduce_sum[axes=(-1)](transpose[perm=p](x)))
 other-frame: softmax[axis=-1](transpose[perm=p](x)) => transpose[perm=p](softmax[axis=-1](x))
 wrong-way: softmax[axis=a](transpose[perm=p](x)) => transpose[perm=p](softmax[axis=a](x))
+narrower: relu(cast[to=d](x)) => cast[to=d](relu(x)) where d <= dtype(x)
+any-type: relu(cast[to=d](x)) => cast[to=d](relu(x))
 moved: transpose[perm=p](transpose[perm=q](x)) => x where compose(p, p) = p
 forth-and-forth: transpose[perm=p](transpose[perm=p](x)) => x
 inverse-shift: sub(transpose[perm=p](x), y) => transpose[perm=p](sub(x, transpose[perm=p](y))) where rank(y) = rank(x)

@@ -21,7 +21,13 @@ from workbench.cli.options import (
     with_settings,
     writing,
 )
-from workbench.cli.rule_options import KeepOption, RulesOption, chosen_rules
+from workbench.cli.rule_options import (
+    CompositesOption,
+    KeepOption,
+    RulesOption,
+    chosen_rules,
+    with_composites,
+)
 from workbench.optimizer.settings import Settings
 from workbench.run.trace import StopReason
 from workbench.support.files import check_writable, write_atomic
@@ -67,6 +73,7 @@ def optimize(
         bool, typer.Option("--as-published", help="Use all rules of another system, including unsound ones.")
     ] = False,
     keep_refuted: KeepOption = False,
+    composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
     extractor: Annotated[
         str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
     ] = "exact",
@@ -104,7 +111,7 @@ def optimize(
     """
     chosen = {
         **settings,
-        "rules": chosen_rules(rules, as_published=as_published),
+        "rules": with_composites(chosen_rules(rules, as_published=as_published), composites),
         "keep_refuted": keep_refuted,
         "extractor": known_extractor(extractor),
         **priced(cost, accelerator),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from workbench.optimizer.chosen import Rules
     from workbench.rules import RuleSet
 
 RulesOption = Annotated[
@@ -23,6 +25,18 @@ RulesOption = Annotated[
 
 KeepOption = Annotated[
     bool, typer.Option("--keep-refuted", help="Apply refuted rules of a file.rules too, with a warning.")
+]
+
+
+CompositesOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--composites",
+        metavar="FILE",
+        help="Composites whose laws and kernels take part; repeatable.",
+        exists=True,
+        dir_okay=False,
+    ),
 ]
 
 
@@ -48,3 +62,16 @@ def _check(text: str) -> None:
     several = [part.strip() for part in text.split(",")]
     hint = f" (repeat the option: {' '.join(f'--rules {part}' for part in several)})" if several[1:] else ""
     raise FileNotFoundError(f"there is no rules file {text}{hint}")
+
+
+def with_composites(rules: str | list[str] | RuleSet, files: Sequence[Path]) -> Rules:
+    """Return rules with the laws of the composites of files, which become operators.
+
+    Raise NotationError or RefutedRules (both ValueErrors) if a file cannot be read or a law is wrong.
+    """
+    if not files:
+        return rules
+    from workbench.composites.declared import declared_rules
+
+    given: list[str | RuleSet] = [*rules] if isinstance(rules, list) else [rules]
+    return [*given, *map(declared_rules, files)]

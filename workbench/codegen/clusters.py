@@ -196,6 +196,8 @@ def _row_axes(m: Member, types: Mapping[int, TensorType]) -> int | None:
     if "axes" in named:
         axes = sorted(a % rank for a in named["axes"]) or list(range(rank))
         return len(axes) if axes == list(range(rank - len(axes), rank)) else None
+    if "axis" not in named:  # a declared composite
+        return 1
     axis = named["axis"] % rank
     if _takes_one_axis(m):
         return 1 if axis == rank - 1 else None

@@ -12,9 +12,13 @@ from functools import cache
 from typing import Any, Final
 
 from workbench.composites.composite import Composite
+from workbench.composites.define import known
+from workbench.composites.index import ExtentName
 from workbench.composites.parsing import parse
+from workbench.ops import Trait, spec_of
 
 _ONE, _TWO = "x{T}[~] -> y{T}[~]", "x{T}[~], z{T}[~] -> y{T}[~]"
+_D: Final = ExtentName("D")
 _ROW: Final = "x{T}[~ D] -> y{T}[~]"
 
 #: The declaration and the equations by the operator's name and number of operands.
@@ -67,7 +71,6 @@ DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
 _GELU_TANH: Final = f"y = x * (0.5 * (1 + tanh({math.sqrt(2 / math.pi)!r} * (x + 0.044715 * (x * x * x)))))"
 
 
-@cache
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
     """Return an operator in index notation, or None if it has none.
 
@@ -76,6 +79,23 @@ def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) 
         operands: The number of its operands.
         attrs: Its attributes: numbers become the defaults of the composite's.
     """
+    if Trait.CARRIED in spec_of(op).traits:
+        return declared(op)
+    return _built_in(op, operands, attrs)
+
+
+def declared(op: str) -> Composite | None:
+    """Return a declared composite if it computes single elements, or rows of an extent called D; or None."""
+    found = known().get(op)
+    if found is None or any(a.whole for a in found.attributes):
+        return None
+    tensors = (*found.inputs, *found.outputs)
+    plain = all(t.dims in ((), (_D,)) and t.dtype == "T" for t in tensors)
+    return found if plain and all(e.leading for e in found.equations) else None
+
+
+@cache
+def _built_in(op: str, operands: int, attrs: tuple[tuple[str, Any], ...]) -> Composite | None:
     found = DEFINITIONS.get((op, operands))
     given = dict(attrs)
     if found is None:

@@ -11,16 +11,7 @@ from dataclasses import dataclass, replace
 
 from workbench.composites.composite import Composite, Tensor
 from workbench.composites.index import ExtentName, IndexExpr, IndexName, extent_names
-from workbench.composites.scalar import (
-    Bound,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    rebuilt,
-    reindexed,
-    walk,
-)
+from workbench.composites.scalar import Bound, Parameter, Read, Reduce, Scalar, rebuilt, reindexed, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,7 @@ from typing import Final
 import numpy as np
 
 from workbench.codegen.program import Program
-from workbench.composites.index import (
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    IndexName,
-    Whole,
-    arith,
-    product,
-)
+from workbench.composites.index import ExtentName, IndexArith, IndexExpr, IndexName, Whole, arith, product
 from workbench.composites.primitives import FUNCTIONS
 from workbench.composites.scalar import Apply, IndexValue, Number, Parameter, Read, Reduce, Scalar
 

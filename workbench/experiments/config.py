@@ -13,6 +13,7 @@ from workbench.experiments.blocking.config import BlockingStudy
 from workbench.experiments.branches.config import BranchesStudy
 from workbench.experiments.deployment.config import DeploymentStudy
 from workbench.experiments.kernels.config import KernelsStudy
+from workbench.experiments.policies.config import PoliciesStudy
 from workbench.experiments.reading import (
     StudyError,
     check_double,
@@ -32,8 +33,9 @@ from workbench.saturation.limits import Limits
 
 __all__ = [
     "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
-    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy", "SaturationMethod",
-    "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy", "read_study",
+    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy", "PoliciesStudy",
+    "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy",
+    "read_study",
 ]  # fmt: skip
 
 
@@ -322,6 +324,7 @@ Study: TypeAlias = (
     | SynthesisStudy
     | BlockingStudy
     | KernelsStudy
+    | PoliciesStudy
 )
 
 #: The kinds of studies and their settings.
@@ -335,6 +338,7 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "synthesis": SynthesisStudy,
     "blocking": BlockingStudy,
     "kernels": KernelsStudy,
+    "policies": PoliciesStudy,
 }
 
 

@@ -7,11 +7,12 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction import shares
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solve import THOROUGH, Exact, solve
 from workbench.extraction.exact.solving import Effort, Job, met
@@ -38,7 +39,15 @@ from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets
 from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
-from workbench.extraction.stages import Idling, Reduced, ages, described, original_selection
+from workbench.extraction.stages import (
+    Idling,
+    Reduced,
+    ages,
+    check_limits,
+    described,
+    original_selection,
+    treewidth,
+)
 from workbench.run.stepwise import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.support.collector import collector_paused
@@ -49,18 +58,6 @@ if TYPE_CHECKING:
     import pulp
 
 _PORTFOLIO: Final = ("exact", "auto", "filtered")
-
-#: Largest shares of the remaining time for greedy search, local search, presolve, and presolve before it.
-GREEDY, LOCAL, PRESOLVE, FIRST = 0.3, 0.25, 0.3, 0.1
-#: With LARGE candidates or more after reductions, local search runs before a solver is started. It then ends
-#: after REST seconds per candidate without an improvement.
-LARGE, REST = 2000, 2e-4
-#: The share of local search grows with the number of candidates; with HUGE candidates a solver is hopeless.
-MOST_LOCAL, HUGE = 0.5, 400_000
-#: Seconds per candidate to start a solver, and seconds after the limit when a stage is ended from outside.
-LEAST, GRACE = 1e-5, 0.25
-#: Bytes per pair of e-classes that greedy search keeps.
-ENTRY: Final = 60
 
 
 class Extraction(Stepwise):
@@ -101,16 +98,13 @@ class Extraction(Stepwise):
         self._own = None if method in METHODS else OWN.find(method)
         if method not in METHODS and self._own is None:
             raise ValueError(f"the extraction method must be one of {', '.join(methods())}, got {method!r}")
-        if not seconds > 0:
-            raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=60)")
-        if not memory > 0:
-            raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
+        check_limits(seconds, memory)
         super().__init__()
         self.egraph = egraph
         self._since = time.perf_counter()
-        shifted = signed(egraph, costs, self._since + FIRST * seconds)
+        shifted = signed(egraph, costs, self._since + shares.FIRST * seconds)
         self.costs = np.asarray(costs, dtype=float)
-        self._costs, self._offset, self._gains = shifted.costs, shifted.offset, shifted.core
+        self._costs, self._offset, self._gains = shifted.costs, shifted.offset, shifted
         self.method = method
         self.seconds = seconds
         self.memory = memory
@@ -123,6 +117,7 @@ class Extraction(Stepwise):
         self._bound = 0.0
         self._scope = "e-graph"
         self._core: Problem | None = None
+        self._widths: dict[str, int] = {}
 
     @property
     def solution(self) -> Solution | None:
@@ -131,11 +126,6 @@ class Extraction(Stepwise):
         if found is None or not offset:
             return found
         return replace(found, cost=dag_cost(found.choice, self.costs), bound=found.bound + offset)
-
-    def _known(self) -> Solution:
-        solution = self.solution
-        assert solution is not None
-        return solution
 
     def model(self) -> pulp.LpProblem:
         """Return the integer program of this extraction, to read, to write as LP or MPS, or to solve.
@@ -159,8 +149,11 @@ class Extraction(Stepwise):
 
     def _plan(self) -> Generator[StepKind]:
         self._until = time.perf_counter() + max(0.0, self.seconds - self._spent)
-        best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
-        check_roots(self.egraph, best)
+        best: Sequence[float] = ()
+        choice = self._gains.tree
+        if self._gains.core is None:
+            best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
+            check_roots(self.egraph, best)
         # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
         tree = below(self.egraph, np.array(choice, dtype=np.int64))
         assert tree is not None
@@ -168,8 +161,8 @@ class Extraction(Stepwise):
             raise NoExtraction(
                 "a term's costs must add up to less than 1.8e308, got more (try a larger unit)"
             )
-        if self._gains is not None:
-            yield from self._with_gains(self._gains, tree)
+        if self._gains.core is not None:
+            yield from self._with_gains(self._gains.core, tree)
             return
         if len(self.egraph) >= BULK and self._own is None and self.method not in ORDERS:
             # Nothing must keep a large e-graph from having a selection; its bound comes later.
@@ -197,8 +190,8 @@ class Extraction(Stepwise):
         if not problem.roots:
             yield self._prove(0.0, proved=True)
             return
-        entries = min(ENTRIES, self.memory // ENTRY)
-        first = greedy(problem, self._share(GREEDY), entries)
+        entries = min(ENTRIES, self.memory // shares.ENTRY)
+        first = greedy(problem, self._share(shares.GREEDY), entries)
         yield self._offer(complete(self.egraph, problem, first.taken), StepKind.DAG)
         if self.method == "dag":
             wider = beam(problem, self._until, entries) if first.finished and not self._done() else None
@@ -213,17 +206,17 @@ class Extraction(Stepwise):
         if self.method == "local":
             yield self._local(problem)
             return
-        if len(problem.nodes) >= LARGE and self.method in _PORTFOLIO:
+        if len(problem.nodes) >= shares.LARGE and self.method in _PORTFOLIO:
             # Reductions often shrink it a lot. The size of the rest shows whether local search pays.
-            left = self._reduced(problem, FIRST)
-            if len(left.problem.nodes) >= LARGE and self.effort.nodes is None:
+            left = self._reduced(problem, shares.FIRST)
+            if len(left.problem.nodes) >= shares.LARGE and self.effort.nodes is None:
                 yield self._local(problem)
             elif self.method != "filtered":
                 yield from self._exact(left)
                 return
         if self.method == "filtered":
             problem = self._cycle_free(problem, frozenset(self._incumbent(problem).values()))
-        yield from self._exact(self._reduced(problem, PRESOLVE))
+        yield from self._exact(self._reduced(problem, shares.PRESOLVE))
 
     def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
@@ -262,8 +255,8 @@ class Extraction(Stepwise):
         if self.method != "local":
             # Only descend: a solver also finds the gains of random stirring.
             size = len(problem.nodes)
-            share = min(MOST_LOCAL, max(LOCAL, size / HUGE))
-            last, patience, rest = self._share(share), 0, REST * size
+            share = min(shares.MOST_LOCAL, max(shares.LOCAL, size / shares.HUGE))
+            last, patience, rest = self._share(share), 0, shares.REST * size
         taken = improve(problem, self._incumbent(problem), last, patience=patience, rest=rest)
         return self._offer(complete(self.egraph, problem, taken), StepKind.LOCAL_SEARCH)
 
@@ -292,14 +285,18 @@ class Extraction(Stepwise):
         proved = race.proved and race.best is not None
         yield self._prove(race.cost if proved else race.bound, proved=proved, endings=endings)
 
-    def _with_gains(self, problem: Problem, tree: np.ndarray) -> Iterator[StepKind]:
+    def _with_gains(self, make: Callable[[], Problem], tree: np.ndarray) -> Iterator[StepKind]:
         """Extract with negative costs that a selection can avoid: from the tree selection by CP-SAT alone."""
         if self._own is not None:
-            yield self._by_user(problem, self._own)
+            yield self._by_user(make(), self._own)
             return
         yield self._offer(tree, StepKind.TREE)
         if self.method in ("tree", "dag", "local"):
             return
+        if time.perf_counter() > self._until:
+            yield self._prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
+            return
+        problem = make()
         place = {node: i for i, node in enumerate(problem.nodes)}
         start = {c: place[i] for c, i in self._incumbent(problem).items()}
         race = Race(
@@ -313,7 +310,7 @@ class Extraction(Stepwise):
 
     def _by_user(self, problem: Problem, extractor: Extractor) -> StepKind:
         """Run a user's extractor and check what it chose; raise BadExtraction if that makes no term."""
-        self._bound = 0.0 if self._gains is not None else chain_bound(problem)
+        self._bound = 0.0 if self._gains.core is not None else chain_bound(problem)
         left = max(0.01, self._until - time.perf_counter())
         given = extractor(self.egraph, self.costs, seconds=left)
         choice = checked_choice(self.method, self.egraph, self.costs, given)
@@ -322,7 +319,7 @@ class Extraction(Stepwise):
     def _exact(self, given: Reduced) -> Iterator[StepKind]:
         assert self._best is not None
         reduced = given.problem
-        bound = lower_bound(reduced, must_sets(reduced, self._share(PRESOLVE)))
+        bound = lower_bound(reduced, must_sets(reduced, self._share(shares.PRESOLVE)))
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
         counts = {"before": given.before, "after": len(reduced.nodes)}
         note = "presolve: {before} → {after} candidates".format(**counts)
@@ -334,7 +331,7 @@ class Extraction(Stepwise):
             return
 
         left = self._until - time.perf_counter()
-        if left < LEAST * len(reduced.nodes):
+        if left < shares.LEAST * len(reduced.nodes):
             yield self._prove(bound, proved=False, endings=(Ending(Limit.TIME),))
             return
         solver = "portfolio" if self.method in _PORTFOLIO else self.method
@@ -355,6 +352,7 @@ class Extraction(Stepwise):
             yield StepKind.INCUMBENT
         if not {ending.limit for ending in found.endings} & DIED:
             self._best = replace(self._best, status=Status.FEASIBLE)
+        self._widths = treewidth(found.width)
         yield self._prove(bound, proved=found.proved, endings=found.endings)
 
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
@@ -366,7 +364,9 @@ class Extraction(Stepwise):
         status = Status.OPTIMAL if closed else self._best.status
         endings = self._best.endings + endings
         self._best = replace(self._best, bound=bound, status=status, scope=self._scope, endings=endings)
-        return self._note(StepKind.SETTLED, bound, "; ".join([status.value, *self._best.notes]))
+        widths = [f"{name} {width}" for name, width in self._widths.items()]
+        note = "; ".join([status.value, *self._best.notes, *widths])
+        return self._note(StepKind.SETTLED, bound, note, counts=self._widths)
 
     def _offer(
         self, choice: np.ndarray, kind: StepKind, solver: str = "", rules: tuple[RuleStep, ...] = ()
@@ -417,7 +417,7 @@ class Extraction(Stepwise):
         self._since, known = time.perf_counter(), len(self.trace)
         try:
             # There is no deadline until a selection is known.
-            last = math.inf if self._best is None else self._until + GRACE
+            last = math.inf if self._best is None else self._until + shares.GRACE
             with collector_paused(), deadline(last):
                 next(self._stages)
         except StopIteration:
@@ -454,7 +454,7 @@ class Extraction(Stepwise):
         """
         if self.drive(progress) is StopReason.INTERRUPTED:
             return self.interrupt()
-        return self._known()
+        return cast(Solution, self.solution)
 
     def interrupt(self) -> Solution:
         """End the solvers and return the best selection so far; raise KeyboardInterrupt if there is none."""
@@ -466,7 +466,7 @@ class Extraction(Stepwise):
             endings = (*self._best.endings, Ending(Limit.INTERRUPTED))
             self._best = replace(self._best, endings=endings)
         self._best = replace(self._best, seconds=self._spent)
-        return self._known()
+        return cast(Solution, self.solution)
 
     def __repr__(self) -> str:
         return described(self.method, len(self.egraph), self.solution, self.trace.steps[-6:])

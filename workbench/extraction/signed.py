@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.problem import Problem, check_costs, make_problem, tree_costs
+from workbench.extraction.problem import Problem, check_costs, check_roots, make_problem, tree_costs
 from workbench.extraction.reduce.must import must_sets
 
 
@@ -16,13 +18,15 @@ from workbench.extraction.reduce.must import must_sets
 class Signed:
     """Shifted costs: the cost of every selection by them, plus ``offset``, is its true cost.
 
-    ``core`` is None if no cost is negative any more. Otherwise it is the problem with all its choices, as an
-    e-class with a term that costs nothing need not take it. No selection costs less than nothing in it.
+    ``core`` is None if no cost is negative any more. Otherwise it returns the problem with all its choices,
+    as an e-class with a term that costs nothing need not take it. No selection costs less than nothing in it.
+    ``tree`` is then an acyclic choice of an e-node by e-class, -1 if the e-class has no finite term.
     """
 
     costs: np.ndarray
     offset: float = 0.0
-    core: Problem | None = None
+    core: Callable[[], Problem] | None = None
+    tree: Sequence[int] = ()
 
 
 def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed:
@@ -45,24 +49,44 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
     if not (values < 0).any():
         return Signed(values)
     raised = np.maximum(values, 0.0)
-    problem = make_problem(egraph, raised, *tree_costs(egraph, raised, until), fix_free=False)
-    at = np.array(problem.nodes, dtype=np.int64)
+    best, choice = tree_costs(egraph, raised, until)
+    check_roots(egraph, best)
+    usable = np.flatnonzero(_usable(egraph, np.asarray(best)) & np.isfinite(raised))
     result = raised.copy()  # e-nodes that no selection can take gain nothing
-    result[at] = values[at]
-    members = problem.members()
-    least = {c: min(float(result[problem.nodes[i]]) for i in m) for c, m in members.items()}
-    must = must_sets(problem, until)
-    needed = set(problem.roots) if must is None else must.needed()
-    offset = []
-    for c in sorted(needed):
-        if least[c] < 0.0:
-            offset.append(least[c])
-            nodes = [problem.nodes[i] for i in members[c]]
-            result[nodes] -= least[c]
-    gains = [-value for c, value in least.items() if value < 0.0 and c not in needed]
-    if not gains:
-        return Signed(result, math.fsum(offset))
-    root = problem.roots[0]
-    result[[problem.nodes[i] for i in members[root]]] += math.fsum(gains)
-    core = replace(problem, cost=result[at].tolist())
-    return Signed(result, math.fsum(offset) - math.fsum(gains), core)
+    result[usable] = values[usable]
+    cheapest = np.full(egraph.n_classes, math.inf)
+    np.minimum.at(cheapest, egraph.eclass[usable], result[usable])
+    needed = set(egraph.roots)
+    problem: Problem | None = None
+    if time.perf_counter() <= until:
+        problem = make_problem(egraph, raised, best, choice, fix_free=False)
+        must = must_sets(problem, until)
+        needed |= set() if must is None else must.needed()
+    always = np.zeros(egraph.n_classes)
+    inner = sorted(needed)
+    always[inner] = np.minimum(cheapest[inner], 0.0)
+    result[usable] -= always[egraph.eclass[usable]]
+    cheapest -= always
+    gains = -np.minimum(cheapest, 0.0)
+    if problem is not None:
+        # E-classes that the roots do not reach gain nothing either.
+        inside = np.zeros(egraph.n_classes, dtype=bool)
+        inside[problem.eclass] = True
+        gains[~inside] = 0.0
+    if not gains.any():
+        return Signed(np.maximum(result, 0.0), math.fsum(always.tolist()))
+    total = math.fsum(gains.tolist())
+    result[usable[egraph.eclass[usable] == egraph.roots[0]]] += total
+
+    def core() -> Problem:
+        whole = make_problem(egraph, raised, best, choice, fix_free=False) if problem is None else problem
+        return replace(whole, cost=result[np.array(whole.nodes, dtype=np.int64)].tolist())
+
+    return Signed(result, math.fsum(always.tolist()) - total, core, choice)
+
+
+def _usable(egraph: EGraph, best: np.ndarray) -> np.ndarray:
+    """Return for every e-node whether a finite term can have it, as far as its own children tell."""
+    lacking = np.concatenate(([0], np.cumsum(~np.isfinite(best[egraph.children]))))
+    usable: np.ndarray = lacking[egraph.child_start[1:]] == lacking[egraph.child_start[:-1]]
+    return usable

@@ -1,4 +1,4 @@
-"""Parts of an extraction between its stages: the reduced problem, the rule of patience, the e-nodes' ages."""
+"""Parts of an extraction around its stages: limits, the reduced problem, patience, treewidth, ages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.treewidth import WIDEST
 from workbench.extraction.problem import Problem, below, is_acyclic
 from workbench.extraction.reduce.presolve import Effect
 from workbench.extraction.solution import Solution
@@ -43,6 +44,21 @@ class Idling:
         if moved:
             self._cost, self._bound, self._since = cost, bound, seconds
         return seconds - self._since < max(self._idle, self._since)
+
+
+def check_limits(seconds: float, memory: int) -> None:
+    """Raise ValueError unless both limits of an extraction are positive."""
+    if not seconds > 0:
+        raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=60)")
+    if not memory > 0:
+        raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
+
+
+def treewidth(width: int | None) -> dict[str, int]:
+    """Return the counts that report the treewidth of the parts that took a search: none if no part did."""
+    if width is None:
+        return {"treewidth above": WIDEST}
+    return {"treewidth at most": width} if width else {}
 
 
 def ages(egraph: EGraph) -> list[int]:

@@ -21,13 +21,7 @@ from workbench.ops.activations import (
     export_activation,
 )
 from workbench.ops.exact import POLYNOMIAL, ExactAttrs, ExactForm
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    OpsetTooOld,
-    imports,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec, no_flops
 from workbench.ops.traits import Trait

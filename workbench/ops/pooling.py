@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import (
-    explicit_pads,
-    require_bfloat16,
-    require_window,
-    window_extent,
-    windows,
-)
+from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, window_extent, windows
 from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,

@@ -9,14 +9,7 @@ from typing import Any, Final
 from workbench.ops.activations import operator_of
 from workbench.theorems.integers import Int, broadcast
 from workbench.theorems.reading import Key, Kind, Reading, among, whole
-from workbench.theorems.terms import (
-    Value,
-    apply,
-    factor,
-    guarded,
-    number,
-    one,
-)
+from workbench.theorems.terms import Value, apply, factor, guarded, number, one
 
 Index = Callable[[Key], Int]
 

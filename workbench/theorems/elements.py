@@ -105,7 +105,8 @@ DEFINITIONS.update(
 def _cast(c: Call, i: Index) -> Value:
     source, to = c.types.dtype(c.xs[0].kind.dtype), c.types.dtype(c.attrs["to"])
     x = c.xs[0].at(i)
-    return x if source == to else apply(f"cast {source} to {to}", x)
+    # A number that the other type has too is kept as it is.
+    return x if c.types.contains(to, source) else apply(f"cast {source} to {to}", x)
 
 
 @defines("quantize")

@@ -209,7 +209,11 @@ class Chain:
         for c in conditions:
             for a, b in compared(c, law):
                 if isinstance(a, str) and isinstance(b, str):
-                    continue  # a theorem assumes nothing of element types
+                    # Of element types a theorem assumes only that one has all numbers of another.
+                    narrow, wide = (a, b) if c.relation == "<=" else (b, a)
+                    if c.relation in ("<=", ">=") and not self.reader.types.contains(wide, narrow):
+                        raise NoLink("one element type may not have all numbers of another")
+                    continue
                 if isinstance(a, Perm) or isinstance(b, Perm):
                     if c.relation != "=" or not self._same(a, b):
                         raise NoLink("a condition on permutations may not hold")

@@ -314,7 +314,8 @@ class Reading:
     """The type rules' reading on symbolic types; every condition is noted as a fact.
 
     ``keys`` are the axes of which conditions on all axes speak, ``literal`` the number of those that have a
-    number. ``same`` maps element types to equal ones. A ``strict`` reading learns nothing more of them.
+    number. ``same`` maps element types to equal ones, ``within`` are pairs of them: every number of the first
+    is one of the second. A ``strict`` reading learns nothing more of element types.
     """
 
     keys: tuple[Key, ...]
@@ -322,6 +323,7 @@ class Reading:
     facts: list[Cond] = field(default_factory=list)
     same: dict[str, str] = field(default_factory=dict)
     classes: set[tuple[str, str]] = field(default_factory=set)
+    within: set[tuple[str, str]] = field(default_factory=set)
     strict: bool = False
 
     def note(self, condition: Cond) -> None:
@@ -336,6 +338,11 @@ class Reading:
         while name in self.same:
             name = self.same[name]
         return name
+
+    def contains(self, wide: str, narrow: str) -> bool:
+        """Return whether it is known that all numbers of an element type are numbers of another."""
+        own, other = self.dtype(narrow), self.dtype(wide)
+        return own == other or any((self.dtype(a), self.dtype(b)) == (own, other) for a, b in self.within)
 
     def rank(self, x: Kind) -> N:
         return N(x.rank)

@@ -388,8 +388,12 @@ def hold(condition: Compare, reader: Reader) -> None:
     ):
         raise NotCovered("a condition on a tensor that the left-hand side does not have")
     relation = RELATIONS[condition.relation]
-    # Of element types nothing is assumed: a proof with fewer hypotheses proves more.
-    for a, b in (p for p in compared(condition, reader) if not all(isinstance(e, str) for e in p)):
+    for a, b in compared(condition, reader):
+        if isinstance(a, str) and isinstance(b, str):
+            # Of element types nothing else is assumed: a proof with fewer hypotheses proves more.
+            if condition.relation in ("<=", ">="):
+                reader.types.within.add((a, b) if condition.relation == "<=" else (b, a))
+            continue
         if condition.relation == "=" and isinstance(a, Perm) and a == b:
             continue  # what the condition says is in the images of axes
         reader.types.require(relation(N(whole(a)), N(whole(b))), "a condition")

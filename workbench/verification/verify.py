@@ -23,15 +23,7 @@ from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
 from workbench.saturation.remote import OutOfTime
 from workbench.verification import deadline
-from workbench.verification.evidence import (
-    Effort,
-    Question,
-    Settings,
-    cases_of,
-    decide,
-    refuted_by,
-    screen,
-)
+from workbench.verification.evidence import Effort, Question, Settings, cases_of, decide, refuted_by, screen
 from workbench.verification.proving.prove import Prover, generic_cases
 from workbench.verification.refuting.refute import Findings
 from workbench.verification.verdict import VERDICTS, Verdict

@@ -222,6 +222,12 @@ def record_of(instance, method, cost, bound, *, scope="e-graph", status="optimal
     return {"name": f"{instance}:{method}", "row": row, "config": {"seconds": 60.0}}
 
 
+def test_repeats_are_read_beside_a_number_sign_in_an_e_graphs_name():
+    records = [record_of("lean-egg/Stuck 1 #1", "dag", 2.0, 1.0) for _ in range(2)]
+    records[1]["name"] += "#2"
+    assert table(records)["repeat"].tolist() == [1, 2]
+
+
 def test_a_bound_above_a_cost_is_called_a_contradiction():
     sound = [record_of("g", "exact", 2.0, 2.0), record_of("g", "dag", 2.5, 1.0)]
     assert contradictions(table(sound)) == []
@@ -269,6 +275,16 @@ def test_a_cell_says_how_far_a_cost_lies_above_the_least(plan_of, cost, cell):
     text = markdown(plan, table(records), [])
     (line,) = [line for line in text.splitlines() if line.startswith("| g (3 / 3) |")]
     assert line == f"| g (3 / 3) | 2.000000 | 2.000000 | {cell}1.0 s | =, 1.0 s ✓ |"
+
+
+def test_a_cell_and_a_contradiction_of_negative_costs(plan_of):
+    plan = plan_of(methods="tree, exact")
+    records = [record_of("g", "exact", -4.0, -4.0), record_of("g", "tree", -3.0, -5.0, status="greedy")]
+    text = markdown(plan, table(records), [])
+    (line,) = [line for line in text.splitlines() if line.startswith("| g (3 / 3) |")]
+    assert line == "| g (3 / 3) | -4.000000 | -4.000000 | +25.00%, 1.0 s | =, 1.0 s ✓ |"
+    assert contradictions(table(records)) == []
+    assert len(contradictions(table([*records, record_of("g", "highs", -3.5, -3.5)]))) == 1
 
 
 def test_the_projects_table_is_what_its_records_make(monkeypatch):

@@ -29,7 +29,9 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     by_instance: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        repeat = int(record["name"].partition("#")[2] or 1)
+        # The name of an e-graph may itself have a "#".
+        own = f"{record['row']['instance']}:{record['row']['method']}"
+        repeat = int(record["name"].removeprefix(own).removeprefix("#") or 1)
         row = {**record["row"], "source": "workbench", "limit": record["config"]["seconds"], "repeat": repeat}
         by_instance.setdefault(row["instance"], []).append(row)
     for instance, ours in by_instance.items():
@@ -63,7 +65,7 @@ def contradictions(frame: pd.DataFrame) -> list[str]:
             continue
         bound = max(bounds, key=lambda r: r["bound"])
         cost = min(reached, key=lambda r: r["cost"])
-        if bound["bound"] > cost["cost"] * (1 + SAME):
+        if bound["bound"] - cost["cost"] > SAME * abs(cost["cost"]):
             found.append(
                 f"{instance}: {bound['method']} proves that no term costs less than {bound['bound']:.6f}, "
                 f"but {cost['method']} has a term of cost {cost['cost']:.6f}"
@@ -130,7 +132,7 @@ def _cell(rows: pd.DataFrame, best: float) -> str:
     done = rows[rows["cost"].notna()]
     if done.empty:
         return f"† {rows.iloc[0]['status']}"
-    excess = float(done["cost"].median()) / best - 1 if best > 0 else 0.0
+    excess = (float(done["cost"].median()) - best) / abs(best) if best else 0.0
     proved = (done["status"] == "optimal").all()
     mark = "" if not proved else " ✓" if (done["scope"] == "e-graph").all() else " (✓)"
     far = "=" if excess <= SAME else f"+{excess:.2%}" if excess < 1 else f"×{1 + excess:.1f}"

@@ -11,8 +11,8 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.solving import Job, Solved, met, selection_cost
@@ -20,6 +20,8 @@ from workbench.extraction.limits import Ending, Limit
 from workbench.support.child import Child
 from workbench.support.processes import SOLVER_MEMORY, frame
 
+#: Seconds before the late solvers join: easy jobs are done by then.
+LATE: Final = 2.0
 #: Callback with seconds, cost and bound; returns whether to go on.
 Patience = Callable[[float, float, float], bool]
 
@@ -83,11 +85,15 @@ class Runner:
 
 @dataclass(slots=True, eq=False)
 class Race:
-    """Several solvers on one job, until one proves an optimum, all end, or the time is up."""
+    """Several solvers on one job, until one proves an optimum, all end, or the time is up.
+
+    The solvers ``late`` join after :data:`LATE` seconds, with the best selection of the others.
+    """
 
     job: Job
     names: Sequence[str]
     memory: int = SOLVER_MEMORY
+    late: Sequence[str] = ()
     best: dict[int, int] | None = None
     cost: float = float("inf")
     bound: float = 0.0
@@ -112,8 +118,15 @@ class Race:
             for runner in self.runners:
                 runner.begin(self.job)
             known = self.cost, self.bound
+            late = list(self.late)
             while not self.proved and not all(r.done for r in self.runners):
                 left = until - time.perf_counter()
+                if late and time.perf_counter() - began > LATE:
+                    job = replace(self.job, start=self.best, seconds=left)
+                    self.runners += [Runner.start(name, self.memory) for name in late]
+                    for runner in self.runners[-len(late) :]:
+                        runner.begin(job)
+                    late.clear()
                 if left <= 0:
                     self.endings.append(Ending(Limit.TIME))
                     break

@@ -1,7 +1,8 @@
 """Exact extraction: independent parts one after another, each by the solver that suits it.
 
-Parts with few selections are enumerated. Small parts are solved in this process. Large parts are solved in
-processes of their own, by HiGHS and CP-SAT at once (:mod:`~workbench.extraction.exact.race`).
+Parts with few selections are enumerated. Parts of small treewidth are solved by dynamic programming, other
+small parts by HiGHS in this process. Large parts are solved in processes of their own, by HiGHS and CP-SAT at
+once (:mod:`~workbench.extraction.exact.race`); large-neighbourhood search joins them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from workbench.extraction.exact.dynamic import by_width
 from workbench.extraction.exact.highs import QUICK, bound_highs, solve_highs
 from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.race import Patience, Race
@@ -32,6 +34,10 @@ TINY: Final = 256
 SOON: Final = 0.5
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
+#: Large-neighbourhood search joins in for parts of at least this many candidates.
+VAST: Final = 1_000
+#: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
+PREPARE: Final = 0.25
 #: With a limit on nodes, branch and bound is for parts of at most this many candidates.
 EASY: Final = 300
 #: The effort of a proof: no gap, and no limit but time and memory.
@@ -43,7 +49,9 @@ class Exact:
     """The state of a solution: e-class → e-node (None while incomplete), bound, and whether it is proved.
 
     ``endings`` are the reasons for which solvers ended early; ``cuts`` counts the loop formulas that
-    solvers in processes of their own work with.
+    solvers in processes of their own work with. ``width`` is the largest treewidth, as far as a greedy
+    decomposition tells, of the parts that are neither trivial nor enumerated; None if it is above
+    :data:`~workbench.extraction.exact.treewidth.WIDEST`.
     """
 
     taken: dict[int, int] | None
@@ -51,6 +59,7 @@ class Exact:
     proved: bool = False
     endings: tuple[Ending, ...] = ()
     cuts: int = 0
+    width: int | None = 0
 
 
 def load_solver() -> None:
@@ -91,9 +100,10 @@ def solve(
         The state at every improvement; the last one is the outcome.
     """
     until = time.perf_counter() + seconds
-    pieces = [piece for part in split(problem, until) for piece in tighten(part, incumbent, until)]
+    ready = time.perf_counter() + PREPARE * seconds
+    pieces = [piece for part in split(problem, ready) for piece in tighten(part, incumbent, ready)]
     paid, parts = _without_fixed_costs([part for part, _ in pieces])
-    musts = [must_sets(p, until) for p in parts]
+    musts = [must_sets(p, ready) for p in parts]
     if time.perf_counter() > until:
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
@@ -104,6 +114,7 @@ def solve(
     endings: list[Ending] = []
     proved = True
     cuts = 0
+    width: int | None = 0
     solved: dict[Shape, Solved] = {}  # a network repeats its blocks
     # Easy parts first, so that as much as possible is decided when time runs out.
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
@@ -116,10 +127,17 @@ def solve(
             chosen = set(found.picked.values())
             found = replace(found, picked={part.eclass[i]: i for i in chosen})
         else:
-            share = Effort(slack / (len(order) - done), effort.nodes)
-            found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
+            found = _trivial(part, picks[k], bounds[k])
+            if found is None:
+                share = Effort(slack / (len(order) - done), effort.nodes)
+                one, found = by_width(part, until) if solver == "portfolio" else (None, None)
+                width = None if one is None or width is None else max(width, one)
+                if found is None:
+                    found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
         if found is None:
-            race = Race(Job(part, musts[k], picks[k], until - time.perf_counter()), SOLVERS[solver], memory)
+            job = Job(part, musts[k], picks[k], until - time.perf_counter())
+            joins = solver == "portfolio" and len(part.nodes) >= VAST and picks[k] is not None
+            race = Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)
@@ -136,7 +154,7 @@ def solve(
             slack -= max(0.0, selection_cost(part, picked) - bounds[k])
     taken = _taken(parts, picks)
     distinct = tuple(dict.fromkeys(endings))
-    yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts)
+    yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts, width)
 
 
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
@@ -184,6 +202,20 @@ def _shape(part: Problem) -> Shape:
     )
 
 
+def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> Solved | None:
+    """Solve a part without a search worth the name; return None for other parts."""
+    if start is not None and met(selection_cost(problem, start), bound):
+        return Solved(start, bound, proved=True)
+    members = problem.members()
+    if not any(problem.children):
+        # No candidate has children: take the cheapest candidate of each e-class.
+        cheapest = {c: min(m, key=lambda i: problem.cost[i]) for c, m in members.items()}
+        return Solved(cheapest, math.fsum(problem.cost[i] for i in cheapest.values()), proved=True)
+    if math.prod(len(candidates) for candidates in members.values()) <= TINY:
+        return _enumerate(problem, members)
+    return None
+
+
 def _at_once(
     problem: Problem,
     must: Must | None,
@@ -195,15 +227,6 @@ def _at_once(
 ) -> Solved | None:
     """Solve a part that needs no process of its own; return None for other parts."""
     seconds = until - time.perf_counter()
-    if start is not None and met(selection_cost(problem, start), bound):
-        return Solved(start, bound, proved=True)
-    members = problem.members()
-    if not any(problem.children):
-        # No candidate has children: take the cheapest candidate of each e-class.
-        cheapest = {c: min(m, key=lambda i: problem.cost[i]) for c, m in members.items()}
-        return Solved(cheapest, math.fsum(problem.cost[i] for i in cheapest.values()), proved=True)
-    if math.prod(len(candidates) for candidates in members.values()) <= TINY:
-        return _enumerate(problem, members)
     if seconds <= 0:
         return Solved(start, 0.0, proved=False, endings=(Ending(Limit.TIME),))
     slack = effort.gap

@@ -13,7 +13,7 @@ from typing import Final
 from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.solving import selection_cost
 from workbench.extraction.exact.split import split
-from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.greedy.dag import greedy_dag, settle
 from workbench.extraction.greedy.local_search import improve
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.presolve import presolve
@@ -25,16 +25,28 @@ TIMES: Final = 3
 
 
 def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -> dict[int, int] | None:
-    """Return the incumbent within a part, or a greedy selection if reductions removed some of its e-nodes.
+    """Return the incumbent within a part, or a selection near it if reductions removed some of its e-nodes.
 
-    ``incumbent`` maps e-classes to e-nodes; the result maps e-classes to candidates.
+    Without an incumbent, or if it is cheaper, it is a greedy selection. ``incumbent`` maps e-classes to
+    e-nodes; the result maps e-classes to candidates.
     """
-    for taken in (incumbent, None):
-        found = greedy_dag(part, until) if taken is None else taken
-        picked = _within(part, found)
+    if incumbent is not None:
+        picked = _within(part, incumbent)
         if selection_cost(part, picked) < math.inf and not unfounded(part, picked):
             return picked
-    return None
+    found = [_within(part, greedy_dag(part, until))]
+    if incumbent is not None:
+        found.append(_near(part, picked))
+    whole = [picked for picked in found if selection_cost(part, picked) < math.inf]
+    return min(whole, key=lambda picked: selection_cost(part, picked), default=None)
+
+
+def _near(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
+    """Return an acyclic selection that takes what is left of another as if it cost nothing."""
+    price = list(part.cost)
+    for i in picked.values():
+        price[i] = 0.0
+    return {c: i for c, i in enumerate(settle(part, price).choice) if i >= 0}
 
 
 def tighten(

@@ -24,7 +24,7 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Solve a job with the named solver and report better selections and bounds during the run.
 
     Args:
-        name: ``"highs"``, ``"cp-sat:THREADS"`` or a method of Tensat.
+        name: ``"highs"``, ``"cp-sat:THREADS"``, ``"lns"`` or a method of Tensat.
         job: The problem and its limits.
         requests: The pipe with selections found by other solvers.
         answers: The pipe for reports and the outcome.
@@ -50,6 +50,11 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
 
         common |= {"forbidden": job.forbidden, "apart": job.apart}
         found = solve_highs(job.problem, job.must, job.start, job.seconds, **common)
+    elif name == "lns":
+        from workbench.extraction.exact.lns import solve_lns
+
+        assert job.start is not None
+        found = solve_lns(job.problem, job.start, job.seconds, tell=tell, hear=hear)
     elif name.startswith("tensat"):
         from workbench.extraction.exact.tensat import solve_tensat
 

@@ -18,12 +18,7 @@ from workbench.frontends.onnx.mapped import Apart
 from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.onnx.shapes import SymbolTable
 from workbench.frontends.onnx.stream import joined, write_apart
-from workbench.frontends.onnx.versions import (
-    candidate_opsets,
-    default_opset,
-    loads,
-    opset_imports,
-)
+from workbench.frontends.onnx.versions import candidate_opsets, default_opset, loads, opset_imports
 from workbench.frontends.onnx.writer import Writer, shell_of
 from workbench.graph import Graph, fold_constants
 from workbench.ops.onnx_form import OpsetTooOld

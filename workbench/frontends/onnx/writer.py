@@ -17,9 +17,7 @@ from workbench.frontends.onnx.opaque import paste
 from workbench.frontends.onnx.peephole import Plan, Product, plan
 from workbench.frontends.onnx.stream import may_be_apart, placeholder
 from workbench.frontends.onnx.values import type_proto
-from workbench.frontends.onnx.versions import (
-    loadable_ir,
-)
+from workbench.frontends.onnx.versions import loadable_ir
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.ops.activations import export_activation

@@ -1,0 +1,95 @@
+import math
+
+import pytest
+
+from tests.extraction.egraphs import brute_force, problem_of, random_egraph, random_problem
+from tests.extraction.problems import merged
+from workbench.extraction.exact.highs import solve_highs
+from workbench.extraction.exact.lns import solve_lns
+from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.greedy.dag import greedy_dag, settle
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Give every neighbourhood the time it needs, so that no result depends on the clock."""
+    monkeypatch.setattr("workbench.extraction.exact.lns.TURN", 1e5)
+
+
+def begin(problem):
+    place = {node: i for i, node in enumerate(problem.nodes)}
+    return {c: place[n] for c, n in greedy_dag(problem).items()}
+
+
+def plain(problem):
+    """Return a poor start: the selection of least tree cost."""
+    return {c: i for c, i in enumerate(settle(problem, problem.cost).choice) if i >= 0}
+
+
+def test_a_small_problem_is_one_neighbourhood_and_so_is_solved():
+    solved = 0
+    for seed in range(150):
+        egraph, costs = random_egraph(seed)
+        best = brute_force(egraph, costs)
+        if best is None:
+            continue
+        problem = problem_of(egraph, costs)
+        found = solve_lns(problem, begin(problem), math.inf, turns=30, seed=seed)
+        cost = selection_cost(problem, found.picked)
+        assert not unfounded(problem, found.picked)
+        assert cost >= best - 1e-9
+        if found.proved:
+            assert cost == pytest.approx(best)
+            assert found.bound == pytest.approx(best)
+            solved += 1
+    assert solved >= 30
+
+
+def test_neighbourhoods_lead_to_the_optimum_that_a_solver_proves():
+    problem = problem_of(*merged(6, 6))
+    start = plain(problem)
+    found = solve_lns(problem, start, math.inf, turns=25)
+    exact = solve_highs(problem, None, None, 1e5)
+    assert exact.proved
+    assert not unfounded(problem, found.picked)
+    least = selection_cost(problem, exact.picked)
+    assert least < 0.95 * selection_cost(problem, start)
+    assert selection_cost(problem, found.picked) == pytest.approx(least)
+
+
+def test_every_better_selection_is_told_and_is_acyclic():
+    problem = problem_of(*merged(5, 6, seed=1))
+    start = plain(problem)
+    costs = [selection_cost(problem, start)]
+
+    def tell(picked, bound, cuts):
+        assert not unfounded(problem, picked)
+        costs.append(selection_cost(problem, picked))
+
+    found = solve_lns(problem, start, math.inf, tell=tell, turns=15)
+    assert costs == sorted(costs, reverse=True)
+    assert len(costs) > 1
+    assert selection_cost(problem, found.picked) == pytest.approx(costs[-1])
+
+
+def test_a_better_selection_that_is_heard_is_taken():
+    problem = random_problem(6, classes=80)
+    best = solve_highs(problem, None, None, 30.0).picked
+    heard = iter([best])
+    found = solve_lns(problem, plain(problem), math.inf, hear=lambda: next(heard, None), turns=1)
+    assert selection_cost(problem, found.picked) == pytest.approx(selection_cost(problem, best))
+
+
+def test_equal_seeds_give_equal_selections():
+    problem = random_problem(7, classes=100)
+    runs = [solve_lns(problem, plain(problem), math.inf, turns=10, seed=3).picked for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_no_time_leaves_the_start():
+    problem = random_problem(8, classes=40)
+    start = begin(problem)
+    found = solve_lns(problem, start, -1.0)
+    assert found.picked == start
+    assert not found.proved

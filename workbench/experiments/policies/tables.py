@@ -1,0 +1,86 @@
+"""Tables of the study of policies: the cost found by each under the same limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from workbench.experiments.markdown import lines, machines, missing
+from workbench.experiments.plan import Plan, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: Final = (
+    "network", "k_multi", "policy", "repeat", "original", "optimized", "bound", "status", "scope", "e_nodes",
+    "steps", "trials", "growing", "saturation", "extraction", "cost_source", "stop_reason", "failed", "notes",
+)  # fmt: skip
+
+#: Relative difference up to which two costs are the same.
+SAME: Final = 1e-9
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    import pandas as pd
+
+    rows = [
+        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
+        for record in records
+    ]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.astype(dict.fromkeys(["k_multi", "e_nodes", "steps", "trials", "repeat"], "Int64"))
+
+
+def winners(frame: pd.DataFrame) -> dict[tuple[str, int], list[str]]:
+    """Return the policies with the least cost, by network and ``k_multi``."""
+    found = {}
+    for key, part in frame[~frame["failed"]].groupby(["network", "k_multi"], sort=False):
+        network, k = cast(tuple[str, int], key)
+        best = part["optimized"].min()
+        of_best = part[part["optimized"] <= best * (1 + SAME)]["policy"]
+        found[network, int(k)] = list(dict.fromkeys(of_best))
+    return found
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the table as text."""
+    head = ["network", "k_multi", "policy", "original µs", "found µs", "status", "scope", "bound", "e-nodes",
+            "steps", "trials", "growing s", "stopped by"]  # fmt: skip
+    best = winners(frame)
+    rows = [
+        _row(row, best.get((str(row["network"]), int(row["k_multi"])), []))
+        for row in frame.to_dict("records")
+    ]
+    parts = ["# Policies: which rules run when, if an e-graph does not saturate", _about(best, records)]
+    return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
+
+
+def _row(row: Any, best: Sequence[str]) -> list[str]:
+    first = [str(row["network"]), str(row["k_multi"]), str(row["policy"])]
+    if row["failed"]:
+        return [*first, *[""] * 2, str(row["status"]), *[""] * 6, str(row["notes"])]
+    found = f"{row['optimized']:.2f}"
+    return [
+        *first, f"{row['original']:.2f}", f"**{found}**" if row["policy"] in best else found,
+        str(row["status"]), str(row["scope"]), f"{row['bound']:.2f}", str(row["e_nodes"]), str(row["steps"]),
+        str(row["trials"]), f"{row['growing']:.1f}", str(row["stop_reason"]),
+    ]  # fmt: skip
+
+
+def _about(best: dict[tuple[str, int], list[str]], records: Sequence[Record]) -> str:
+    wins: dict[str, int] = {}
+    for policies in best.values():
+        for policy in policies:
+            wins[policy] = wins.get(policy, 0) + 1
+    order = sorted(wins.items(), key=lambda entry: -entry[1])
+    said = ", ".join(f"{policy} {count}" for policy, count in order)
+    text = [
+        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+        "Every run grows one e-graph under the same limits on e-nodes, iterations and seconds; trials of "
+        "`best-first` and `tree-search` count towards the seconds. The cheapest term is then extracted "
+        "exactly. *Found* is its cost, and *bound* what no term of that e-graph is below. `plain` is a "
+        "saturation without a policy. **Bold**: the least cost of its network and `k_multi`.",
+        f"Least cost, of {len(best)} in all: {said}." if best else "",
+    ]
+    return "\n".join([*text, *machines(records)])

@@ -54,6 +54,21 @@ def test_outputs_move_by_what_half_a_unit_changes():
     np.testing.assert_allclose(movement(graph, evaluated)["y"], half * np.abs(given["x"]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("number", [0.0, 1.0, -8.0, 0.5, 384.0, 0.125])
+def test_a_number_that_no_rounding_makes_explains_nothing(number):
+    b = GraphBuilder()
+    x = b.input("x", (3,))
+    graph = b.graph({"y": b.op("mul", x, b.weight(data=np.asarray(number, np.float32)))})
+    asked = []
+
+    def evaluated(one):
+        asked.append(one)
+        return evaluate(one, {"x": np.ones(3, np.float32)}, precise=True)
+
+    assert not movement(graph, evaluated)["y"].any()
+    assert len(asked) == 1
+
+
 def test_no_more_is_explained_than_a_few_units():
     b = GraphBuilder()
     x = b.input("x", (2,))

@@ -11,6 +11,7 @@ from workbench.devices import loaded
 from workbench.devices.loaded import Loaded
 from workbench.devices.targets import OnnxRuntime
 from workbench.frontends import to_onnx
+from workbench.frontends.onnx import shared
 from workbench.frontends.onnx.mapped import Apart
 from workbench.frontends.runtime import RuntimeFailure
 
@@ -78,6 +79,33 @@ def test_a_large_model_is_not_kept_for_its_kernels_and_is_loaded_again_to_be_tim
     assert large._session is None
     assert large() > 0
     assert large.kernels == small.kernels
+
+
+class Counted:
+    """A session that notes its runs."""
+
+    def __init__(self, session, runs):
+        self._session, self._runs = session, runs
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def run(self, *given):
+        self._runs.append(given)
+        return self._session.run(*given)
+
+
+@pytest.mark.parametrize(("long", "more"), [(1e9, 1), (0.0, 0)])
+def test_a_slow_model_that_is_loaded_again_is_not_run_once_more(monkeypatch, long, more):
+    runs, real = [], shared.shared_session
+    monkeypatch.setattr(shared, "shared_session", lambda *a, **k: Counted(real(*a, **k), runs))
+    monkeypatch.setattr(loaded, "LARGE", 0)
+    monkeypatch.setattr(loaded, "LONG", long)
+    model = Loaded(products(), feeds, 1)
+    assert model.kernels
+    assert len(runs) == 1
+    assert model() > 0
+    assert len(runs) == 2 + more
 
 
 def test_a_model_with_a_loop_is_run_under_a_limit_and_has_no_kernels(monkeypatch):

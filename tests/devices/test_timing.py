@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workbench.devices.timing import Timing, alternate, compare, paired_speedup
+from workbench.devices.timing import Timing, alternate, compare, paired_speedup, rounds
 from workbench.graph import GraphBuilder
 
 
@@ -96,3 +96,22 @@ def test_two_graphs_are_measured_with_the_figures_in_order():
         assert 0 < low <= median <= high
     assert "1 thread" in found.executor
     assert found.summary()["rounds"] == found.rounds
+
+
+def test_a_slow_warm_up_counts_and_two_rounds_are_enough():
+    clock, log = Clock(), []
+
+    def timers(seconds):
+        def run(i):
+            log.append(i)
+            clock.now += seconds + 20 * (len(log) <= 3)  # loading takes a while
+            return seconds
+
+        return [lambda i=i: run(i) for i in range(3)]
+
+    taken = rounds(timers(20.0), seconds=3.0, least=9, most=40, clock=clock, slow=15.0)
+    assert [len(t) for t in taken] == [2, 2, 2]
+    assert len(log) == 6
+    log.clear()
+    taken = rounds(timers(1.0), seconds=3.0, least=9, most=40, clock=clock, slow=15.0)
+    assert [len(t) for t in taken] == [9, 9, 9]

@@ -96,6 +96,7 @@ INSTANCES = [
     ("softmax", {"axis": -2}, [(2, 3, 4)]),
     ("softmax", {"axis": -3}, [(2, 3, 1, 1)]),
     ("softmax", {"axis": -3}, [(2, 3, 4)]),
+    ("attention", {"heads": 2, "scale": 0.5}, [(2, 5, 8), (2, 3, 8), (2, 3, 6)]),
     ("concat", {"axis": -2}, [(2, 3, 4), (2, 1, 4), (2, 2, 4)]),
     ("slice", {"axis": -1, "start": 1, "stop": 5}, [(2, 6)]),
     ("slice", {"axis": -2, "start": 1, "stop": 6, "step": 2}, [(6, 2)]),

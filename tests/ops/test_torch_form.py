@@ -33,6 +33,7 @@ MORE = [
     ),
     ("layernorm", {"axis": -2}, [(2, 3, 8), (1, 1, 8), (8,)]),
     ("layernorm", {"axis": -1}, [(2, 3, 8), (3, 8), (2, 1, 1)]),
+    ("attention", {"heads": 2, "scale": 0.5}, [(2, 5, 8), (2, 3, 8), (2, 3, 6)]),
     ("slice", {"axis": -3, "start": 1, "stop": 4, "step": 3}, [IMAGE]),
     ("expand", {"shape": (3, 2)}, [()]),
     ("cast", {"to": "bool"}, [(2, 3)]),

@@ -33,6 +33,7 @@ INSTANCES = {
     "reshape": [([(2, 3, 4)], {"shape": (4, 6)}), ([(6, 4)], {"shape": (2, 3, 4)}), ([(1, 6)], {"shape": (3, 1, 2)})],  # noqa: E501
     "transpose": [([(2, 3, 4)], {"perm": (2, 0, 1)}), ([(2, 3, 4, 5)], {"perm": (0, 3, 1, 2)})],
     "expand": [([(3, 1)], {"shape": (2, 3, 4)})],
+    "gather": [([(5, 3), (4,)], {"axis": -2}), ([(5, 3), (2, 4)], {"axis": -2})],
     "repeat": [([(2, 3)], {"axis": -1, "times": 2})],
     "pad": [([(2, 3, 4)], {"pads": (1, 0, 2, 1), "value": 2.5}), ([(3, 4)], {"pads": (0, 2, 0, 0)})],
     "matmul": [([(2, 3), (3, 4)], {}), *(([(2, 1, 3, 2), (3, 2, 4)], {"act": act}) for act in ACTIVATIONS)],
@@ -84,6 +85,8 @@ def test_a_definition_is_what_the_operator_computes(op, number):
         operands[2] = np.int8(3)
     if op == "dequantize":
         operands[0], operands[2] = random.integers(-9, 9, shapes[0]).astype(np.int8), np.int8(3)
+    if spec.places is not None:
+        operands[spec.places] = random.integers(0, shapes[0][attrs["axis"]], shapes[spec.places])
     operands = [np.asarray(x) for x in operands]
     open_functions = {
         "leakyrelu": lambda x, a: x if x >= 0 else a * x,

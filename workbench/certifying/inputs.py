@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from workbench.graph import Graph
-from workbench.ops import TensorType, Trait, with_trait
+from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.types import FLOAT_DTYPES
 
 #: Operators that pass all their operands' elements on, so that an index stays one.
-_PASSING: Final = (with_trait(Trait.SELECTS) | {"cast"}) - {"gather"}
+_PASSING: Final = {op for op in with_trait(Trait.SELECTS) | {"cast"} if spec_of(op).places is None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,10 @@ def index_limits(graph: Graph) -> dict[int, int]:
     """Return the extent that each node used as an index must stay below, by node number."""
     limits: dict[int, int] = {}
     for node in graph.nodes:
-        if node.op == "gather":
+        at = spec_of(node.op).places
+        if at is not None:
             extent = graph.nodes[node.inputs[0]].tensor.shape[node.attr("axis")]
-            limits[node.inputs[1]] = min(limits.get(node.inputs[1], extent), extent)
+            limits[node.inputs[at]] = min(limits.get(node.inputs[at], extent), extent)
     # Casts, reshapes and slices of an index are still that index.
     for j in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[j]

@@ -19,6 +19,9 @@ MOST: Final = 1e-6
 #: Largest number of rounded numbers of one region that are moved.
 MANY: Final = 24
 
+#: A number below this, with no finer fraction than one part in as many, is not the rounding of another one.
+PLAIN: Final = 2.0**10
+
 Evaluated = Callable[[Graph], Mapping[str, np.ndarray]]
 
 
@@ -32,10 +35,10 @@ def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
     for name, weight in list(_numbers(graph).items())[:MANY]:
         value = weight.value().reshape(-1)[:1]
         half = float(abs(np.spacing(value[0]))) / 2
-        ends = [evaluated(_with(graph, name, float(value[0]) + step)) for step in (half, -half)]
+        # So small a step moves a value by as much in either direction.
+        end = evaluated(_with(graph, name, float(value[0]) + half))
         for output, value in stays.items():
-            moved = [np.abs(end[output] - value) for end in ends]
-            total[output] += np.nan_to_num(np.maximum(*moved), nan=0.0, posinf=0.0, neginf=0.0)
+            total[output] += np.nan_to_num(np.abs(end[output] - value), nan=0.0, posinf=0.0, neginf=0.0)
     for output, value in stays.items():
         largest = np.abs(value[np.isfinite(value)]).max(initial=0.0)
         total[output] = np.minimum(total[output], MOST * largest)
@@ -55,8 +58,13 @@ def _numbers(graph: Graph) -> dict[str, Weight]:
     return {
         name: weight
         for name, weight in graph.weights.items()
-        if weight.type.dtype in ("float16", "float32") and weight.number() is not None
+        if weight.type.dtype in ("float16", "float32") and _may_be_rounded(weight.number())
     }
+
+
+def _may_be_rounded(number: float | None) -> bool:
+    """Return whether a number may be another one that was rounded: 1, 8 and 0.5 are what was meant."""
+    return number is not None and not (abs(number) < PLAIN and (number * PLAIN).is_integer())
 
 
 def _with(graph: Graph, name: str, value: float) -> Graph:

@@ -251,7 +251,8 @@ def rank(
     candidate has to beat.
 
     A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
-    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough.
+    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough:
+    two if one takes longer than all of them should.
     Candidates with large weights run against the original one after another, so that at most two models are
     loaded; of models with huge weights, one.
 
@@ -288,12 +289,12 @@ def rank(
         share = seconds / max(1, len(groups))
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
-                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING
+                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
             _unload(timers[-1:] if one_by_one else ())
         if quick and not run:
-            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING)
+            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds)
             return replace(figures.ranking([*taken, *taken], ()), given=as_given)
         found: list[Ranking] = []
         for group in groups:
@@ -307,6 +308,7 @@ def rank(
                     least=_FEWEST if quick else _LEAST,
                     most=_MOST,
                     enough=enough if quick else None,
+                    slow=1e6 * seconds if quick else math.inf,
                 )
             found.append(figures.ranking(taken, group))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,9 @@ LARGE: Final = 1 << 25
 
 #: Of models with weights of more bytes, only one is loaded at a time.
 HUGE: Final = 1 << 28
+
+#: Seconds of a run from which on a model that is loaded again is not run once more before it is timed.
+LONG: Final = 1.0
 
 #: How often each kernel runs, by its name and the types and shapes of its operands and results.
 Kernels = Counter[str]
@@ -61,6 +65,7 @@ class Loaded:
         self._session: InferenceSession | None = None
         self._inputs: Mapping[str, Any] = {}
         self._kernels: Kernels | None = None
+        self._long = False
         self.large = self.huge = False
 
     @property
@@ -99,12 +104,18 @@ class Loaded:
     def __call__(self) -> float:
         """Run the model once and return the microseconds that it took."""
         session = self.load()
+        return self._timed(lambda: session.run(None, self._inputs))
+
+    def _timed(self, run: Callable[[], object]) -> float:
         own, began = time.thread_time_ns(), time.perf_counter_ns()
-        session.run(None, self._inputs)
+        run()
         taken = time.perf_counter_ns() - began
         if self._threads == 1:
             taken = min(taken, time.thread_time_ns() - own)
         return taken / 1e3
+
+    def _recorded(self, session: InferenceSession) -> None:
+        self._kernels = _executed(session, self._inputs)
 
     def _loaded(self) -> InferenceSession:
         from workbench.frontends.onnx.clean import copied
@@ -130,9 +141,10 @@ class Loaded:
             if endless:
                 run_session(session, self._inputs, seconds=LOOP_SECONDS)
             elif known:
-                session.run(None, self._inputs)
+                if not self._long:
+                    session.run(None, self._inputs)
             else:
-                self._kernels = _executed(session, self._inputs)
+                self._long = self._timed(partial(self._recorded, session)) > 1e6 * LONG
         return session
 
 

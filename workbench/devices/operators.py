@@ -19,7 +19,7 @@ from workbench.costs.store import Measurement
 from workbench.devices.device import Device
 from workbench.devices.exchange import Results
 from workbench.devices.kernels import draw, kernel
-from workbench.ops import TensorType
+from workbench.ops import TensorType, spec_of
 
 #: Incremented whenever the way of measuring changes, so that a table never mixes figures of two ways.
 PROTOCOL: Final = 1
@@ -162,7 +162,8 @@ def measure(
     needed = out.nbytes + sum(k.nbytes for k in types)
     if needed > _MEMORY * device.free_bytes():
         raise MemoryError(f"it needs {needed / 2**30:.1f} GiB; {device.free_bytes() / 2**30:.1f} are free")
-    below = types[0].shape[instance.attrs[0]] if instance.op == "gather" else 1  # type: ignore[index]
+    indexed = spec_of(instance.op).places is not None
+    below = types[0].shape[instance.attrs[0]] if indexed else 1  # type: ignore[index]
     operands = [draw(device, kind, seed, below=below) for seed, kind in enumerate(types)]
     run = kernel(device, instance.op, instance.attrs, types, out)
     result = run(*operands)

@@ -102,6 +102,7 @@ def rounds(
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
     enough: Callable[[list[list[float]]], bool] | None = None,
+    slow: float = math.inf,
 ) -> list[list[float]]:
     """Take a figure from each of ``timers`` once per round, in a new random order for each round.
 
@@ -116,6 +117,8 @@ def rounds(
         most: The largest number of rounds.
         clock: The clock of the time limit, in seconds.
         enough: Ends the rounds if it is true of the figures so far; called after the rounds in :data:`LOOKS`.
+        slow: If the figures of the warm-up together are larger, it counts as the first round, and two rounds
+            are the least: caches hardly matter to so long a run.
 
     Returns:
         The figures of each timer, in the order of the rounds.
@@ -124,12 +127,14 @@ def rounds(
         raise ValueError(
             f"rounds must have seconds > 0 and 1 <= least <= most, got {seconds}, {least}, {most}"
         )
-    for timer in timers:
-        timer()
-    taken: list[list[float]] = [[] for _ in timers]
-    order, draws = list(range(len(timers))), random.Random(0)
     began = clock()
-    for number in range(most):
+    warm_up = [timer() for timer in timers]
+    counts = sum(warm_up) > slow
+    taken: list[list[float]] = [[figure] if counts else [] for figure in warm_up]
+    least = min(least, 2) if counts else least
+    order, draws = list(range(len(timers))), random.Random(0)
+    began = began if counts else clock()
+    for number in range(int(counts), most):
         if number >= least and clock() - began >= seconds:
             break
         if enough is not None and number in LOOKS and enough(taken):

@@ -1,6 +1,7 @@
 """Operators: one :class:`OpSpec` per operator, grouped by family."""
 
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
+    attention,
     blocked,
     constants,
     convolution,

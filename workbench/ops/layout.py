@@ -105,16 +105,16 @@ def _expand_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 
 
 def _gather_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    axis = attrs["axis"]
-    data, indices = t.concrete("gather", *xs)
-    t.require_axis(xs[0], axis)
-    t.require(indices.dtype in ("int32", "int64"), f"indices must be int32 or int64, got {indices}")
-    at = len(data.shape) + axis
-    return t.tensor(xs[0], *data.shape[:at], *indices.shape, *data.shape[at + 1 :])
+    x, places = xs
+    t.require_index(places)
+    return t.picked(x, attrs["axis"], places)
 
 
 def _gather(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    return np.take(xs[0], xs[1], axis=attrs["axis"])
+    x, places = xs
+    # In exact arithmetic the numbers of places are elements like others, so not integers of the machine.
+    places = places if places.dtype.kind in "iu" else places.astype(np.int64)
+    return np.take(x, places, axis=attrs["axis"])
 
 
 def _gather_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -291,6 +291,7 @@ register(
         exact=POLYNOMIAL,
         export=_export_along("Gather"),
         torch=_gather_torch,
+        places=1,
         doc="entries of an axis picked by an index tensor",
     ),
     OpSpec(

@@ -119,7 +119,7 @@ _IMPORTERS: dict[str, Importer] = {}
 
 
 def imports(*op_types: str) -> Callable[[Importer], Importer]:
-    """Register a function as the reader of these operators of ONNX's default domain."""
+    """Register a function as the reader of operators: of ONNX's default domain, or ``domain::type``."""
 
     def register(function: Importer) -> Importer:
         for op_type in op_types:
@@ -133,8 +133,9 @@ def imports(*op_types: str) -> Callable[[Importer], Importer]:
 
 def importer_of(op_type: str, domain: str = "") -> Importer | None:
     """Return the function that reads an ONNX operator, or None."""
-    if domain == "" and op_type in _IMPORTERS:
-        return _IMPORTERS[op_type]
+    found = _IMPORTERS.get(f"{domain}::{op_type}" if domain else op_type)
+    if found is not None:
+        return found
     return None if own_form(domain, op_type) is None else _import_own
 
 

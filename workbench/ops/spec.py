@@ -121,6 +121,8 @@ class OpSpec:
         exact: The semantics in exact arithmetic; without it, rules are judged in decimals by ``evaluate``.
         weights_from: Operands from this position on are weights in real models.
         variance: The position of the operand that is a variance: positive, and added to ``eps``.
+        places: The position of the operand whose elements are numbers of places along the axis of the first
+            operand that the attribute ``axis`` names.
         doc: The meaning in a few words.
         onnx_form: The domain and type of the ONNX operator that is read as this one, if it is not built in.
         module: The module that defines the operator, if it is not built in.
@@ -140,6 +142,7 @@ class OpSpec:
     exact: ExactForm | None = None
     weights_from: int | None = None
     variance: int | None = None
+    places: int | None = None
     doc: str = ""
     onnx_form: tuple[str, str] | None = None
     module: str = ""

@@ -12,7 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TensorType, TypeMismatch
+from workbench.ops.types import (
+    FLOAT_DTYPES,
+    INDEX_DTYPES,
+    INTEGER_DTYPES,
+    NUMBER_DTYPES,
+    TensorType,
+    TypeMismatch,
+)
 
 #: The attributes of an operator by name: numbers, strings and tuples, or symbols for them.
 Attrs = Mapping[str, Any]
@@ -89,6 +96,9 @@ class Typing(Protocol[T, N]):
     def broadcast(self, x: T, y: T, keep: int = 0) -> T:
         """Return ``x`` with its axes before the last ``keep`` broadcast against those of ``y``."""
 
+    def picked(self, x: T, axis: N | int, places: T) -> T:
+        """Return a type with an axis replaced by all axes of ``places``, the numbers of places along it."""
+
     def maximum(self, a: N | int, b: N | int) -> N:
         """Return the larger integer."""
 
@@ -106,6 +116,9 @@ class Typing(Protocol[T, N]):
 
     def require_integer(self, x: T) -> None:
         """Require the element type of a quantised tensor."""
+
+    def require_index(self, x: T) -> None:
+        """Require an element type for numbers of places along an axis."""
 
     def require_number(self, x: T) -> None:
         """Require an element type that holds 0 and 1."""
@@ -173,6 +186,11 @@ class ConcreteTyping:
             dims.append(max(a, b))
         return TensorType(x.dtype, (*dims, *x.shape[len(x.shape) - keep :]))
 
+    def picked(self, x: TensorType, axis: int, places: TensorType) -> TensorType:
+        self.require_axis(x, axis)
+        at = len(x.shape) + axis
+        return TensorType(x.dtype, (*x.shape[:at], *places.shape, *x.shape[at + 1 :]))
+
     def maximum(self, a: int, b: int) -> int:
         return max(a, b)
 
@@ -191,6 +209,9 @@ class ConcreteTyping:
 
     def require_integer(self, x: TensorType) -> None:
         self.require(x.dtype in INTEGER_DTYPES, f"the tensor must be of small whole numbers, got {x}")
+
+    def require_index(self, x: TensorType) -> None:
+        self.require(x.dtype in INDEX_DTYPES, f"indices must be int32 or int64, got {x}")
 
     def require_number(self, x: TensorType) -> None:
         self.require(x.dtype in NUMBER_DTYPES, f"{x.dtype} does not hold 0 and 1")

@@ -15,7 +15,7 @@ from workbench.support.remembered import remembered
 
 _FIRST = (
     "elementwise", "constants", "matmul", "convolution", "fusion", "layout", "transposes", "reductions",
-    "recognition", "conversions", "quantised", "merge",
+    "recognition", "lookups", "conversions", "quantised", "merge",
 )  # fmt: skip
 _LAST = ("branches", "movement")
 

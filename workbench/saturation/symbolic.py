@@ -6,14 +6,16 @@ requirements of the right-hand side that do not follow from them are *demanded* 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from functools import partial, reduce
+from typing import NoReturn, cast
 
 from workbench.ops.types import (
     DTYPE_CODES,
     DTYPE_NAMES,
     FLOAT_DTYPES,
+    INDEX_DTYPES,
     INTEGER_DTYPES,
     NUMBER_DTYPES,
     contains,
@@ -50,8 +52,7 @@ class Sym:
         return (self.terms, self.offset) if self.terms else ((self.text,), 0)
 
     def _op(self, operator: str, other: Int, *, swap: bool = False) -> Int:
-        left, right = (other, self) if swap else (self, other)
-        return arith(operator, left, right)
+        return arith(operator, other, self) if swap else arith(operator, self, other)
 
     def __add__(self, other: Int) -> Int:
         return self._op("+", other)
@@ -133,8 +134,7 @@ def arith(operator: str, left: Int, right: Int) -> Int:
         return 0
     if operator in ("max", "min") and str(left) == str(right):
         return left
-    sides = [((), v) if isinstance(v, int) else v.summands() for v in (left, right)]
-    (terms, offset), (more, number) = sides
+    (terms, offset), (more, number) = (((), v) if isinstance(v, int) else v.summands() for v in (left, right))
     positive = all(_positive(v) for v in (left, right))
     if operator == "+":
         return _sum(terms + more, offset + number, positive)
@@ -147,6 +147,11 @@ def arith(operator: str, left: Int, right: Int) -> Int:
         return _sum(tuple(rest), offset - number, left_positive)
     sign = "/" if operator == "//" else operator
     return Sym(f"({sign} {left} {right})", positive and operator in ("*", "max", "min"))
+
+
+def product(factors: Iterable[Int]) -> Int:
+    """Return a product of integer expressions."""
+    return reduce(partial(arith, "*"), factors, cast("Int", 1))
 
 
 def floored(operator: str, left: Int, right: Int) -> Int:
@@ -263,8 +268,7 @@ class SymbolicTyping:
     guards: list[str] = field(default_factory=list)
     same: dict[str, Int] = field(default_factory=dict)
     same_type: dict[str, str] = field(default_factory=dict)
-    floats: list[Sym] = field(default_factory=list)
-    integers: list[Sym] = field(default_factory=list)
+    met: list[tuple[frozenset[str], Sym]] = field(default_factory=list)
 
     # -- expressions --------------------------------------------------------------------------
     def resolve(self, value: Int) -> Int:
@@ -400,10 +404,7 @@ class SymbolicTyping:
         return self.explicit([self.get(x, 0), self.get(x, 1), *moved])
 
     def elements(self, x: SymType) -> Int:
-        total: Int = 1
-        for i in range(2, self.encoding.rank + 2):
-            total = arith("*", total, self.get(x, i))
-        return total
+        return product(self.get(x, i) for i in range(2, self.encoding.rank + 2))
 
     def broadcast(self, x: SymType, y: SymType, keep: int = 0) -> SymType:
         size = self.encoding.rank + 2
@@ -430,6 +431,15 @@ class SymbolicTyping:
             slots.append(arith("max", *sorted((a, b), key=str)) if low != high else a)
         return self.explicit(slots)
 
+    def picked(self, x: SymType, axis: Int, places: SymType) -> SymType:
+        rank, most = self.rank(x), self.encoding.rank
+        if not isinstance(axis, int) or not isinstance(rank, int) or rank != -axis:
+            raise NotSymbolic("places along another axis than the first")
+        dims = [self.dim(places, k) for k in range(rank - 1 - most, 0)]
+        total = arith("+", self.rank(places), rank - 1)
+        self.require(compare("<=", total, most), "the rank is not too large")
+        return self.explicit([self.get(x, 0), total, *dims, *(self.dim(x, k) for k in range(1 - rank, 0))])
+
     def maximum(self, a: Int, b: Int) -> Int:
         return arith("max", a, b)
 
@@ -452,29 +462,30 @@ class SymbolicTyping:
         self.equal(self.get(x, 0), self.get(y, 0), "element types agree")
 
     def require_float(self, x: SymType) -> None:
-        self._require_dtype(x, FLOAT_DTYPES, self.floats, "a float is expected")
+        self._require_dtype(x, FLOAT_DTYPES, "a float is expected")
 
     def require_integer(self, x: SymType) -> None:
-        self._require_dtype(x, INTEGER_DTYPES, self.integers, "a small whole number is expected")
+        self._require_dtype(x, INTEGER_DTYPES, "a small whole number is expected")
 
-    def _require_dtype(self, x: SymType, dtypes: frozenset[str], met: list[Sym], message: str) -> None:
+    def require_index(self, x: SymType) -> None:
+        self._require_dtype(x, INDEX_DTYPES, "numbers of places are expected")
+
+    def _require_dtype(self, x: SymType, dtypes: frozenset[str], message: str) -> None:
         code = self.get(x, 0)
         if isinstance(code, int):
             self.require(code in {DTYPE_CODES[d] for d in dtypes}, message)
-            return
-        if any(str(self.resolve(f)) == str(code) for f in met):
-            return
-        met.append(code)
-        product: Int = 1
-        for dtype in sorted(DTYPE_CODES[d] for d in dtypes):
-            product = arith("*", product, arith("-", code, dtype))
-        self.require(Test(f"(= 0 {product})"), message)
+        elif not self._has_met(code, dtypes):
+            self.met.append((dtypes, code))
+            none = product(arith("-", code, dtype) for dtype in sorted(DTYPE_CODES[d] for d in dtypes))
+            self.require(Test(f"(= 0 {none})"), message)
+
+    def _has_met(self, code: Int, dtypes: frozenset[str]) -> bool:
+        return any(d == dtypes and str(self.resolve(c)) == str(code) for d, c in self.met)
 
     def require_number(self, x: SymType) -> None:
         code = self.get(x, 0)
-        if any(str(self.resolve(f)) == str(code) for f in self.floats):
-            return
-        for other in sorted(DTYPE_CODES[d] for d in DTYPE_CODES.keys() - NUMBER_DTYPES):
+        others = () if self._has_met(code, FLOAT_DTYPES) else DTYPE_CODES.keys() - NUMBER_DTYPES
+        for other in sorted(DTYPE_CODES[d] for d in others):
             self.require(compare("!=", code, other), "an element type that holds 0 and 1 is expected")
 
     def require_axis(self, x: SymType, axis: Int) -> None:

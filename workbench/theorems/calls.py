@@ -112,5 +112,7 @@ def bordered(guards: Sequence[Any], value: Value) -> Value:
     return value
 
 
+#: The beginning of the name of a function of integers: the element of a tensor whose name follows.
+ELEMENT: Final = "element of "
 #: The ratio of a circle's circumference to its diameter.
 PI: Final = one(factor("param", "pi"))

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.theorems.calls import (
     DEFINITIONS,
+    ELEMENT,
     PI,
     Call,
     Definition,
@@ -20,13 +21,14 @@ from workbench.theorems.calls import (
 )
 from workbench.theorems.integers import Int, call, div, mod, mul, num, single, sub
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import Kind, NotCovered, Perm, key_of, key_text, shown, signature, whole
+from workbench.theorems.reading import REST, Kind, NotCovered, Perm, key_of, key_text, shown, signature, whole
 from workbench.theorems.terms import (
     Value,
     apply,
     guarded,
     negative,
     number,
+    one,
     plus,
     times,
     within,
@@ -152,6 +154,21 @@ def _transpose(c: Call, i: Index) -> Value:
 @defines("expand")
 def _expand(c: Call, i: Index) -> Value:
     return c.xs[0].spread(i, c.kind)
+
+
+@defines("gather")
+def _gather(c: Call, i: Index) -> Value:
+    # Row n of a matrix, where n is an element of the places at the other indices of the result. All axes
+    # without a number share one index, which stands for theirs. Nothing is known of n.
+    def moved(key: Any) -> Int:
+        return i(key - 1 if isinstance(key, int) and -key < c.types.literal else REST)
+
+    matrix, places = c.xs
+    read = places.at(moved)
+    if len(read) != 1 or [f.head for f in read[0].factors] != ["read"] or read != one(*read[0].factors):
+        raise NotCovered("places that are computed")
+    name, *indices = read[0].factors[0].args
+    return matrix.at(put(i, {-2: call(ELEMENT + name, *indices)}))
 
 
 @defines("repeat")

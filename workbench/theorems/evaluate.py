@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.ops import OpSpec
-from workbench.theorems.calls import Call, Tensor
+from workbench.theorems.calls import ELEMENT, Call, Tensor
 from workbench.theorems.definitions import DEFINITIONS
-from workbench.theorems.integers import Cond, Int, num, replaced, replaced_in, symbols
+from workbench.theorems.integers import Cond, Int, num, replaced, replaced_in, single, symbols
 from workbench.theorems.reading import Reading
 from workbench.theorems.terms import Factor, Term, Value, factor, one, restart
 
@@ -62,7 +62,7 @@ def _factor(
     f: Factor, by: Mapping[str, Int], reads: Reads, more: Mapping[str, Callable[..., float]]
 ) -> float:
     if f.head == "read":
-        return reads(f.args[0], [_number(replaced(i, by)) for i in f.args[1:]])
+        return reads(f.args[0], [_place(replaced(i, by), reads) for i in f.args[1:]])
     if f.head in ("int", "over"):
         n = _number(replaced(f.args[0], by))
         return float(n) if f.head == "int" else 1 / n
@@ -98,6 +98,14 @@ def _put_factor(f: Factor, by: Mapping[str, Int]) -> Factor:
         own = {n: x for n, x in by.items() if n not in names}
         return Factor("top", (names, tuple(replaced_in(g, own) for g in guards), _put(inner, own)), "")
     return f
+
+
+def _place(x: Int, reads: Reads) -> int:
+    """Return the number that an index is; it may be an element of a tensor of places."""
+    atom = single(x)
+    if atom is None or not atom.head.startswith(ELEMENT):
+        return _number(x)
+    return int(reads(atom.head.removeprefix(ELEMENT), [_number(i) for i in atom.args]))
 
 
 def _number(x: Int) -> int:

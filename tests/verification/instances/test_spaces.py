@@ -13,7 +13,7 @@ from workbench.verification.instances.choices import Enumeration, RandomChoices
 from workbench.verification.instances.ground import Ground, Instance, all_values, instance_of, sample
 from workbench.verification.instances.linear import Inconsistent, Linear, NotLinear
 from workbench.verification.instances.spaces import open_space
-from workbench.verification.instances.typings import Menu, known
+from workbench.verification.instances.typings import SMALL, Menu, known
 from workbench.verification.refuting.draws import draw_instance
 
 LIBRARY = [*rule_set("all"), *load_rules(library() / "axioms.rules")]
@@ -152,8 +152,13 @@ def test_sides_that_never_agree_in_type_fail_under_every_decision(text):
 def test_products_of_extents_are_refused():
     with pytest.raises(NotLinear):
         open_space(law("reshape[shape=s](relu(x)) => relu(reshape[shape=s](x))"), Enumeration(), Menu())
-    with pytest.raises(NotLinear, match="gather"):
-        open_space(law("gather[axis=a](x, y) => identity(gather[axis=a](x, y))"), Enumeration(), Menu())
+
+
+def test_places_are_whole_numbers_of_any_rank_that_takes_the_place_of_an_axis():
+    rule = law("gather[axis=-2](x, i) => identity(gather[axis=-2](x, i))")
+    found = [instance_of(s, next(all_values(s, SMALL))) for s in spaces(rule, SMALL) if s is not None]
+    assert {(one.types["x"].rank, one.types["i"].rank) for one in found} == {(2, 1), (2, 2)}
+    assert {one.types["i"].dtype for one in found} == {"int64"}
 
 
 # -- every instance, against all shapes there are ------------------------------------------------------

@@ -179,6 +179,10 @@ _KNOWN: Final = (
     Architecture("unet_resnet34", "upsampling", 24_436_369, "smp's summary of the model", _image()),
     Architecture("pose_resnet18", "upsampling", 15_376_721, "the layers' definition", _image(256)),
     Architecture("dlrm", "ranking", 4_635_985, "the layers' definition", _FEATURES),
+    Architecture(
+        "neumf", "ranking", 1_912_513, "the layers' definition",
+        (Input("user", ("batch",), "int64", 6040), Input("item", ("batch",), "int64", 3706)), ("score",),
+    ),
     Architecture("wide_and_deep", "ranking", 10_102_703, "the layers' definition", _FEATURES),
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from torch.nn.functional import interpolate
 from workbench.benchmarks.exports.language import Bert
 from workbench.benchmarks.exports.mobile import Branches
 from workbench.benchmarks.exports.parts import Attention, ConvNorm, FusedAttention
+from workbench.benchmarks.exports.ranking import NeuMf
 from workbench.benchmarks.exports.readers import Clip, NextWord, Reader
 from workbench.benchmarks.exports.vision_transformers import SegFormer, ViT
 
@@ -25,6 +26,8 @@ def by_hand(module: nn.Module) -> nn.Module | None:
         return _ViTFirstPosition(module)
     if isinstance(module, NextWord):
         return _LastPosition(module)
+    if isinstance(module, NeuMf):
+        return _LookedUpProducts(module)
     if isinstance(module, nn.Sequential) and any(isinstance(m, Branches) for m in module):
         return nn.Sequential(*(_merged(m) if isinstance(m, Branches) else m for m in module)).eval()
     return None
@@ -222,3 +225,23 @@ class _LastPosition(nn.Module):
         one = x[:, -1:] + self.attend(normed[:, -1:], normed)
         one = one + given.forwards[-1](given.norms[-2](one))
         return given.norms[-1](one[:, 0]) @ given.words.weight.t()
+
+
+# -- tables --------------------------------------------------------------------------------------------
+class _LookedUpProducts(nn.Module):
+    """NeuMF whose first layer is a sum of rows of two tables: those of its embeddings times its weight."""
+
+    def __init__(self, given: NeuMf) -> None:
+        super().__init__()
+        self.given, first = given, given.layers[0]
+        parts, shifts = first.weight.data.chunk(2, 1), (first.bias.data, 0)
+        self.tables = nn.ModuleList(
+            nn.Embedding.from_pretrained(table.weight.data @ part.t() + shift)
+            for table, part, shift in zip(given.tables, parts, shifts, strict=True)
+        )
+        self.eval()
+
+    def forward(self, user: Tensor, item: Tensor) -> Tensor:
+        deep = self.given.layers[1:](self.tables[0](user) + self.tables[1](item))
+        shallow = self.given.products[0](user) * self.given.products[1](item)
+        return torch.sigmoid(self.given.score(torch.cat([deep, shallow], -1)))

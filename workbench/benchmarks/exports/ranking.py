@@ -65,3 +65,25 @@ class _WideDeep(nn.Module):
 def wide_and_deep() -> nn.Module:
     """Return Wide & Deep with the layers of its paper, tables of 10 000 rows (arXiv 1606.07792)."""
     return _WideDeep(10_000, 26, 32)
+
+
+class NeuMf(nn.Module):
+    """The score of a user and an item: products of embeddings, and layers above other embeddings."""
+
+    def __init__(self, users: int, items: int, factors: int, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.products = nn.ModuleList([nn.Embedding(users, factors), nn.Embedding(items, factors)])
+        half = widths[0] // 2
+        self.tables = nn.ModuleList([nn.Embedding(users, half), nn.Embedding(items, half)])
+        self.layers = _mlp(widths, True)
+        self.score = nn.Linear(widths[-1] + factors, 1)
+
+    def forward(self, user: Tensor, item: Tensor) -> Tensor:
+        deep = self.layers(torch.cat([self.tables[0](user), self.tables[1](item)], -1))
+        shallow = self.products[0](user) * self.products[1](item)
+        return torch.sigmoid(self.score(torch.cat([deep, shallow], -1)))
+
+
+def neumf() -> nn.Module:
+    """Return NeuMF for MovieLens-1M, with 64 predictive factors (arXiv 1708.05031, section 4.1)."""
+    return NeuMf(6040, 3706, 64, (256, 128, 64))

@@ -12,6 +12,7 @@ from workbench.benchmarks.families import Families
 from workbench.benchmarks.movement.attention import grouped_queries, latent
 from workbench.benchmarks.movement.decoders import autoencoder_decoder, pose_head, unet_decoder, upsampling
 from workbench.benchmarks.movement.encoders import first_token, pre_normed
+from workbench.benchmarks.movement.ranking import recommender
 from workbench.benchmarks.movement.segmentation import pyramid_head, segformer, segformer_head
 
 __all__ = ["MOVEMENT"]
@@ -29,5 +30,6 @@ MOVEMENT: Final = Families(
         "pre_normed": pre_normed,
         "grouped_queries": grouped_queries,
         "latent": latent,
+        "recommender": recommender,
     }
 )

@@ -38,6 +38,9 @@ HAND_FILE: Final = "by-hand.onnx"
 #: A result whose interval of ratios lies below this is slower than the original.
 WORTH: Final = 0.98
 
+#: Seconds of a round of all forms from which on two rounds are enough.
+SLOW: Final = 15.0
+
 _MIB: Final = 2**20
 
 
@@ -247,7 +250,7 @@ def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -
                 continue
             timers.append(partial(_timed, loaded, feeds, own=threads == 1))
             timed.append(row)
-        taken = rounds(timers, seconds=timing.seconds, least=9, most=400) if timers else []
+        taken = rounds(timers, seconds=timing.seconds, least=9, most=400, slow=SLOW) if timers else []
         reference = next((t for row, t in zip(timed, taken, strict=True) if row["form"] == ORIGINAL), None)
         for row, samples in zip(timed, taken, strict=True):
             row |= latency_figures([t * 1e6 for t in samples], reference and [t * 1e6 for t in reference])
@@ -276,7 +279,7 @@ def time_graphs(original: Path, made: Path, name: str, order: Order) -> tuple[st
         for graph in graphs:
             chosen.check(graph)
         with chosen.timers(graphs, order.seed) as timers:
-            taken = rounds(timers, seconds=order.timing.seconds, least=5, most=400)
+            taken = rounds(timers, seconds=order.timing.seconds, least=5, most=400, slow=1e6 * SLOW)
     except (DeviceMissing, LookupError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         return name, [row | {"skipped": reason} for row in rows]

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from workbench.ops import Trait, spec_of
-from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
+from workbench.ops.types import FLOAT_DTYPES, INDEX_DTYPES, INTEGER_DTYPES
 from workbench.verification.instances.linear import Inconsistent
 
-#: The element type of tensors of which nothing is required, that of whole numbers, and that of truth values.
-FLOAT, WHOLE, TRUTH = "float32", "int8", "bool"
-_OPEN: Final = frozenset({FLOAT, WHOLE, TRUTH})
+#: The element type of tensors of which nothing is required, that of whole numbers, that of truth values, and
+#: that of numbers of places along an axis.
+FLOAT, WHOLE, TRUTH, INDEX = "float32", "int8", "bool", "int64"
+_OPEN: Final = frozenset({FLOAT, WHOLE, TRUTH, INDEX})
 
 
 #: Operators that round nothing, unless they convert.
@@ -47,7 +48,12 @@ class Element:
         """Return the element type of a name; one type of each kind represents the others of its kind."""
         if isinstance(dtype, Element):
             return dtype
-        kinds = ((FLOAT, FLOAT_DTYPES), (WHOLE, INTEGER_DTYPES), (TRUTH, {TRUTH}))
+        kinds = (
+            (FLOAT, FLOAT_DTYPES),
+            (WHOLE, INTEGER_DTYPES),
+            (TRUTH, {TRUTH}),
+            (INDEX, INDEX_DTYPES),
+        )
         return cls(frozenset({name for name, kind in kinds if dtype in kind}) or _OPEN)
 
     @property
@@ -62,7 +68,7 @@ class Element:
     def name(self) -> str:
         """Return the name of the element type: a floating-point one if nothing else is required."""
         options = self.root.options
-        return next(name for name in (FLOAT, WHOLE, TRUTH) if name in options)
+        return next(name for name in (FLOAT, WHOLE, TRUTH, INDEX) if name in options)
 
     def among(self, names: Iterable[str]) -> None:
         """Require one of some element types; raise Inconsistent if it is none of them."""

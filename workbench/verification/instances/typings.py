@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 from workbench.ops.typing import Count
 from workbench.verification.instances.choices import Choices
-from workbench.verification.instances.elements import FLOAT, WHOLE, Element
+from workbench.verification.instances.elements import FLOAT, INDEX, WHOLE, Element
 from workbench.verification.instances.linear import Inconsistent, Linear, NotLinear, Relation, System
 
 #: Number of axes of a type in most readings; axes before a tensor's first axis have extent 1.
@@ -256,6 +256,23 @@ class SpaceTyping:
             else:
                 self.require((p.x if case == "left" else p.y).dims[i] == 1, "an operand broadcasts")
 
+    def picked(self, x: SpaceType, axis: Extent, places: SpaceType) -> SpaceType:
+        assert isinstance(axis, int)
+        self.require_axis(x, axis)
+        whole, found = (y.dims[self.axes - self.number_of_axes(y) :] for y in (x, places))
+        at = len(whole) + axis
+        return self.tensor(x, *whole[:at], *found, *whole[at + 1 :])
+
+    def number_of_axes(self, x: SpaceType) -> int:
+        """Return a rank as a number, which is decided if it is open; the missing axes then have extent 1."""
+        rank = known(x.rank)
+        if isinstance(rank, Linear):
+            rank = self.choices.some(self.menu.ranks)
+            self.require(x.rank == rank, "a rank")
+        for d in x.dims[: self.axes - rank]:
+            self.require(d == 1, "no such axis")
+        return rank
+
     def maximum(self, a: Extent, b: Extent) -> Extent:
         if not isinstance(a, Linear) and not isinstance(b, Linear):
             return max(a, b)
@@ -294,6 +311,9 @@ class SpaceTyping:
 
     def require_integer(self, x: SpaceType) -> None:
         x.element.among({WHOLE})
+
+    def require_index(self, x: SpaceType) -> None:
+        x.element.among({INDEX})
 
     def require_number(self, x: SpaceType) -> None:
         """Accept: the element types of instances hold 0 and 1."""

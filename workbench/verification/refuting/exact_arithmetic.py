@@ -106,7 +106,8 @@ def draw_values(
 ) -> dict[int, np.ndarray]:
     """Return random values of the leaves: residues, or whole numbers from ``-reach`` to ``reach``.
 
-    A variance is drawn such that its sum with the operator's epsilon is the square of a number.
+    A variance is drawn such that its sum with the operator's epsilon is the square of a number, and numbers
+    of places such that the axis has them.
 
     Args:
         kind: The arithmetic.
@@ -115,7 +116,7 @@ def draw_values(
         rng: The source of random numbers.
         reach: The largest absolute value of whole numbers.
     """
-    variances = _variances(nodes, live)
+    variances, extents = _variances(nodes, live), _extents(nodes, live)
     values: dict[int, np.ndarray] = {}
     for i in live:
         if nodes[i].op != "input":
@@ -125,6 +126,10 @@ def draw_values(
         if i in variances:
             roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
             drawn: list[Any] = [r * r - variances[i] for r in roots]
+        elif i in extents:  # counted from the first place, or from the last one as a negative number
+            drawn = [rng.randrange(-extents[i], extents[i]) for _ in range(size)]
+            if kind == "modular":
+                drawn = [d % extents[i] for d in drawn]
         elif kind == MACHINE:
             drawn = _machine_numbers(nodes, live, size, rng)
         elif nodes[i].tensor.dtype == "bool":
@@ -161,6 +166,18 @@ def _variances(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, Fraction
         at = spec_of(node.op).variance
         if at is not None and nodes[node.inputs[at]].op == "input":
             found[node.inputs[at]] = as_written(node.attr("eps"))
+    return found
+
+
+def _extents(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, int]:
+    """Return the least extent of the axes along which the elements of a leaf number places, by leaf."""
+    found: dict[int, int] = {}
+    for i in live:
+        at = spec_of(nodes[i].op).places
+        if at is not None:
+            x, places = (nodes[i].inputs[k] for k in (0, at))
+            extent = nodes[x].tensor.shape[nodes[i].attr("axis")]
+            found[places] = min(found.get(places, extent), extent)
     return found
 
 

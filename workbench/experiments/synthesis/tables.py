@@ -63,7 +63,7 @@ def _funnel(records: Sequence[Record]) -> str:
         numbers = [
             str(row[c]) for c in ("terms", "classes", "candidates", "open", "laws", "proved", "tested")
         ]
-        numbers.append(str(row.get("joint", 0)))
+        numbers.append(str(row.get("joint", "")))
         cost = [
             f"{row['memory']} MiB",
             seconds_text(float(row.get("processor", float("nan")))),

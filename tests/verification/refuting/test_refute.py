@@ -57,6 +57,7 @@ WRONG = {
     "square-of-products": "mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))",
     "quotient-of-products": "div(matmul(x, y), matmul(x, z)) => matmul(x, div(y, z))",
     "softmax-is-additive": "softmax(add(x, y)) => add(softmax(x), softmax(y))",
+    "quantised-at-the-end-of-the-range": "dequantize(quantize[to=int8](x, x, y), x, y) => x",
 }
 
 #: Laws about constants, on both sides.

@@ -22,7 +22,7 @@ import numpy as np
 from workbench.graph import Node
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
-from workbench.ops.types import FLOAT_DTYPES
+from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.verification.instances.elements import converts
 
 #: The largest prime below 2^20: a product of two residues, summed 2^23 times, fits 64 bits.
@@ -106,8 +106,9 @@ def draw_values(
 ) -> dict[int, np.ndarray]:
     """Return random values of the leaves: residues, or whole numbers from ``-reach`` to ``reach``.
 
-    A variance is drawn such that its sum with the operator's epsilon is the square of a number, and numbers
-    of places such that the axis has them.
+    In fractions, half of the tensors of whole numbers have values near the bounds of their element type. A
+    variance is drawn such that its sum with the operator's epsilon is the square of a number, and numbers of
+    places such that the axis has them.
 
     Args:
         kind: The arithmetic.
@@ -138,10 +139,19 @@ def draw_values(
             drawn = [rng.uniform(-reach, reach) for _ in range(size)]
         elif kind == "modular":
             drawn = [rng.randrange(PRIME) for _ in range(size)]
+        elif kind == "rational" and nodes[i].tensor.dtype in INTEGER_DTYPES and rng.random() < 0.5:
+            drawn = _near_the_bounds(nodes[i].tensor.dtype, size, rng)
         else:
             drawn = [rng.randint(-reach, reach) for _ in range(size)]
         values[i] = filled(kind, drawn, shape)
     return values
+
+
+def _near_the_bounds(dtype: str, size: int, rng: random.Random) -> list[int]:
+    """Return random numbers near the bounds of a type of whole numbers, at which quantising cuts values off."""
+    limits = np.iinfo(dtype)
+    ends = [*range(limits.min, limits.min + 3), *range(limits.max - 2, limits.max + 1)]
+    return rng.choices(ends, k=size)
 
 
 def _machine_numbers(

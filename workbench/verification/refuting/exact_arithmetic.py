@@ -148,7 +148,7 @@ def draw_values(
 
 
 def _near_the_bounds(dtype: str, size: int, rng: random.Random) -> list[int]:
-    """Return random numbers near the bounds of a type of whole numbers, at which quantising cuts values off."""
+    """Return random numbers near the bounds of a type of whole numbers: quantising cuts off there."""
     limits = np.iinfo(dtype)
     ends = [*range(limits.min, limits.min + 3), *range(limits.max - 2, limits.max + 1)]
     return rng.choices(ends, k=size)

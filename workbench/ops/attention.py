@@ -50,7 +50,7 @@ def _attention(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     q, k, v = (_split(x, attrs["heads"]) for x in xs)
     scores = q @ k.swapaxes(-1, -2) * xs[0].dtype.type(attrs["scale"])
     shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return _joined(shares / shares.sum(axis=-1, keepdims=True) @ v)
+    return _joined(shares / shares.sum(axis=-1, keepdims=True) @ v).astype(xs[0].dtype)
 
 
 def _exact(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:

@@ -12,14 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from workbench.ops.types import (
-    FLOAT_DTYPES,
-    INDEX_DTYPES,
-    INTEGER_DTYPES,
-    NUMBER_DTYPES,
-    TensorType,
-    TypeMismatch,
-)
+from workbench.ops import TensorType, TypeMismatch
+from workbench.ops.types import FLOAT_DTYPES, INDEX_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES
 from workbench.theorems.integers import (
     FALSE,
     TRUE,
@@ -421,7 +415,7 @@ class Reading:
             lambda key: among(key, table, lambda k: largest(x.dim(k), y.dim(k))),
         )
 
-    def picked(self, x: Kind, axis: Any, places: Kind) -> Kind:
+    def picked(self, x: Kind, axis: object, places: Kind) -> Kind:
         """Return the type of rows of a matrix: the extents of places move up by one axis."""
         if axis != -2 or self.literal < 2:
             raise NotCovered("places along another axis than that of a matrix's rows")
@@ -430,8 +424,7 @@ class Reading:
         if x.rank.value != 2 or any(not isinstance(k, int) and k != REST for k in self.keys):
             raise NotCovered("places along an axis of a tensor of other rank than 2, or with named axes")
         table = {-1: x.dim(-1), **{k: places.dim(k + 1) for k in range(-self.literal, -1)}}
-        # An axis without a number is, of the places, one without a number or the last numbered one: its
-        # extent is a number that depends on their type alone.
+        # The extent of an axis without a number depends on the type of the places alone.
         rest = largest(num(1), call("moved up", places.rank, *(places.dim(k) for k in self.keys)))
         return Kind(x.dtype, add(places.rank, num(1)), lambda key: among(key, table, lambda _: rest))
 

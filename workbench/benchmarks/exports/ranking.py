@@ -68,7 +68,14 @@ def wide_and_deep() -> nn.Module:
 
 
 class NeuMf(nn.Module):
-    """The score of a user and an item: products of embeddings, and layers above other embeddings."""
+    """The score of a user and an item: products of embeddings, and layers above other embeddings.
+
+    Args:
+        users: The number of users.
+        items: The number of items.
+        factors: The width of the embeddings that are multiplied.
+        widths: The widths of the layers; the first is that of both other embeddings together.
+    """
 
     def __init__(self, users: int, items: int, factors: int, widths: Sequence[int]) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from workbench.experiments.store import commit, digest, load_record, provenance, save_record
+from workbench.experiments.store import commit, digest, load_record, provenance, repetition, save_record
 from workbench.run.trace import Step, StepKind, Trace
 from workbench.support.files import UnwritableOutput
 
@@ -80,3 +80,11 @@ def test_outside_of_git_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr("workbench.experiments.store.PACKAGE", tmp_path)
     assert commit() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("net:dag", 1), ("net:dag#3", 3), ("a #1:dag", 1), ("a #1:dag#2", 2)]
+)
+def test_the_repetition_of_a_run_is_read_from_its_name(name, number):
+    instance = "net" if name.startswith("net") else "a #1"
+    assert repetition({"name": name, "row": {"instance": instance, "method": "dag"}}) == number

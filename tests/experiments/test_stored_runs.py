@@ -1,6 +1,7 @@
 """Stored runs to look at: all that can be read, by study; what cannot is skipped in one line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +113,9 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="must exist, got"):
         browse(tmp_path / "none")
     assert len(browse(tmp_path)) == 0
+
+
+def test_all_results_that_come_with_the_workbench_can_be_read():
+    stored = browse(Path(__file__).parents[2] / "results")
+    assert stored.skipped == ()
+    assert {"gym", "headline", "zoo"} <= set(stored.studies)

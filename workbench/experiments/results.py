@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.store import RECORD, load_record
+from workbench.experiments.store import RECORD, load_record, repetition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,11 +116,10 @@ def _hardware(machine: Mapping[str, Any]) -> str:
 
 def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
     e_graph = record.get("e_graph", {})
-    number = record["name"].partition("#")[2]
     return {
         "network": row["instance"],
         "method": row["method"],
-        "repeat": int(number or 1) - 1,
+        "repeat": repetition(record) - 1,
         "by": "extraction",
         "original": e_graph.get("original_cost"),
         "optimized": row["cost"],

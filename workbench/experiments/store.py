@@ -33,6 +33,15 @@ def digest(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def repetition(record: Mapping[str, Any]) -> int:
+    """Return the number of an extraction's run among its repetitions, from 1.
+
+    A run is called ``INSTANCE:METHOD`` or ``INSTANCE:METHOD#2``. An instance's name may itself have a ``#``.
+    """
+    own = f"{record['row']['instance']}:{record['row']['method']}"
+    return int(record["name"].removeprefix(own).removeprefix("#") or 1)
+
+
 def load_record(folder: Path) -> dict[str, Any] | None:
     """Return the record of a run, or None if it is not done; raise ValueError if it cannot be read."""
     file = folder / RECORD

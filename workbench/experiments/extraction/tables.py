@@ -9,6 +9,7 @@ from workbench.experiments.config import ExtractionStudy
 from workbench.experiments.markdown import lines, machines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.published import PUBLISHED, SOURCE
+from workbench.experiments.store import repetition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +30,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     by_instance: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        # The name of an e-graph may itself have a "#".
-        own = f"{record['row']['instance']}:{record['row']['method']}"
-        repeat = int(record["name"].removeprefix(own).removeprefix("#") or 1)
+        repeat = repetition(record)
         row = {**record["row"], "source": "workbench", "limit": record["config"]["seconds"], "repeat": repeat}
         by_instance.setdefault(row["instance"], []).append(row)
     for instance, ours in by_instance.items():

@@ -34,7 +34,7 @@ LINES = {
     ),
     "synthesis": (
         "synthesis/runs/taso-3-operators-9ddc3ce7b9bc",
-        "93118 terms, 75056 classes, 1757 candidates, 34 laws in # s; taso/graph_subst: 122 derived, 0 not, "
+        "93118 terms, 75056 classes, 1757 candidates, 30 laws in # s; taso/graph_subst: 122 derived, 0 not, "
         "11 refuted; tensat/converted: 111 derived, 0 not, 9 refuted; tensat/converted_multi: 11 derived, "
         "0 not, 2 refuted",
     ),

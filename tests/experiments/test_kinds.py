@@ -33,7 +33,7 @@ LINES = {
         "# → # µs (feasible), 9606 e-nodes in 2 steps, # s",
     ),
     "synthesis": (
-        "synthesis/runs/taso-3-operators-9ddc3ce7b9bc",
+        "synthesis/runs/taso-3-operators-65646d18f579",
         "93118 terms, 75056 classes, 1757 candidates, 30 laws in # s; taso/graph_subst: 122 derived, 0 not, "
         "11 refuted; tensat/converted: 111 derived, 0 not, 9 refuted; tensat/converted_multi: 11 derived, "
         "0 not, 2 refuted",

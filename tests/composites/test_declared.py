@@ -23,6 +23,7 @@ def file(tmp_path):
     return place
 
 
+@pytest.mark.slow
 def test_composites_of_a_file_have_judged_laws_in_both_directions(file):
     rules = declared_rules(file)
     names = ["soft-gate-of-file-is", "soft-gate-of-file-found", "norm-of-file-is", "norm-of-file-found"]

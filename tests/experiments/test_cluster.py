@@ -117,6 +117,7 @@ def test_failures_and_hangs_are_outcomes_there_too(cluster, tmp_path):
     assert found["hangs"].status == "killed"
 
 
+@pytest.mark.slow
 def test_what_is_given_up_ends_on_the_workers_too(cluster, tmp_path):
     file = tmp_path / "pid"
     with cluster_pool(cluster) as pool:

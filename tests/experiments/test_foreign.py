@@ -113,6 +113,7 @@ def test_a_broken_line_of_tensats_is_named(write, line, message):
         }
     )
 )
+@pytest.mark.slow
 def test_every_run_that_tensat_could_write_is_read(tmp_path_factory, run):
     path = tmp_path_factory.mktemp("stats") / "net_1_stats.txt"
     path.write_text(stats(run))

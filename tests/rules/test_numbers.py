@@ -138,11 +138,13 @@ def verdicts():
     return {v.name: v for v in run.verdicts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zero", "root", "tenth", "low"])
 def test_a_law_with_numbers_is_confirmed(verdicts, name):
     assert verdicts[name].verdict in ("tested", "proved")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zero-wrong", "root-wrong", "low-wrong"])
 def test_a_wrong_number_is_refuted(verdicts, name):
     assert verdicts[name].verdict == "refuted"

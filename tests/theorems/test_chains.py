@@ -33,6 +33,7 @@ def rule_of(law):
     return rule
 
 
+@pytest.mark.slow
 def test_default_rules_have_chains_that_the_checker_accepts(chained, known):
     assert len(chained) >= 5
     for result in check_library(chained):
@@ -58,6 +59,7 @@ def test_a_rule_of_one_s_own_is_a_theorem_by_a_chain_if_the_search_from_definiti
     assert set(record) == {"rule", "law", "chain", "typed"}
 
 
+@pytest.mark.slow
 def test_no_chain_is_found_for_wrong_rules(known):
     for law in (
         "relu(add(x, y)) => add(relu(x), relu(y))",

@@ -61,6 +61,7 @@ def test_the_rules_convolve_before_doubling(family, given):
         assert found[op] == by_hand[op]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_normalisation_moves_into_a_transposed_convolution(bias):
     result = workbench.optimize(pose_head(size=5, batch=2, bias=bias), cost="analytic", time=False)

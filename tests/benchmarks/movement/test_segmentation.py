@@ -67,6 +67,7 @@ def test_the_rules_split_a_head_among_its_resolutions(model, batch):
         assert found[op] == by_hand[op]
 
 
+@pytest.mark.slow
 def test_the_rules_convolve_branches_before_they_are_resized():
     result = workbench.optimize(pyramid_head(), cost=AnalyticCost("cpu"), time=False)
     assert result.certificate.passed

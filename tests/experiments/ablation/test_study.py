@@ -10,6 +10,8 @@ from workbench.experiments.kinds import make_plan
 from workbench.experiments.sweep import sweep
 from workbench.experiments.tables import write_tables
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 kind: ablation
 networks: [resnext50, vgg19]

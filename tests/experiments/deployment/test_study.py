@@ -27,6 +27,8 @@ from workbench.experiments.kinds import make_plan
 from workbench.experiments.sweep import sweep
 from workbench.experiments.tables import render, write_tables
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 kind: deployment
 models: [light/squeezenet]

@@ -88,6 +88,7 @@ def test_an_other_limit_seed_or_file_is_another_run(plan_of, tmp_path):
     assert len(again - folders) == 3
 
 
+@pytest.mark.slow
 def test_repeats_take_the_next_seed_and_have_rows_of_their_own(plan_of):
     plan = plan_of(methods="tree", more="repeats: 2\nseed: 5\n")
     names = ["graphs/cycle:tree", "graphs/cycle:tree#2", "graphs/shared:tree", "graphs/shared:tree#2"]
@@ -115,6 +116,7 @@ def test_a_run_that_hangs_or_dies_is_a_row_that_says_so(plan_of, monkeypatch, en
     assert f"† {status}" in (plan.folder / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_an_egraph_that_cannot_be_read_fails_all_its_runs_and_no_other(plan_of, tmp_path):
     plan = plan_of(methods="tree, dag")
     (tmp_path / "graphs" / "cycle.json").write_text("{}")

@@ -13,6 +13,8 @@ from workbench.experiments.tables import render, write_tables
 from workbench.experiments.verification.study import subject
 from workbench.experiments.verification.tables import markdown
 
+pytestmark = pytest.mark.slow
+
 RULES = """
 sums: add(x, y) => add(y, x)
 relus: relu(relu(x)) => relu(x)

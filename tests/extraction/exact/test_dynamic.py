@@ -39,6 +39,7 @@ def test_small_problems_with_and_without_cycles():
     assert plain >= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [0.0, 0.06])
 def test_larger_problems_as_a_solver_has_them(back):
     compared = 0

@@ -120,6 +120,7 @@ def ring():
     return egraph_of([(0, [1]), (1, [2]), (1, []), (2, [1]), (2, [])]), np.array([1.0, 0.5, 3, 0.5, 2])
 
 
+@pytest.mark.slow
 def test_a_late_solver_joins_with_the_best_selection(monkeypatch):
     monkeypatch.setattr("workbench.extraction.exact.race.LATE", 0.0)
     problem = hard()

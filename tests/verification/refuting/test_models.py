@@ -51,6 +51,7 @@ def test_models_do_not_refute_right_rules(rule):
     assert search(rule, 0, corners=corners_of(rule, 20.0)).counterexample is None
 
 
+@pytest.mark.slow
 def test_the_verifier_reports_them_and_they_replay():
     verification = Verification(list(RARE[:1]), effort=Effort(draws=40, chain=0))
     verification.run()

@@ -190,7 +190,7 @@ def test_a_low_rank_chain_that_is_cheaper_apart_stays_apart():
 
 
 def test_a_bias_before_a_padded_window_is_kept_apart():
-    # Law E1w: what is padded with zeros after a bias is not a convolution of the input.
+    # Law E1w: a tensor that is padded with zeros after a bias is not a convolution of the input.
     parameters = SMALL["dbb"] | {"blocks": 1}
     result = workbench.optimize(branched("dbb", border="biased", **parameters))
     assert result.certificate.passed

@@ -1,4 +1,4 @@
-"""Attention as one operator: what it computes, what of ONNX Runtime's is read, where it is found."""
+"""Attention as one operator: its values, its form in ONNX Runtime, and the graphs in which it is found."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""Rules that the other rules of a set imply are told, with the rules that suffice."""
+"""Rules that the other rules of a set imply are reported, with the rules that suffice."""
 
 import json
 

@@ -60,7 +60,7 @@ def judge(
         halt: Whether to stop before the next verification.
     """
     tried: list[list[Verdict]] = [[] for _ in variants]
-    # What is verified has passed a screening already.
+    # A law that is verified has passed a screening already.
     verifying = replace(effort, screening=min(LOOK, effort.screening))
     waiting = [_promising(v, effort, seed, halt) for v in variants]
     found: list[Judged | None] = [None] * len(variants)

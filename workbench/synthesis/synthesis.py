@@ -347,7 +347,7 @@ class Synthesis(Stepwise):
             dict.fromkeys(v for t in (*r.sources, *r.targets) for v in tensor_variables(t))
             for r in (found, rule)
         )
-        # Occurrences of a variable that are told apart have its name with a number.
+        # Occurrences of a variable that got names of their own have its name with a number.
         kinds = {o.name: o.dtype for o in self.grammar.operands}
         types = {
             new: Operand(

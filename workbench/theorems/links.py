@@ -129,15 +129,7 @@ class _Trees(Reader):
 
     def apply(self, term: App, operands: Any, attrs: dict[str, Any]) -> Any:
         """Return the tree of an operator."""
-        spec = spec_of(term.op)
-        if term.op not in DEFINITIONS or spec.infer is None:
-            raise NotCovered(f"no definition of {term.op}")
-        if self.assuming and Trait.NUMBER in spec.traits and "dtype" not in dict(term.attrs):
-            self.numbers += 1
-            attrs["dtype"] = f"?number {self.numbers}"
-        kind = spec.infer(self.types, [x.kind for x in operands], attrs)
-        for key in self.types.keys:
-            self.types.note(N(kind.dim(key)) >= 1)
+        kind = self.typed(term, [x.kind for x in operands], attrs)
         return Tree(term.op, "", attrs, tuple(operands), kind)
 
 

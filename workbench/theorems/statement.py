@@ -229,17 +229,22 @@ class Reader:
     def starred(self, name: str) -> list[Tensor]:
         raise NotCovered("any number of members")
 
-    def apply(self, term: App, operands: list[Tensor], attrs: dict[str, Any]) -> Tensor:
-        """Return the result of an operator."""
+    def typed(self, term: App, operands: Sequence[Kind], attrs: dict[str, Any]) -> Kind:
+        """Return the type of an operator's result."""
         spec = spec_of(term.op)
         if term.op not in DEFINITIONS or spec.infer is None:
             raise NotCovered(f"no definition of {term.op}")
         if self.assuming and Trait.NUMBER in spec.traits and "dtype" not in dict(term.attrs):
             self.numbers += 1
             attrs["dtype"] = f"?number {self.numbers}"
-        kind = spec.infer(self.types, [x.kind for x in operands], attrs)
+        kind = spec.infer(self.types, operands, attrs)
         for key in self.types.keys:
             self.types.note(at_least(kind.dim(key), num(1)))
+        return kind
+
+    def apply(self, term: App, operands: list[Tensor], attrs: dict[str, Any]) -> Tensor:
+        """Return the result of an operator."""
+        kind = self.typed(term, [x.kind for x in operands], attrs)
         call = Call(operands, attrs, kind, self.types)
         return Tensor(kind, lambda i: DEFINITIONS[term.op](call, i))
 

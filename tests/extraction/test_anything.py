@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import egglog
 import numpy as np
 import pytest
 
@@ -11,8 +12,6 @@ import workbench
 from tests.extraction.egraphs import random_egraph
 from workbench.extraction import NoExtraction, Status
 from workbench.extraction.anything import extract, s_expression
-
-egglog = pytest.importorskip("egglog", reason="egglog is not installed")
 
 
 class Num(egglog.Expr):

@@ -380,8 +380,12 @@ def differs(
 ) -> tuple[int, ...] | None:
     """Return the index at which two results differ, or None if they are equal.
 
-    ``allowed`` is a relative difference that counts as equal in fractions and decimals, beside that of the
-    arithmetic itself.
+    Args:
+        kind: The arithmetic.
+        left: One result.
+        right: The other one.
+        allowed: A relative difference that counts as equal in fractions and decimals, beside that of the
+            arithmetic itself.
     """
     if left.shape != right.shape:
         return ()

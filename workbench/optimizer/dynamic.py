@@ -468,6 +468,7 @@ def open_model(
     asked = dict(sizes or {})
     if isinstance(model, Graph):  # nothing that reads files is imported for it
         check_names(asked, ())
+        check_names(dict(dims or {}), (), "dims")
         return OpenModel(model, None)
     from workbench.frontends.model_file import is_taso_model
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,13 +34,6 @@ from workbench.support.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from workbench.optimizer.pipeline import Optimized
-
-
-#: The settings that are options of the command.
-OPTIONS: Final = (
-    "e_nodes", "seconds", "iterations", "k_multi", "settle", "extraction_seconds", "seed",
-    "measure", "measure_on", "measure_seconds",
-)  # fmt: skip
 
 
 @reporting_errors

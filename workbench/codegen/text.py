@@ -284,7 +284,7 @@ class _Writer:
         width = schedule.columns
         bounds = {b.name: b for b in step.indices}
         outer = [b for b in step.indices if b.name not in (row, column)]
-        packed = packable(self.program, found, row) if schedule.packed else ()
+        packed = packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         depth = product([b.extent for b in found.total.over])

@@ -250,14 +250,14 @@ def _plain(value: float) -> str:
 # -- laws -----------------------------------------------------------------------------------------------
 def _rewrite(law: Simplifier) -> str:
     left, right = _pattern(law, law.left, False), _pattern(law, law.right, bool(law.computes))
-    when = " ".join(f"(Within {_name(law, a)} {_name(law, b)})" for a, b in law.within)
+    when = " ".join(f"(Within {_name(a)} {_name(b)})" for a, b in law.within)
     if re.fullmatch(r"\w+", left):  # a law about any place that meets its conditions
         return f'(rule ({when}) ((union {left} {right})) :ruleset laws :name "{law.name}")'
     condition = f" :when ({when})" if when else ""
     return f'(rewrite {left} {right}{condition} :ruleset laws :name "{law.name}")'
 
 
-def _name(law: Simplifier, text: str) -> str:
+def _name(text: str) -> str:
     return f"(Whole {text})" if text.isdigit() else text
 
 

@@ -268,7 +268,7 @@ class Search:
             if g.head not in ("eq", "ge") or (g.head == "ge" and neg(g.args[0]).text not in bounds):
                 continue
             for name in t.variables:
-                found = solve([name], [(g.args[0], num(0))], {})
+                found = solve([name], [(g.args[0], num(0))])
                 if name in found:
                     yield name, found[name]
 
@@ -342,9 +342,9 @@ class Search:
         forth = {
             n: x
             for n in head.variables
-            if (x := solve(list(other.values()), pairs, {}).get(other[n])) is not None
+            if (x := solve(list(other.values()), pairs).get(other[n])) is not None
         }
-        back = solve(list(t.variables), pairs, {})
+        back = solve(list(t.variables), pairs)
         back = {n: replaced(x, named) for n, x in back.items()}
         mine = [n for n in t.variables if n not in back]
         yours = [n for n in head.variables if n not in forth]

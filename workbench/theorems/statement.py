@@ -333,7 +333,7 @@ def _stated(
         pairs = _read(rule, reader)
         more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
         kinds = tuple(x.kind for x, _ in pairs)
-        return Statement(name, *_values(types, reader, pairs, [*known, *more]), solved, places, reader, kinds)
+        return Statement(name, *_values(types, pairs, [*known, *more]), solved, places, reader, kinds)
     except TypeMismatch:
         return None
     finally:
@@ -405,7 +405,7 @@ def hold(condition: Compare, reader: Reader) -> None:
 
 
 def _values(
-    types: Reading, reader: Reader, pairs: Sequence[tuple[Tensor, Tensor]], facts: Sequence[Cond]
+    types: Reading, pairs: Sequence[tuple[Tensor, Tensor]], facts: Sequence[Cond]
 ) -> tuple[tuple[Cond, ...], tuple[tuple[terms.Value, terms.Value], ...]]:
     more: list[Cond] = []
     values = []

@@ -7,7 +7,7 @@ otherwise it is *guarded* by the engine.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import bound_term, read_term
@@ -19,10 +19,6 @@ from workbench.theorems.equations import solution
 from workbench.theorems.integers import Int, NotPositive, replaced, replaced_in
 from workbench.theorems.reading import NotCovered, RankOpen, Reading, Unordered
 from workbench.theorems.statement import ROUNDS, Reader, hold, hold_ranks, note_places
-
-#: The words for a right-hand side that has a type whenever the left has one, and for the others.
-TYPED: Final = "typed"
-GUARDED: Final = "guarded"
 
 
 def why_guarded(rule: Rule, known: Facts | None = None) -> str:

@@ -38,7 +38,7 @@ def repeat_text(repeat: int) -> str:
     return f" (repeat {repeat + 1})" if repeat else ""
 
 
-def cell(value: Any, form: str = "{}") -> str:
+def cell(value: object, form: str = "{}") -> str:
     """Return a figure as the text of a cell, or an empty text if it is missing.
 
     >>> cell(None), cell(True), cell(0.25, "{:.1%}"), cell(12.0, "{:d}")
@@ -48,7 +48,7 @@ def cell(value: Any, form: str = "{}") -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return form.format(int(value) if form == "{:d}" else value)
+    return form.format(int(value) if form == "{:d}" and isinstance(value, float) else value)
 
 
 def ratio_cell(row: Record | None, places: int = 2, slower: float = 0.0) -> str:

@@ -1,4 +1,4 @@
-"""Schedules of a program: which loops are tiled, what is copied, what is kept instead of computed again."""
+"""Schedules of a program: tiled loops, copied operands, and values kept instead of computed again."""
 
 from __future__ import annotations
 

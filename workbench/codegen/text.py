@@ -41,7 +41,7 @@ from workbench.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free
 
 _FUNCTIONS: Final = Path(__file__).with_name("functions.c")
 
-#: How a reduction goes on, with the ending of the functions' names.
+#: The step of a reduction, by the ending of the functions' names.
 _FOLDS: Final = {
     "sum": "{0} += {1};",
     "prod": "{0} *= {1};",

@@ -356,7 +356,7 @@ def truth(value: bool) -> Cond:
 
 
 def common(*xs: Int) -> Int:
-    """Return the product of the positive atoms, and the number, by which all products of integers divide."""
+    """Return the product of positive atoms, and the number, that divide all products of integers."""
     shared: list[Atom] | None = None
     content = 0
     for m, c in (t for x in xs for t in x.terms):

@@ -26,7 +26,7 @@ def why_guarded(rule: Rule, known: Facts | None = None) -> str:
 
     Args:
         rule: The rule.
-        known: Facts that share the solver's answers and collect what it shows; new ones by default.
+        known: Facts that share the solver's answers and collect its results; new ones by default.
     """
     if rule.each:
         return "members may not fit together"
@@ -84,7 +84,7 @@ def _why(
 
 
 def _read_left(rule: Rule, reader: Reader, keys: Any, literal: int) -> str:
-    """Read the left-hand side and the conditions; return what is not yet known that they need."""
+    """Read the left-hand side and the conditions; return their requirements that are not known yet."""
     note_places(reader.types, keys, literal)
     try:
         for source in rule.sources:

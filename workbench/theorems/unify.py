@@ -59,7 +59,7 @@ def equations(x: Int, y: Int) -> list[tuple[Int, Int]]:
 
 
 def solve(wanted: Sequence[str], pairs: Sequence[tuple[Int, Int]]) -> dict[str, Int]:
-    """Return what variables are by equations, of those that the equations give.
+    """Return the values that equations give to variables; variables without one are left out.
 
     Args:
         wanted: The variables.

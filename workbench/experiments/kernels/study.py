@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
     from workbench.graph import Graph
 
-#: The rules by which the e-graphs of chains are saturated.
+#: The rules that saturate the e-graphs of chains.
 RULES: Final = "default"
 
 

@@ -37,7 +37,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
         ]
         for row in frame.to_dict("records")
     ]  # fmt: skip
-    parts = ["# Kernels: clusters of operators as C, beside ONNX Runtime", _about(frame, records)]
+    parts = ["# Kernels: clusters of operators as C, next to ONNX Runtime", _about(frame, records)]
     return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
 
 

@@ -99,7 +99,7 @@ def optimise_one(order: Order) -> Record:
 
 
 def run_figures(done: Result) -> Record:
-    """Return the row of a result, why its run ended, the seconds by stage, and what made it."""
+    """Return the row of a result, why its run ended, the seconds by stage, and its origin."""
     from workbench.extraction.solution import Status
     from workbench.optimizer.record import SaturationFigures, to_json
     from workbench.plots.records import record

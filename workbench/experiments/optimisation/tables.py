@@ -120,7 +120,7 @@ def _spent(rows: pd.DataFrame, column: str) -> str:
 
 
 def _whole_calls(ours: pd.DataFrame) -> list[str]:
-    """Return the seconds of whole calls, of which those of the optimiser are a part."""
+    """Return the seconds of whole calls, which include those of the optimiser."""
     if not ours["call_seconds"].notna().any():
         return []
     key = (

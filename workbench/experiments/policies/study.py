@@ -1,4 +1,4 @@
-"""The study of policies: one e-graph grown under the same limits by every policy, and what is found in it."""
+"""The study of policies: an e-graph grown under the same limits by every policy, and its best term."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def groups_of(rules: RuleSet) -> dict[str, frozenset[str]]:
 
 
 def timed(policy: Policy, until: float) -> Policy:
-    """Return a policy that ends the run at a deadline of ``time.perf_counter``, whatever another chooses."""
+    """Return a policy that chooses as another until a deadline of ``time.perf_counter``, and then ends."""
     from workbench.saturation.guided.policies import Policy as Base
 
     class Timed(Base):

@@ -70,7 +70,7 @@ def _about(best: dict[tuple[str, int], list[str]], records: Sequence[Record]) ->
         ".",
         "Every run grows one e-graph under the same limits on e-nodes, iterations and seconds; trials of "
         "`best-first` and `tree-search` count towards the seconds. The cheapest term is then extracted "
-        "exactly. *Found* is its cost, and *bound* what no term of that e-graph is below. `plain` is a "
-        "saturation without a policy. **Bold**: the least cost of its network and `k_multi`.",
+        "exactly. *Found* is its cost. *Bound* is a lower bound on the cost of every term of that e-graph. "
+        "`plain` is a saturation without a policy. **Bold**: the least cost of its network and `k_multi`.",
         f"Least cost, of {len(best)} in all: {said}." if best else "",
     )

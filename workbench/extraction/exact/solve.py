@@ -92,7 +92,7 @@ def solve(
         incumbent: A selection to begin with (e-class → e-node).
         seconds: Time limit.
         solver: A name of :data:`SOLVERS`.
-        patience: Callback with seconds, cost and bound; returns whether a race of solvers goes on.
+        patience: Callback with seconds, cost and bound; returns whether a race of solvers continues.
         memory: Bytes that each solver's process may use.
         effort: How far the solution is proved.
 
@@ -169,7 +169,7 @@ def _race(
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
     """Return the cost that every selection pays for roots, and the parts without it.
 
-    A solver's tolerances are relative to the costs it is given, so it is given what depends on the choice.
+    A solver's tolerances are relative to its costs, so it gets only the costs that depend on the choice.
     """
     paid: list[float] = []
     rest: list[Problem] = []

@@ -44,7 +44,9 @@ def cell(value: object, form: str = "{}") -> str:
     >>> cell(None), cell(True), cell(0.25, "{:.1%}"), cell(12.0, "{:d}")
     ('', 'yes', '25.0%', '12')
     """
-    if value is None or value != value or type(value).__name__ == "NAType":
+    import pandas as pd
+
+    if value is None or value is pd.NA or value != value:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from workbench.composites import Composite
 
-#: The largest relative error of float32 results, of which a test says that they are right.
+#: The largest relative error of float32 results, that a test accepts.
 _CLOSE = 1e-4
 
 
@@ -44,7 +44,7 @@ def composite(
         str | None, typer.Option("--emit-onnx", metavar="NAME", help="Write its ONNX function.")
     ] = None,
     graph: Annotated[
-        Path | None, typer.Option(metavar="FILE.dot", help="Draw what --debug prints last.")
+        Path | None, typer.Option(metavar="FILE.dot", help="Draw the last result of --debug.")
     ] = None,
     debug: Annotated[
         int,
@@ -278,7 +278,7 @@ def _ways(
     yield "numpy", lambda: evaluate(one, operands, **attributes)
     try:
         yield "ONNX Runtime", session(one, operands, attributes, max(threads, 1))
-    except Exception as error:  # whatever the runtime says of a kernel that it lacks
+    except Exception as error:  # the runtime's message about a kernel that it lacks
         yield "ONNX Runtime", shorten(str(error).partition("\n")[0], 120, placeholder=" …")
     try:
         types = [TensorType.of(x) for x in operands]

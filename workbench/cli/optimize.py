@@ -40,13 +40,6 @@ if TYPE_CHECKING:
     from workbench.optimizer.pipeline import Optimized
 
 
-#: The settings that are options of the command.
-OPTIONS: Final = (
-    "e_nodes", "seconds", "iterations", "k_multi", "settle", "extraction_seconds", "seed",
-    "measure", "measure_on", "measure_seconds",
-)  # fmt: skip
-
-
 @reporting_errors
 @with_settings(
     Settings,

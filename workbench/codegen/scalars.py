@@ -38,6 +38,7 @@ _FORMS: Final[Mapping[str, str]] = {
     "sub": "({0} - {1})",
     "mul": "({0} * {1})",
     "div": "({0} / {1})",
+    "fma": "fma{f}({0}, {1}, {2})",
     "pow": "pow{f}({0}, {1})",
     "max": "larger_{t}({0}, {1})",
     "min": "smaller_{t}({0}, {1})",
@@ -74,7 +75,7 @@ _WORDS: Final = """
     auto break case char const continue default do double else enum extern float for goto if inline int long
     register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
     while threads width sums c r NAN INFINITY exp log tanh erf sin cos pow sqrt floor y0 y1 yn j0 j1 jn gamma
-    free storage
+    free storage fma
 """
 _TAKEN: Final = frozenset(_WORDS.split())
 
@@ -223,7 +224,7 @@ def value(e: Scalar, scope: Scope) -> str:
                 if operands[1] == Number(-_LIMITS[function][1]):
                     return given[0]
                 form = _LIMITS[function][0]
-            if not suffix and "{t}" in form + ("{t}" if "{f}" in form else ""):
+            if not suffix and ("{t}" in form or "{f}" in form):
                 form = _whole_form(function, form, scope.program.computed)
             return form.format(*given, t=suffix, f="f" if suffix == "f32" else "")
         case Reduce():
@@ -234,6 +235,8 @@ def value(e: Scalar, scope: Scope) -> str:
 def _whole_form(function: str, form: str, dtype: str) -> str:
     if function in ("max", "min"):
         return f"({{0}} {'>' if function == 'max' else '<'} {{1}} ? {{0}} : {{1}})"
+    if function == "fma":
+        return "({0} * {1} + {2})"
     if function == "abs":
         return "({0} < 0 ? -{0} : {0})"
     raise NoKernel(f"{function} needs floating-point numbers, got {dtype}")

@@ -236,7 +236,7 @@ def test_a_dimension_is_bound_on_the_way(run, tmp_path):
     assert [d.dim_value for d in shape.dim] == [2, 8]
 
 
-def test_interrupted_saturation_keeps_what_is_there(run, model, tmp_path, monkeypatch):
+def test_interrupted_saturation_keeps_the_results_so_far(run, model, tmp_path, monkeypatch):
     from workbench.saturation import Saturation
 
     original, seen = Saturation.step, []

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.console import FAILED, reporting_errors, show_table, stop
+from workbench.cli.options import writing
+from workbench.support.files import write_atomic
 from workbench.support.names import unknown
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def composite(
     if graph is not None:
         from workbench.composites.picture import text
 
-        graph.write_text(text(last))
+        writing(lambda: write_atomic(graph, text(last)))
     if emit_c is not None:
         typer.echo(_c_text(one, given), nl=False)
     if emit_onnx is not None:

@@ -17,6 +17,7 @@ from workbench.cli.options import (
     QuietOption,
     SizeOption,
     check_input,
+    check_results,
     dimensions,
     known_extractor,
     with_settings,
@@ -31,7 +32,6 @@ from workbench.cli.rule_options import (
     with_composites,
 )
 from workbench.optimizer.settings import Settings
-from workbench.support.files import check_writable
 
 if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
@@ -184,15 +184,12 @@ def run_optimize(
         kernels: Whether a program with kernels in C is written if it is faster.
 
     Raises:
-        ValueError: Two results name the same file.
+        ValueError: Two results name the same file, or the figures or the report would replace the model.
         UnwritableOutput: A result cannot be written.
     """
     check_input(model)
-    places = [p for p in (output, json, report) if p is not None]
-    if len({p.resolve() for p in places}) < len(places):
-        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
-    for place in places:
-        check_writable(place)
+    check_results((output, json, report))
+    check_results((json, report), keep=[model])
 
     from workbench.saturation.process import warm
 

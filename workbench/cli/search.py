@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,14 +15,11 @@ from workbench.cli.options import (
     OwnCostOption,
     QuietOption,
     check_input,
+    check_results,
     dimensions,
 )
 from workbench.cli.outcome import Files, finish
 from workbench.cli.rule_options import KeepOption, chosen_rules
-from workbench.support.files import check_writable
-
-if TYPE_CHECKING:
-    pass
 
 
 class SearchMode(enum.StrEnum):
@@ -67,11 +64,8 @@ def search(
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""
     check_input(model)
-    places = [p for p in (output, json, report) if p is not None]
-    if len({p.resolve() for p in places}) < len(places):
-        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
-    for place in places:
-        check_writable(place)
+    check_results((output, json, report))
+    check_results((json, report), keep=[model])
 
     from workbench.optimizer.summary import summary_rows
     from workbench.search.optimize import search_optimize

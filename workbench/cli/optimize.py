@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.cli.console import FAILED, INTERRUPTED, Progress, complain, reporting_errors, show_table, stop
+from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, stop
 from workbench.cli.options import (
     DimOption,
     ModelArgument,
@@ -18,10 +20,10 @@ from workbench.cli.options import (
     check_results,
     dimensions,
     known_extractor,
-    to_json,
     with_settings,
     writing,
 )
+from workbench.cli.outcome import Files, finish
 from workbench.cli.rule_options import (
     CompositesOption,
     KeepOption,
@@ -30,18 +32,10 @@ from workbench.cli.rule_options import (
     with_composites,
 )
 from workbench.optimizer.settings import Settings
-from workbench.run.trace import StopReason
-from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
+    from workbench.codegen.deployed import Deployed
     from workbench.optimizer.pipeline import Optimized
-
-
-#: The settings that are options of the command.
-OPTIONS: Final = (
-    "e_nodes", "seconds", "iterations", "k_multi", "settle", "extraction_seconds", "seed",
-    "measure", "measure_on", "measure_seconds",
-)  # fmt: skip
 
 
 @reporting_errors
@@ -75,6 +69,13 @@ def optimize(
     ] = False,
     keep_refuted: KeepOption = False,
     composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels",
+            help="Write a program with kernels in C, if one is faster; the library lies beside FILE.",
+        ),
+    ] = False,
     extractor: Annotated[
         str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
     ] = "exact",
@@ -121,7 +122,26 @@ def optimize(
         "sizes": dimensions(size, "--size"),
         **timing_settings(time, no_time),
     }
-    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet)
+    if kernels:
+        checked_kernels(output, cost, accelerator)
+    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet, kernels=kernels)
+
+
+def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
+    """Check the options that ``--kernels`` needs.
+
+    Raises:
+        ValueError: No ONNX file is named, or costs are not this machine's.
+        CompilerMissing: There is no C compiler.
+    """
+    from workbench.codegen.compiler import build_from, compiler
+
+    if output is None or output.suffix != ".onnx":
+        raise ValueError(f"--kernels needs --output FILE.onnx, got {'none' if output is None else output}")
+    if cost not in ("cpu", "analytic") or accelerator is not None:
+        given = cost if accelerator is None else accelerator
+        raise ValueError(f"--kernels needs the costs of this machine, got {given} (try --cost cpu)")
+    compiler(build_from())
 
 
 def priced(cost: str, accelerator: str | None) -> dict[str, Any]:
@@ -150,6 +170,7 @@ def run_optimize(
     json: Path | None,
     report: Path | None,
     quiet: bool,
+    kernels: bool = False,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -160,6 +181,7 @@ def run_optimize(
         json: The file for the figures as JSON, or None.
         report: The file for the HTML report, or None.
         quiet: Whether to show no progress on stderr.
+        kernels: Whether a program with kernels in C is written if it is faster.
 
     Raises:
         ValueError: Two results name the same file, or the figures or the report would replace the model.
@@ -169,52 +191,63 @@ def run_optimize(
     check_results((output, json, report))
     check_results((json, report), keep=[model])
 
-    from workbench.frontends.model_file import is_taso_model
     from workbench.saturation.process import warm
 
     warm()  # the engine's process starts while the rest is imported
     from workbench.optimizer.pipeline import optimize as run
-    from workbench.optimizer.summary import summary_rows
+    from workbench.optimizer.summary import Row, summary_rows
 
-    written: list[str] = []
+    program: Deployed | None = None
+    spent = 0.0
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
+        files = Files(result)
         try:
+            if kernels:
+                progress("kernels")
+                began = perf_counter()
+                program = _with_kernels(result, settings)
+                spent = perf_counter() - began
+                if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
+                    # It was the fastest with kernels, which says nothing of it without them.
+                    result = files.result = replace(result, graph=result.original)
             if output is not None:
                 progress("export")
-                writing(lambda: result.save(output))
-                lacking = ", without weights: the format has none" if is_taso_model(output) else ""
-                written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB{lacking})")
-            if json is not None:
-                figures = _figures(result, model, output)
-                writing(lambda: write_atomic(json, to_json(figures)))
-                written.append(str(json))
+            if output is not None and program is not None and program.plan is not None:
+                files.written.append(_saved(program, output))
+            else:
+                files.model(output)
+            files.json(json, lambda: _figures(result, model, output, program))
             if report is not None:
                 progress("report")
-                from workbench.views.report import report_html
-
-                page = report_html(result, title=model.name)
-                writing(lambda: write_atomic(report, page))
-                written.append(str(report))
+            files.report(report, model.name)
         except KeyboardInterrupt:
-            stop(INTERRUPTED, f"interrupted; written so far: {', '.join(written) or 'nothing'}")
+            stop(INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
 
-    rows = summary_rows(result, written=written)
-    show_table(
-        ("stage", "seconds", "figures"),
-        [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
-        title=f"{model.name}",
-        right=[1],
-    )
-    if result.stop_reason is StopReason.INTERRUPTED:
-        complain("interrupted: the result above comes from the e-graph as it was at the interrupt")
-    if result.certificate is not None and not result.certificate.passed:
-        blamed = ", ".join(result.offending) or "no single rule"
-        kept = "; the original was written" if output is not None else ""
-        stop(FAILED, f"the certificate failed ({blamed}): the original stays{kept}")
+    rows = list(summary_rows(result, written=files.written))
+    if program is not None:
+        first = [r.what for r in rows].index("written")
+        rows.insert(first, Row("kernels", spent, str(program)))
+    interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
+    finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
 
 
-def _figures(result: Optimized, model: Path, output: Path | None) -> dict[str, Any]:
+def _saved(program: Deployed, output: Path) -> str:
+    """Write a mixed program with its library, and return the names of both."""
+    from workbench.codegen.mixed import library_beside
+
+    writing(lambda: program.save(output))
+    return f"{output} and {library_beside(output).name}"
+
+
+def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
+    """Return a result as a mixed program, timed unless the settings forbid it."""
+    from workbench.optimizer.kernels import with_kernels
+
+    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
+
+
+def _figures(result: Optimized, model: Path, output: Path | None, program: Deployed | None) -> dict[str, Any]:
     found = result.coverage
     timing = None if result.measured is None else result.measured.timing()
     return result.summary() | {
@@ -222,4 +255,5 @@ def _figures(result: Optimized, model: Path, output: Path | None) -> dict[str, A
         "output": None if output is None else str(output),
         "timing": None if timing is None else timing.summary(),
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
+        **({} if program is None else {"kernels": program.summary()}),
     }

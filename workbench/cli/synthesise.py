@@ -29,7 +29,7 @@ def synthesise(
     ] = None,
     known: Annotated[
         list[str] | None,
-        typer.Option(metavar="SET", help="Leave out what this rule set or file implies; repeatable."),
+        typer.Option(metavar="SET", help="Leave out laws that this rule set or file implies; repeatable."),
     ] = None,
     against: Annotated[
         list[Path] | None,
@@ -47,7 +47,7 @@ def synthesise(
     ] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended goes on from there."),
+        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended continues from there."),
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the steps as JSON, for plots and the stepper.")

@@ -40,7 +40,7 @@ def verify(
     ] = False,
     smt: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="With --check: write what the solver showed as SMT-LIB."),
+        typer.Option(metavar="DIR", help="With --check: write the solver's results as SMT-LIB."),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import onnx
+from onnx.inliner import inline_local_functions
 
 from workbench.codegen.clusters import Cluster, as_graph
 from workbench.codegen.compiler import Build, compiled
@@ -31,7 +32,12 @@ DOMAIN: Final = "workbench.kernels"
 _RUNTIME: Final = Path(__file__).with_name("runtime.c")
 
 #: ONNX's numbers of element types.
-_TYPES: Final = {"float32": onnx.TensorProto.FLOAT, "float64": onnx.TensorProto.DOUBLE}
+_TYPES: Final = {
+    "float32": onnx.TensorProto.FLOAT,
+    "float64": onnx.TensorProto.DOUBLE,
+    "float16": onnx.TensorProto.FLOAT16,
+    "bfloat16": onnx.TensorProto.BFLOAT16,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,8 @@ def payload(op: Operator, opset: int | None = None) -> Opaque:
     """
     from workbench.frontends import to_onnx
 
-    inside = to_onnx(as_graph(op.cluster), opset=opset)
+    # A function of a declared composite would have to lie beside this one, in every model that holds it.
+    inside = inline_local_functions(to_onnx(as_graph(op.cluster), opset=opset))
     names = [i.name for i in inside.graph.input]
     constants = [onnx.helper.make_node("Constant", [], [c.name], value=c) for c in inside.graph.initializer]
     nodes = [*constants, *inside.graph.node]
@@ -134,7 +141,7 @@ def _written(op: Operator) -> tuple[str, str]:
         numbers = [
             "count" if e == program.leading[0] else n for e, n in zip(program.extents, numbers, strict=True)
         ]
-    numbers += [literal(binding.values[p], program.dtype) for p in program.parameters]
+    numbers += [literal(binding.values[p], program.computed) for p in program.parameters]
     present = dict(form.present)
     arrays = []
     for place, array in enumerate((*program.inputs, *program.outputs)):

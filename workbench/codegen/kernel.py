@@ -114,7 +114,7 @@ class Kernel:
 
 
 def form_of(binding: Binding) -> tuple[Form, Leading]:
-    """Return what the text of a kernel depends on, and the leading axes of the call."""
+    """Return the key on which the text of a kernel depends, and the leading axes of the call."""
     composite = binding.composite
     shapes = {
         t.name: binding.types[t.name].shape[: binding.types[t.name].rank - len(t.dims)]
@@ -162,7 +162,7 @@ def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Buil
     chosen = usual(program) if schedule is None else schedule
     text = text_of(form, chosen)
     function = getattr(library(text, options), entry(program))
-    real = _NUMBERS.get(c_type(program.dtype), ctypes.c_double)
+    real = _NUMBERS.get(c_type(program.computed), ctypes.c_double)
     arrays = len(program.inputs) + len(program.outputs)
     function.argtypes = [
         ctypes.c_int,

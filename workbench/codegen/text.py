@@ -22,6 +22,7 @@ from workbench.codegen.scalars import (
     named,
     read,
     size,
+    stored,
     value,
     whole,
 )
@@ -41,7 +42,7 @@ from workbench.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free
 
 _FUNCTIONS: Final = Path(__file__).with_name("functions.c")
 
-#: How a reduction goes on, with the ending of the functions' names.
+#: The step of a reduction, by the ending of the functions' names.
 _FOLDS: Final = {
     "sum": "{0} += {1};",
     "prod": "{0} *= {1};",
@@ -83,7 +84,7 @@ class _Writer:
         self.lines: list[str] = []
         self._indent = 0
         self._fresh = 0
-        self.suffix = SUFFIXES.get(program.dtype, "")
+        self.suffix = SUFFIXES.get(program.computed, "")
 
     # -- lines ------------------------------------------------------------------------------------
     def line(self, text: str) -> None:
@@ -250,8 +251,7 @@ class _Writer:
         target = self.program.array(step.target)
         place = read(Read(step.target, False, tuple(IndexName(n) for n in step.names)), scope)
         found = value(step.value, scope)
-        kind = c_type(target.dtype)
-        self.line(f"{place} = {bare(found) if kind == scope.kind else f'({kind})({bare(found)})'};")
+        self.line(f"{place} = {stored(found, target.dtype, scope)};")
 
     def hoist(self, e: Scalar, bound: Sequence[str], scope: Scope) -> None:
         """Write the reductions in an expression that depend on open loops alone."""
@@ -282,7 +282,7 @@ class _Writer:
         if not self.suffix and e.function in ("max", "min"):
             limit = self.program.dtype.upper()
             return f"{limit}_{'MIN' if e.function == 'max' else 'MAX'}"
-        return literal(NEUTRAL[e.function], self.program.dtype)
+        return literal(NEUTRAL[e.function], self.program.computed)
 
     # -- tiles ------------------------------------------------------------------------------------
     def tiles(self, step: Step, found: Contraction, scope: Scope) -> None:
@@ -291,7 +291,7 @@ class _Writer:
         width = schedule.columns
         bounds = {b.name: b for b in step.indices}
         outer = [b for b in step.indices if b.name not in (row, column)]
-        packed = packable(self.program, found, row) if schedule.packed else ()
+        packed = packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         depth = product([b.extent for b in found.total.over])

@@ -1,4 +1,4 @@
-"""A file of the verdicts of a synthesis: a run that was ended goes on without verifying them again."""
+"""A file of the verdicts of a synthesis: a run that was ended continues without verifying them again."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, check_results, to_json, writing
+from workbench.cli.options import QuietOption, check_input, check_results, write_json, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
@@ -91,28 +91,31 @@ def synthesise(
         writing(lambda: write_atomic(output, rules_text(synthesis)))
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
-    laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
-    show_table(("law", "equation", "verdict"), rows)
+    laws = {law.rule: law.verdict for law in (*synthesis.laws, *synthesis.joint)}
+    _show(synthesis, [(r.name, laws[r].law, laws[r].verdict) for r in synthesis.rules])
+    covered = _covered(synthesis, targets, seed, quiet)
+    write_json(
+        json,
+        lambda: {
+            "meta": synthesis.trace.meta,
+            "laws": [verdict.record() for verdict in laws.values()],
+            "funnel": synthesis.funnel().to_dict("records"),
+            "covers": covered,
+        },
+    )
+    if synthesis.stop_reason is StopReason.INTERRUPTED:
+        stop(INTERRUPTED, "interrupted: the laws found so far were kept")
+
+
+def _show(synthesis: Synthesis, laws: Sequence[tuple[str, str, str]]) -> None:
+    """Print the table of laws and the funnel."""
+    show_table(("law", "equation", "verdict"), laws)
     typer.echo()
     funnel = synthesis.funnel()
     show_table(
         tuple(funnel.columns), [tuple(row) for row in funnel.to_numpy()], right=range(len(funnel.columns))
     )
     typer.echo(f"\n{synthesis!r}")
-    covered = _covered(synthesis, targets, seed, quiet)
-    if json is not None:
-        text = to_json(
-            {
-                "meta": synthesis.trace.meta,
-                "laws": [law.verdict.record() for law in laws.values()],
-                "funnel": funnel.to_dict("records"),
-                "covers": covered,
-            }
-        )
-        writing(lambda: write_atomic(json, text))
-    if synthesis.stop_reason is StopReason.INTERRUPTED:
-        stop(INTERRUPTED, "interrupted: the laws found so far were kept")
 
 
 def _covered(

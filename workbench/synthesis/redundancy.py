@@ -56,23 +56,17 @@ class Redundant:
 
 
 def redundant(
-    rule: Rule, rules: Sequence[Rule], *, bounds: Limits = BOUNDS, engine: RemoteEngine | None = None
+    rule: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
 ) -> tuple[Redundant, RemoteEngine | None]:
     """Return whether the other rules of a set imply a rule, and the engine for the next one.
 
     The other rules, of all phases, are read in both directions. The rule itself, its other
-    direction and its renamings are not among them. Only rules near by are used: those of which all operators
-    stand in the rule, or in a rule of which all source operators do.
-
-    Args:
-        rule: The rule.
-        rules: The set.
-        bounds: The limits of the e-graph.
-        engine: An engine that is reused.
+    direction and its renamings are not among them. Only rules near by are used: those whose operators are all
+    in the rule, or in a rule whose source operators are. ``engine`` is an engine to use again.
     """
     own = _key(rule)
     others = near(rule, [replace(r, phase="any") for r in rules if _key(r) != own])
-    prover = Prover([rule], others, bounds, engine=engine)
+    prover = Prover([rule], others, BOUNDS, engine=engine)
     try:
         if not others or not prover.begin():
             outcome = "independent" if not others and prover.open_goals() else "open"
@@ -84,22 +78,22 @@ def redundant(
         cases = prover.cases[0].instances
         if proof is None:
             return Redundant(rule.name, "independent", cases=len(cases)), prover.engine
-        if not _at_draws(rule, others, bounds, prover):
+        if not _at_draws(rule, others, prover):
             return Redundant(rule.name, "open", cases=len(cases)), prover.engine
-        used = axioms_needed(cases[0], others, bounds)
+        used = axioms_needed(cases[0], others, BOUNDS)
     except (TypeMismatch, ValueError):
         return Redundant(rule.name, "open"), prover.engine
     named = tuple(dict.fromkeys(name.removesuffix("-back") for name in used))
     return Redundant(rule.name, "derived", named, len(cases), proof.round), prover.engine
 
 
-def _at_draws(rule: Rule, others: Sequence[Rule], bounds: Limits, before: Prover) -> bool:
+def _at_draws(rule: Rule, others: Sequence[Rule], before: Prover) -> bool:
     """Return whether the others imply a rule at drawn instances too, in which more is open to chance.
 
     In a generic instance an expansion may expand nothing, for example.
     """
     drawn = tuple(search(rule, DRAWS, corners=()).passed)
-    prover = Prover([rule], others, bounds, engine=before.engine)
+    prover = Prover([rule], others, BOUNDS, engine=before.engine)
     prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
     if drawn and prover.begin():
         while not prover.pass_over:

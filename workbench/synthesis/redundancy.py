@@ -61,7 +61,7 @@ def redundant(
     """Return whether the other rules of a set imply a rule, and the engine for the next one.
 
     The other rules, of all phases, are read in both directions. The rule itself, its other
-    direction and its renamings are not among them. Only rules near by are used: those whose operators are all
+    direction and its renamings are not among them. Only nearby rules are used: those whose operators are all
     in the rule, or in a rule whose source operators are. ``engine`` is an engine to use again.
     """
     own = _key(rule)
@@ -173,7 +173,7 @@ def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
         f"syntheses there. {len(found)} laws: " + ", ".join(f"{n} {o}" for o, n in counts.items()) + ".",
         "A law is *present* if a default rule is a renaming of it, under any conditions; *derived* if "
         "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
-        "*Open* laws have no generic instance. A missing law is true, but not always of use: it may be of "
+        "*Open* laws have no generic instance. A missing law is true, but not always useful: it may be of "
         "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
         "left to the set `ac`: it makes every e-graph grow.",
     ]
@@ -246,7 +246,7 @@ def table(rules: Sequence[Rule], found: Mapping[str, Mapping[str, Any]]) -> str:
         "between, or a direction in which the others are not read while a graph is optimised. "
         "*Independent* says that these bounds were not enough, not that there is no derivation. *Open* "
         "rules have no generic instance, or are derived at generic instances and not at drawn ones.",
-        "Each rule is asked for by itself: two rules may each follow from the other one, and then only one "
+        "Each rule is judged separately: two rules may each follow from the other one, and then only one "
         "of them can be left out.",
     ]
     rows = [
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _ask_for_missing(results: Path, folder: Path, seconds: float) -> None:
-    """Write which synthesised laws the library lacks, as far as they are decided before the time is over."""
+    """Write the synthesised laws that the library lacks, as far as they are decided in the time."""
     laws, rules, began = synthesised(results), list(rule_set("default")), time.perf_counter()
     found: list[tuple[Rule, Redundant]] = []
     engine: RemoteEngine | None = None

@@ -22,7 +22,8 @@ def member(place, op, operands, kind=X, **attrs):
 def test_operators_with_a_form_in_index_notation_are_fusible():
     assert fusible("exp", 1, (), X)
     assert not fusible("matmul", 2, ("none",), X)
-    assert not fusible("exp", 1, (), TensorType("float16", (4, 6)))
+    assert fusible("exp", 1, (), TensorType("float16", (4, 6)))
+    assert not fusible("abs", 1, (), TensorType("int32", (4, 6)))
 
 
 def test_operators_of_different_rows_make_no_cluster():

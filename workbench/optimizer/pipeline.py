@@ -354,7 +354,7 @@ def _result(
 
 
 def _blame(job: Job, found: Saturated, settings: Settings) -> tuple[str, ...]:
-    """Find the rules without which the result is right, by repeating the run with fewer of them."""
+    """Find the rules whose removal makes the result right, by repeating the run with fewer rules."""
     from workbench.certifying.blame import find_offending
     from workbench.egraph import rebuild
     from workbench.saturation import Saturation

@@ -227,7 +227,7 @@ class Saturation(Stepwise):
         left = self.limits.seconds - self.seconds
         plan = self._plan(index)
         if self.trace.steps[-1].seconds * AT_RISK > left:
-            self.egraph()  # if the iteration is cut, nobody has to repeat the others to see the e-graph
+            self.egraph()  # if the iteration is cut, the e-graph can be seen without repeating the others
         began = time.perf_counter()
         try:
             outcome = self._engine.iterate(plan, left)

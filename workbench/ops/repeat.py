@@ -33,6 +33,9 @@ def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorT
     return e.reshape(e.node("Expand", [apart, e.constant(wide)]), out.shape)
 
 
+#: A tensor that is repeated as a whole is a concatenation of at most this many copies.
+COPIES: Final = 4
+
 _TRAITS: Final = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR
 
 register(
@@ -87,6 +90,12 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
 def _import_tile(n: OnnxNode) -> int:
     times = known_ints(n, 1, "repeats", "repeats")
     shape = n.type(0).shape
-    if times is None or any(count != 1 and extent != 1 for count, extent in zip(times, shape, strict=True)):
+    both = enumerate(zip(times or (), shape, strict=False))
+    copied = [axis for axis, (count, extent) in both if count != 1 and extent != 1]
+    if times is None or len(copied) > 1 or any(times[axis] > COPIES for axis in copied):
         raise NotModelled("a tensor repeated as a whole along an axis of several entries")
-    return n.op("expand", n.operand(0), shape=only_result(n).shape)
+    value = n.operand(0)
+    for axis in copied:
+        value = n.op("concat", *[value] * times[axis], axis=axis - len(shape))
+    wanted = only_result(n).shape
+    return value if n.type_of(value).shape == wanted else n.op("expand", value, shape=wanted)

@@ -15,6 +15,7 @@ import onnx
 from onnx import NodeProto
 
 from workbench.frontends.coverage import Coverage, OperatorUse
+from workbench.frontends.onnx.doubled import doubled
 from workbench.frontends.onnx.file import (
     ModelError,
     Source,
@@ -146,7 +147,7 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
-        graph = settled(graph) if self.values.folds else graph
+        graph = doubled(settled(graph)) if self.values.folds else graph
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:

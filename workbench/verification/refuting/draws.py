@@ -25,7 +25,6 @@ from workbench.verification.instances.permutations import allowed
 from workbench.verification.instances.typings import AXES, Coordinate
 
 DTYPE = "float32"
-_FACTORS = (1, 1, 2, 2, 3, 4)
 
 
 @dataclass(slots=True)

@@ -31,8 +31,9 @@ INSTANCES = [
     ("add", {}, [(), (2, 3)]),
     *(
         (op, {}, [(2, 3, 4)])
-        for op in ("relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal")
+        for op in ("relu", "sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "neg", "abs")
     ),
+    ("reciprocal", {}, [(2, 3, 4)]),
     ("leakyrelu", {}, [(2, 3)]),
     ("leakyrelu", {"alpha": 0.3}, [(2, 3)]),
     ("gelu", {}, [(2, 8)]),
@@ -97,6 +98,7 @@ INSTANCES = [
     ("softmax", {"axis": -3}, [(2, 3, 1, 1)]),
     ("softmax", {"axis": -3}, [(2, 3, 4)]),
     ("attention", {"heads": 2, "scale": 0.5}, [(2, 5, 8), (2, 3, 8), (2, 3, 6)]),
+    ("rotary", {}, [(2, 3, 5, 8), (5, 4), (5, 4)]),
     ("concat", {"axis": -2}, [(2, 3, 4), (2, 1, 4), (2, 2, 4)]),
     ("slice", {"axis": -1, "start": 1, "stop": 5}, [(2, 6)]),
     ("slice", {"axis": -2, "start": 1, "stop": 6, "step": 2}, [(6, 2)]),

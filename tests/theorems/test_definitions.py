@@ -20,7 +20,8 @@ INSTANCES = {
     **{op: [([(2, 3), (3,)], {}), ([(2, 1, 2), (3, 1)], {})] for op in ("add", "sub", "mul", "div", "max", "min")},  # noqa: E501
     "pow": [([(2, 3), ()], {})],
     **{op: [([(2, 3)], {})] for op in ("relu", "neg", "identity", "reciprocal", "sigmoid", "tanh", "erf", "exp")},  # noqa: E501
-    **{op: [([(2, 3)], {})] for op in ("log", "sqrt", "abs", "hardswish")},
+    **{op: [([(2, 3)], {})] for op in ("log", "cos", "sin", "sqrt", "abs", "hardswish")},
+    "rotary": [([(2, 3, 5, 4), (5, 2), (5, 2)], {})],
     "clip": [([(2, 3)], {"low": 0.7, "high": 1.2}), ([(3,)], {"high": 1.0}), ([(3,)], {"low": 1.0})],
     "leakyrelu": [([(2, 3)], {"alpha": 0.1})],
     "gelu": [([(3,)], {"tanh": 0}), ([(3,)], {"tanh": 1})],

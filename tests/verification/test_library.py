@@ -183,7 +183,7 @@ def test_writing_is_whole(tmp_path):
     write_status(verification, [], tmp_path)
     record = json.loads((tmp_path / "status.json").read_text())["rules"]
     assert record["twice"]["status"] == "proved"
-    assert "| twice | proved |  | round 1, 4 cases; by relu-of-relu |" in (tmp_path / "README.md").read_text()
+    assert "| twice | proved |  | round 1, 6 cases; by relu-of-relu |" in (tmp_path / "README.md").read_text()
 
 
 def test_a_rule_that_no_axiom_reaches_is_tested_at_length(tmp_path, monkeypatch):

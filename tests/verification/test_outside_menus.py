@@ -15,6 +15,7 @@ RULES = load_rules(Path(__file__).parent / "outside_menus.rules")
 RARE = {
     "sigmoid-of-maxpool": "a window of padding alone is rare",
     "dilation-of-conv-at-most-three": "a kernel of two rows and the strides that hide a dilation are rare",
+    "reshape-of-turned-before-the-last-four": "a rank of 6 without a product of two unknowns is rare",
     "transpose-of-scaled-up-to-four-axes": "a rank of 5 is one unusual number among many",
 }
 

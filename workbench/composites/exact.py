@@ -44,7 +44,7 @@ class WholeNumbers:
     def _none(self, *values: ExactNumber) -> ExactNumber:
         raise Inexact("a function without a whole number for a value")
 
-    root = exp = log = tanh = erf = power = pi = _none
+    root = exp = log = tanh = erf = cos = sin = power = pi = _none
 
 
 class ExactArrays(NumpyArrays):

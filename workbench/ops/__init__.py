@@ -16,6 +16,7 @@ from workbench.ops import (  # noqa: F401  (importing a family registers its ope
     quantised,
     repeat,
     resampling,
+    rotary,
     transposed,
     unfold,
 )

@@ -292,6 +292,22 @@ register(
         exact=in_digits(lambda numbers, x: numbers.log(x)),
     ),
     unary(
+        "cos",
+        lambda x, a: np.cos(x),
+        "Cos",
+        "the cosine",
+        cost=4,
+        exact=in_digits(lambda numbers, x: numbers.cos(x)),
+    ),
+    unary(
+        "sin",
+        lambda x, a: np.sin(x),
+        "Sin",
+        "the sine",
+        cost=4,
+        exact=in_digits(lambda numbers, x: numbers.sin(x)),
+    ),
+    unary(
         "sqrt",
         lambda x, a: np.sqrt(x),
         "Sqrt",
@@ -335,7 +351,7 @@ register(
 )
 
 
-@imports("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal")
+@imports("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Cos", "Sin", "Sqrt", "Neg", "Abs", "Reciprocal")
 def _import_unary(n: OnnxNode) -> int:
     return n.op(n.op_type.lower(), n.operand(0))
 

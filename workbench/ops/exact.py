@@ -64,6 +64,12 @@ class Numbers(Protocol):
     def erf(self, x: Number, /) -> Number:
         """Return the error function."""
 
+    def cos(self, x: Number, /) -> Number:
+        """Return the cosine."""
+
+    def sin(self, x: Number, /) -> Number:
+        """Return the sine."""
+
     def power(self, x: Number, y: Number, /) -> Number:
         """Return ``x ** y``, which is not a number if ``x`` is negative and ``y`` not whole."""
 

@@ -21,7 +21,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.repeat import repeated
+from workbench.ops.repeat import as_cut, repeated
 from workbench.ops.spec import MANY, Attr, OnnxExport, OpSpec, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
@@ -366,7 +366,8 @@ def _import_gather(n: OnnxNode) -> int:
         start = int(indices) % extent
         row = n.op("slice", n.operand(0), axis=axis, start=start, stop=start + 1)
         return n.op("reshape", row, shape=only_result(n).shape)
-    return n.op("gather", n.operand(0), n.operand(1), axis=axis)
+    cut = None if indices is None else as_cut(n, n.operand(0), axis, indices)
+    return n.op("gather", n.operand(0), n.operand(1), axis=axis) if cut is None else cut
 
 
 @imports("Split")
@@ -446,6 +447,8 @@ def _import_cast(n: OnnxNode) -> int:
     to = DTYPE_NAMES.get(n.attr("to"), "") if n.op_type == "Cast" else n.type(1).dtype
     if not {to, n.type(0).dtype} <= _CASTABLE:
         raise NotModelled(f"a conversion from {n.type(0).dtype} to {to}")
+    if to == n.type(0).dtype:  # exporters write many that convert nothing
+        return n.op("identity", n.operand(0))
     return n.op("cast", n.operand(0), to=to)
 
 

@@ -431,11 +431,13 @@ def _usual(shape: Sequence[int], size: Sequence[int], coords: str, rounding: str
     """Return the usual name of a resizing that has several.
 
     To a multiple of an extent, the middle of a place is nearer to the middle of the place that covers it than
-    to any other.
+    to any other. To twice the extent, a place half way between two is rounded down.
     """
     covers = coords in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
     whole = all(out % extent == 0 for extent, out in zip(shape, size, strict=True))
-    return ("asymmetric", "floor") if covers and whole else (coords, rounding)
+    halves = (coords, rounding) == ("asymmetric", "round_prefer_floor")
+    twice = halves and all(out in (extent, 2 * extent) for extent, out in zip(shape, size, strict=True))
+    return ("asymmetric", "floor") if (covers and whole) or twice else (coords, rounding)
 
 
 def _check_rounding(extent: int, out: int, coords: str, rounding: str) -> None:

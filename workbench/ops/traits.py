@@ -46,7 +46,7 @@ class Trait(enum.Flag):
     REDUCES = enum.auto()
     #: The operator is not built in: a program for another process takes its specification along.
     OWN = enum.auto()
-    #: The first operand has four axes: an image ``[N, C, H, W]`` or the weight of a convolution.
+    #: The first operand has four axes: an image ``[N, C, H, W]``, the weight of a convolution, or heads.
     FOUR_AXES = enum.auto()
     #: The operator is written as a call of an ONNX function that the model carries along, so that any runtime
     #: runs it.

@@ -96,7 +96,10 @@ DEFINITIONS.update(
         "gelu": _unary(_gelu),
         "swish": _unary(lambda x, c: times(x, apply("sigmoid", times(x, c.real("alpha"))))),
         "hardswish": _unary(_hardswish),
-        **{name: _named(name) for name in ("sigmoid", "tanh", "erf", "exp", "log", "sqrt", "abs")},
+        **{
+            name: _named(name)
+            for name in ("sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "abs")
+        },
     }
 )
 
@@ -135,6 +138,28 @@ def _concat(c: Call, i: Index) -> Value:
         parts.append(part)
         start = plus_int(start, x.dim(key))
     return plus(*parts)
+
+
+@defines("rotary")
+def _rotary(c: Call, i: Index) -> Value:
+    heads, cosines, sines = c.xs
+    half, here = cosines.dim(-1), i(-1)
+
+    def turned(place: Int, partner: Int, row: Int) -> tuple[Value, Value]:
+        table = put(i, {-1: row, -3: num(0), -4: num(0)})
+        return (
+            times(heads.at(put(i, {-1: place})), cosines.at(table)),
+            times(heads.at(put(i, {-1: partner})), sines.at(table)),
+        )
+
+    back = sub(here, half)
+    (x, y), (z, w) = turned(here, plus_int(here, half), here), turned(here, back, back)
+    first, second = plus(x, negative(y)), plus(z, w)
+    for condition in within(here, half):
+        first = guarded(condition, first)
+    for condition in within(back, half):
+        second = guarded(condition, second)
+    return plus(first, second)
 
 
 @defines("slice")

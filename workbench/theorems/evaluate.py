@@ -27,6 +27,8 @@ FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "tanh": math.tanh,
     "erf": math.erf,
     "log": math.log,
+    "cos": math.cos,
+    "sin": math.sin,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
 }
 

@@ -6,6 +6,7 @@ from onnx import numpy_helper
 
 from workbench.frontends import ModelError, run_model
 from workbench.frontends.onnx.clean import clean
+from workbench.frontends.onnx.mapped import MAPPED_TENSOR
 
 TEXT = (
     '<ir_version: 8, opset_import: ["": 17], producer_name: "somebody", model_version: 3> '
@@ -79,6 +80,19 @@ def test_data_in_other_files_is_read_and_written(tmp_path):
     feeds = {"x": np.ones((2, 4), np.float32)}
     expected = run_model(listed(), feeds)["y"]
     np.testing.assert_array_equal(run_model(onnx.load(folder / "c.onnx"), feeds)["y"], expected)
+
+
+def test_small_data_in_other_files_are_part_of_the_model(tmp_path):
+    path, model = tmp_path / "m.onnx", listed()
+    large = np.zeros((4, MAPPED_TENSOR // 16), np.float32)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(large, "w"))
+    onnx.save_model(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    apart = clean(path).apart
+    assert set(apart.arrays) == {"w"}
+    (small,) = (t for t in apart.model.graph.initializer if t.name == "b")
+    np.testing.assert_array_equal(
+        numpy_helper.to_array(small), numpy_helper.to_array(listed().graph.initializer[1])
+    )
 
 
 def test_what_is_not_a_model_is_refused():

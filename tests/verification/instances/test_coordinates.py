@@ -5,6 +5,7 @@ from workbench.verification.instances.coordinates import (
     attribute_coordinates,
     beside_literals,
     decisions_of,
+    of_more_axes,
     spread_axes,
     wild,
 )
@@ -80,3 +81,18 @@ def test_decisions_of_a_case():
         dict(decisions_of(case))["attr", "a", ""] for case in generic_cases(rule, broadcast=False).instances
     }
     assert acts == {"none", "relu", "sigmoid", "tanh"}
+
+
+def test_more_axes_come_with_the_axis_that_only_they_have():
+    found = of_more_axes(rule_of("softmax[axis=a](add(x, t)) => softmax[axis=a](x) where dim(t, a) = 1"))
+    assert {(corner.rank, dict(corner.fixed)["attr", "a", ""]) for corner in found} == {(5, -5), (6, -6)}
+    assert {name for corner in found for kind, name, _ in dict(corner.fixed) if kind == "rank"} == {"x", "t"}
+    plain = of_more_axes(rule_of("transpose[perm=p](relu(x)) => relu(transpose[perm=p](x))"))
+    assert [corner.fixed for corner in plain] == [((("rank", "x", ""), r),) for r in (5, 6)]
+
+
+def test_a_proof_has_cases_of_more_axes():
+    rule = rule_of("reduce_sum[axes=(a), keepdims=1](neg(x)) => neg(reduce_sum[axes=(a), keepdims=1](x))")
+    cases = generic_cases(rule, broadcast=True).instances
+    assert {(case.types["x"].rank, case.attrs["a"]) for case in cases} >= {(5, -5), (6, -6)}
+    assert {case.types["x"].rank for case in cases} >= {1, 2, 3, 4, 5, 6}

@@ -148,6 +148,7 @@ def test_every_operator_has_the_least_arithmetic_that_computes_it():
         "pad",
         "reduce_sum",
         "dequantize",
+        "rotary",
     }
     assert operators_in(Arithmetic.POLYNOMIAL) == moves | constants | sums
     assert operators_in(Arithmetic.ORDERED) == {"relu", "abs", "max", "min", "maxpool", "reduce_max"}

@@ -19,7 +19,7 @@ from workbench.frontends.onnx.file import (
     tensor_array,
     weight_bytes,
 )
-from workbench.frontends.onnx.mapped import Apart
+from workbench.frontends.onnx.mapped import MAPPED_TENSOR, Apart
 from workbench.frontends.onnx.stream import placeholder, write_apart
 from workbench.ops.types import TensorType
 
@@ -65,7 +65,7 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     ``dims`` fixes symbolic dimensions; dimensions that it does not name stay as they are. Raise
     :class:`~workbench.frontends.onnx.file.ModelError` if the source is not a model.
     """
-    from onnx import TensorProto
+    from onnx import TensorProto, numpy_helper
 
     file = read_model(source)
     model, arrays = file.model, dict(file.arrays)
@@ -73,7 +73,13 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     graph = model.graph
     for tensor in graph.initializer:
         if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
-            arrays[tensor.name] = tensor_array(tensor, file.folder)
+            array = tensor_array(tensor, file.folder)
+            if (
+                array.nbytes < MAPPED_TENSOR
+            ):  # shapes and tables, which a runtime reads when it rewrites a model
+                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            else:
+                arrays[tensor.name] = array
         if tensor.name in arrays:
             _set_apart(tensor, arrays[tensor.name])
     # Before version 4 of the format every initialiser had to be an input too, and none could be overridden.

@@ -15,6 +15,7 @@ import onnx
 from onnx import NodeProto
 
 from workbench.frontends.coverage import Coverage, OperatorUse
+from workbench.frontends.onnx.doubled import doubled
 from workbench.frontends.onnx.file import (
     ModelError,
     Source,
@@ -26,6 +27,7 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.names import Fresh, inner_names, rename
 from workbench.frontends.onnx.node import NodeView
+from workbench.frontends.onnx.norms import whole
 from workbench.frontends.onnx.opaque import Origin, cut
 from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx.regions import Unit, live_nodes, units
@@ -146,7 +148,7 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
-        graph = settled(graph) if self.values.folds else graph
+        graph = doubled(whole(settled(graph))) if self.values.folds else graph
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -31,7 +31,7 @@ from workbench.rules.pattern import (
     subterms,
 )
 from workbench.verification.instances.elements import TRUTH, WHOLE
-from workbench.verification.instances.typings import Coordinate
+from workbench.verification.instances.typings import AXES, Coordinate
 
 if TYPE_CHECKING:
     from workbench.verification.instances.ground import Instance
@@ -81,8 +81,11 @@ class Corner:
 
     @property
     def rank(self) -> int:
-        """Return the largest rank that is given, 0 if none is."""
-        return max((value for (kind, _, _), value in self.fixed if kind == "rank"), default=0)
+        """Return the largest rank that is given, or that an axis beyond the usual ones needs, else 0."""
+        given = [value for (kind, _, _), value in self.fixed if kind == "rank"]
+        numbers = (v for _, value in self.fixed for v in (value if isinstance(value, tuple) else (value,)))
+        needed = [-v for v in numbers if isinstance(v, int) and v < -AXES]
+        return max((*given, *needed), default=0)
 
     @property
     def broadcasts(self) -> bool:
@@ -93,6 +96,8 @@ class Corner:
 #: Number of instances at an unusual value, with a broadcast axis, next to a literal, and of a case that
 #: is not proved.
 UNUSUAL, SPREAD, BESIDE, OPEN = 1, 3, 12, 12
+#: Number of instances of each choice of more axes than menus have.
+RANKED: Final = 2
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
 
 
@@ -147,6 +152,18 @@ def wild(rule: Rule) -> list[Corner]:
         found += [_corner(("dtype", name, ""), kind) for kind in (WHOLE, TRUTH)]
     if rule.each:
         found += [_corner(MEMBERS, number) for number in _MEMBERS]
+    return found
+
+
+def of_more_axes(rule: Rule) -> list[Corner]:
+    """Return larger ranks than those of the menus for every tensor, with the axes that only they have."""
+    axes = [(c, a) for c, a in attribute_coordinates(rule).items() if a.name in ("axis", "axes")]
+    found: list[Corner] = []
+    for rank in _RANKS:
+        first: list[tuple[Coordinate, Any]] = [(c, (-rank,) if a.kind == "axes" else -rank) for c, a in axes]
+        for name in tensors(rule):
+            given: tuple[Coordinate, Any] = (("rank", name, ""), rank)
+            found += [Corner((given, axis), RANKED) for axis in first] or [Corner((given,), RANKED)]
     return found
 
 

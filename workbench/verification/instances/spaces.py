@@ -41,6 +41,7 @@ from workbench.verification.instances.choices import Choices
 from workbench.verification.instances.coordinates import MEMBERS, coordinate_of
 from workbench.verification.instances.elements import Element
 from workbench.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
+from workbench.verification.instances.permutations import allowed
 from workbench.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
 
 #: Attributes that are decided as numbers, because they divide extents.
@@ -150,7 +151,7 @@ class Space(Bound):
         if attr.kind == "dtype":
             return Element()
         if attr.name == "axis":
-            return some(tuple(range(-1, -AXES - 1, -1)))
+            return some(tuple(range(-1, -self.typing.axes - 1, -1)))
         if attr.name == "step":
             return some(menu.steps)
         if attr.name == "eps":
@@ -162,9 +163,10 @@ class Space(Bound):
         if attr.kind == "int":
             return some(menu.flags)
         if attr.kind == "perm":
-            return self._permutation()
+            return self._permutation(name)
         if attr.kind == "axes":
-            return some(((-1,), (-2,), (-2, -1), (-3,)))
+            more = tuple((-axis,) for axis in range(AXES + 1, self.typing.axes + 1))
+            return some(((-1,), (-2,), (-2, -1), (-3,), *more))
         if attr.kind == "shape":
             rank = some(tuple(r for r in menu.ranks if r))
             return tuple(self.system.fresh(f"{name}[{i}]", "extent") for i in range(rank))
@@ -187,8 +189,11 @@ class Space(Bound):
             return pick(options[0][place:][:1])
         return pick(options[0][place:] + options[0][:place])
 
-    def _permutation(self) -> tuple[int, ...]:
-        left = list(range(self.typing.choices.some(tuple(r for r in self.typing.menu.ranks if r >= 2))))
+    def _permutation(self, name: str) -> tuple[int, ...]:
+        rank = self.typing.choices.some(tuple(r for r in self.typing.menu.ranks if r >= 2))
+        if rank > AXES:  # too many to enumerate, and too many to meet a condition by chance
+            return self.typing.choices.some(allowed(name, rank, self.rule.conditions))
+        left = list(range(rank))
         found: list[int] = []
         while left:
             found.append(self.typing.choices.pick(tuple(left)))

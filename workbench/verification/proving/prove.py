@@ -28,7 +28,12 @@ from workbench.saturation.engine import Program
 from workbench.saturation.remote import RemoteEngine
 from workbench.verification import deadline
 from workbench.verification.instances.choices import Choices, Enumeration, RandomChoices
-from workbench.verification.instances.coordinates import attribute_coordinates, beside_literals, spread_axes
+from workbench.verification.instances.coordinates import (
+    attribute_coordinates,
+    beside_literals,
+    of_more_axes,
+    spread_axes,
+)
 from workbench.verification.instances.ground import Ground, Instance, instance_of
 from workbench.verification.instances.linear import Inconsistent, NotLinear
 from workbench.verification.instances.spaces import GROUPED, Space, open_space
@@ -150,6 +155,10 @@ def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
         axes = max(AXES, corner.rank)
         ranks = (corner.rank,) if corner.rank else GENERIC.ranks
         found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)
+    for corner in of_more_axes(rule):
+        menu = replace(GENERIC, fixed=corner.fixed, axes=corner.rank, ranks=(corner.rank,))
+        more = _drawn(rule, menu, 1)
+        found += [instance for instance in more if instance not in found]
     return found
 
 

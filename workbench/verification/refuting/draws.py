@@ -17,11 +17,12 @@ from typing import Any
 from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules.expressions import holds
 from workbench.rules.interpret import RowAttr, attributes
-from workbench.rules.pattern import App, AttrVar, Literal, RankOf, Rule, Term, Var, Vector
+from workbench.rules.pattern import App, AttrVar, Compare, Literal, RankOf, Rule, Term, Var, Vector
 from workbench.verification.instances.coordinates import coordinate_of
 from workbench.verification.instances.elements import WHOLE
 from workbench.verification.instances.ground import Instance
-from workbench.verification.instances.typings import Coordinate
+from workbench.verification.instances.permutations import allowed
+from workbench.verification.instances.typings import AXES, Coordinate
 
 DTYPE = "float32"
 
@@ -39,6 +40,7 @@ class Draft:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     fixed: Mapping[Coordinate, Any] = field(default_factory=dict)
     scalars: frozenset[str] = frozenset()
+    conditions: tuple[Compare, ...] = ()
 
 
 def draw_type(draft: Draft, term: Term) -> TensorType:
@@ -94,8 +96,10 @@ def _of_whole_numbers(
 
 
 def _note(draft: Draft, name: str, kind: TensorType) -> None:
-    """Bind a tensor variable to a type, its fixed extents changed."""
+    """Bind a tensor variable to a type, its fixed rank and extents changed."""
     shape = [] if name in draft.scalars else list(kind.shape)
+    rank = draft.fixed.get(("rank", name, ""), len(shape))
+    shape = [draft.rng.randint(1, 3) for _ in range(rank - len(shape))] + shape[len(shape) - rank :]
     dtype = draft.fixed.get(("dtype", name, ""), kind.dtype)
     for axis in range(-len(shape), 0):
         shape[axis] = draft.fixed.get(("dim", name, axis), shape[axis])
@@ -246,6 +250,8 @@ def _bind(draft: Draft, expr: Any, attr: Attr, first: TensorType) -> Any:
     assert isinstance(expr, AttrVar), expr
     if expr.name not in draft.attrs:
         given = draft.fixed.get(coordinate_of(expr.name))
+        if given is None and attr.kind == "perm" and first.rank > AXES:
+            given = draft.rng.choice(allowed(expr.name, first.rank, draft.conditions) or (None,))
         draft.attrs[expr.name] = _draw(draft.rng, attr, first) if given is None else given
     return draft.attrs[expr.name]
 
@@ -365,7 +371,7 @@ def draw_instance(
         if c.relation == "=" and isinstance(c.left, RankOf) and c.right == Literal(0)
     )
     for _ in range(tries):
-        draft = Draft(rng, fixed=fixed or {}, scalars=numbers)
+        draft = Draft(rng, fixed=fixed or {}, scalars=numbers, conditions=rule.conditions)
         try:
             for source in rule.sources:
                 draw_type(draft, source)

@@ -236,7 +236,7 @@ class Fractions:
     def _none(self, *values: Number) -> Number:
         raise Inexact("a function without a fraction for a value")
 
-    exp = log = tanh = erf = power = pi = _none
+    exp = log = tanh = erf = cos = sin = power = pi = _none
 
 
 class Decimals:
@@ -278,6 +278,14 @@ class Decimals:
     def erf(self, x: Number) -> Number:
         """Return the error function."""
         return self.mp.erf(x)
+
+    def cos(self, x: Number) -> Number:
+        """Return the cosine."""
+        return self.mp.cos(x)
+
+    def sin(self, x: Number) -> Number:
+        """Return the sine."""
+        return self.mp.sin(x)
 
     def power(self, x: Number, y: Number) -> Number:
         """Return ``x ** y``."""

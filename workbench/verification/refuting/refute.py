@@ -16,7 +16,13 @@ from workbench.rules.pattern import Rule, measured, operators_of
 from workbench.rules.symmetry import canonical
 from workbench.verification import deadline
 from workbench.verification.instances.choices import Enumeration, RandomChoices
-from workbench.verification.instances.coordinates import Corner, beside_literals, spread_axes, wild
+from workbench.verification.instances.coordinates import (
+    Corner,
+    beside_literals,
+    of_more_axes,
+    spread_axes,
+    wild,
+)
 from workbench.verification.instances.elements import converts
 from workbench.verification.instances.ground import Instance, instance_of, sample
 from workbench.verification.instances.linear import Inconsistent, NotLinear
@@ -139,7 +145,7 @@ def search(
         unusual = wild(rule)
         one.rng.shuffle(unusual)
         spread = spread_axes(rule) if broadcast else []
-        corners = _beside(rule) + spread + unusual[: draws // 4]
+        corners = _beside(rule) + spread + unusual[: draws // 4] + of_more_axes(rule)
     one.random(draws, go_on)
     if not one.found.empty:
         one.at_corners(corners, go_on)

@@ -1,5 +1,7 @@
 """Both saved models run as a whole in ONNX Runtime, in the model's own dtype."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -77,6 +79,23 @@ def test_an_operator_that_nothing_can_run_is_reported_and_is_not_a_failure():
     assert certificate.passed
     assert "my.domain" in certificate.whole
     assert "as saved not run" in certificate.verdict()
+
+
+def test_a_result_that_cannot_be_written_is_a_failure_even_if_the_original_cannot_be_either():
+    kept = helper.make_node("LRN", ["x"], ["y"], size=3)
+    held = load_onnx(model([kept], [("x", 1, [1, 2, 3, 3])], [("y", 1, [1, 2, 3, 3])], opset=9))
+    b = GraphBuilder()
+    resized = b.op(
+        "resize",
+        b.input("x", (1, 2, 4, 4)),
+        size=(3, 3),
+        mode="nearest",
+        coords="half_pixel",
+        rounding="ceil",
+    )
+    (y,) = b.opaque(next(iter(held.opaques.values())), [resized])
+    graph = b.graph({"y": y})
+    assert "cannot be written" in run_whole(graph, replace(graph, name="other")).why
 
 
 def test_a_loop_without_end_is_ended(monkeypatch):

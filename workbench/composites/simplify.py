@@ -28,7 +28,7 @@ from workbench.composites.scalar import (
 from workbench.composites.simplifiers import Simplifier, Simplifiers, default_simplifiers
 
 #: Costs of primitives that are not 1, in additions.
-_COSTS: Final = {
+COSTS: Final = {
     "div": 4,
     "sqrt": 6,
     "pow": 30,
@@ -194,7 +194,7 @@ def _language() -> Iterator[str]:
     for name in _PLACES.values():
         yield f"(constructor {name} (P P) P :cost {3 if name in ('p_div', 'p_mod') else 1})"
     for f in FUNCTIONS.values():
-        yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {_COSTS.get(f.name, 1)})"
+        yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {COSTS.get(f.name, 1)})"
     yield "(relation Within (P P)) (ruleset laws)"
 
 

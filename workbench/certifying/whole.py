@@ -347,10 +347,9 @@ def _distance(expected: np.ndarray, found: np.ndarray) -> tuple[float, Any]:
 
 
 def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
-    try:
-        value = array[index]
-    except IndexError:
+    if array.ndim != len(index) or any(i >= n for i, n in zip(index, array.shape, strict=True)):
         return f"an array of shape {array.shape}"
+    value = array[index]
     return f"{float(value):.9g}" if array.dtype.kind in "fiub" else str(value)
 
 

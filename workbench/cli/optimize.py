@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from workbench.cli.options import (
     QuietOption,
     SizeOption,
     check_input,
+    check_results,
     dimensions,
     known_extractor,
     to_json,
@@ -32,18 +33,11 @@ from workbench.cli.rule_options import (
 )
 from workbench.optimizer.settings import Settings
 from workbench.run.trace import StopReason
-from workbench.support.files import check_writable, write_atomic
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
     from workbench.optimizer.pipeline import Optimized
-
-
-#: The settings that are options of the command.
-OPTIONS: Final = (
-    "e_nodes", "seconds", "iterations", "k_multi", "settle", "extraction_seconds", "seed",
-    "measure", "measure_on", "measure_seconds",
-)  # fmt: skip
 
 
 @reporting_errors
@@ -192,15 +186,12 @@ def run_optimize(
         kernels: Whether a program with kernels in C is written if it is faster.
 
     Raises:
-        ValueError: Two results name the same file.
+        ValueError: Two results name the same file, or the figures or the report would replace the model.
         UnwritableOutput: A result cannot be written.
     """
     check_input(model)
-    places = [p for p in (output, json, report) if p is not None]
-    if len({p.resolve() for p in places}) < len(places):
-        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
-    for place in places:
-        check_writable(place)
+    check_results((output, json, report))
+    check_results((json, report), keep=[model])
 
     from workbench.frontends.model_file import is_taso_model
     from workbench.saturation.process import warm

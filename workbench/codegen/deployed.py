@@ -42,7 +42,7 @@ class Timed:
     """The time of a mixed program against the fastest form without kernels in ONNX Runtime, in alternation.
 
     ``before`` and ``after`` are medians in microseconds; ``speedup`` is the median of the rounds' ratios,
-    which ``interval`` contains with 95 %. ``noise`` is how far two copies of the original are apart.
+    which ``interval`` contains with 95 %. ``noise`` is the difference between two copies of the original.
     """
 
     before: float
@@ -242,7 +242,7 @@ def _selected(
 ) -> list[Plan]:
     """Return a plan of the families of clusters that are faster alone.
 
-    What a kernel saves alone does not show what ONNX Runtime computes together across its border. So each
+    The saving of one kernel does not show which operators ONNX Runtime would fuse across its border. So each
     family, all clusters of one formula, is timed without the others in the whole model.
     """
     families = [k for k, _ in Counter(str(c.composite) for c in plan.clusters).most_common(_FAMILIES)]

@@ -32,7 +32,7 @@ from workbench.ops import spec_of
 class Plan:
     """A graph in which some operators are kernels.
 
-    ``source`` is the graph without kernels, of which a certificate speaks, and ``graph`` the graph with them:
+    ``source`` is the graph without kernels, which is certified, and ``graph`` the graph with them:
     opaque operators of the domain ``workbench.kernels``. ``operators`` are its kernels in their order.
     ``left`` is the number of clusters that were not priced.
     """
@@ -211,7 +211,7 @@ class Mixed:
             self._session.run(None, self._feeds)
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
-        """Write the program as an ONNX model, and its kernels as a library beside it; return both paths.
+        """Write the program as an ONNX model, and its kernels as a library next to it; return both paths.
 
         ``SessionOptions.register_custom_ops_library`` of ONNX Runtime loads the library. Without it, and in
         other runtimes, the model runs as well: each kernel's operators are in it as a local function. Raise

@@ -41,7 +41,7 @@ from workbench.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free
 
 _FUNCTIONS: Final = Path(__file__).with_name("functions.c")
 
-#: How a reduction goes on, with the ending of the functions' names.
+#: The step of a reduction, by the ending of the functions' names.
 _FOLDS: Final = {
     "sum": "{0} += {1};",
     "prod": "{0} *= {1};",
@@ -291,7 +291,7 @@ class _Writer:
         width = schedule.columns
         bounds = {b.name: b for b in step.indices}
         outer = [b for b in step.indices if b.name not in (row, column)]
-        packed = packable(self.program, found, row) if schedule.packed else ()
+        packed = packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         depth = product([b.extent for b in found.total.over])

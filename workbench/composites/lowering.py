@@ -1,7 +1,7 @@
 """Composites as laws: a call equals an expression of the workbench's own operators.
 
 The walk over the notation writes the right-hand side of a rule. Sums over the last axes, functions and matrix
-products hold for any leading axes. If an axis moves, the law is for one number of axes and says so.
+products hold for any leading axes. If an axis moves, the law is for one number of axes, which is a condition.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_values_are_computed_in_float32_and_rounded_where_a_result_is_written():
     made = parse("two", "x{T}[~] -> y{T}[~]", "t[~] = exp(x)\ny[~] = t[~] * t[~] + 0.1", composites=None)
     text = emitted(made, [TensorType("float16", (4, 5))]).split("*/")[-1]
     assert "exp_f32(from_f16(x[" in text
-    assert "float t;" in text
+    assert "float t[" in text
     assert text.count("to_f16(") == 1
     assert "0.1f" in text
 

@@ -76,7 +76,7 @@ def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
         op: The operator.
         operands: The number of its operands.
         attrs: Its attributes in declared order.
-        kind: The type of its result; only tensors of floating-point numbers that ONNX Runtime computes with are fused.
+        kind: The type of its result; only tensors of numbers that ONNX Runtime computes with are fused.
     """
     if not isinstance(kind, TensorType) or kind.dtype not in _FUSED:
         return False

@@ -129,6 +129,6 @@ def test_operators_that_the_other_runtime_computes_together_are_priced_together(
     assert found.solve().cost == pytest.approx(5.0)
 
 
-def test_an_error_of_measurement_is_no_gain():
+def test_an_error_of_measurement_is_not_a_gain():
     assert Beside(10.0, 8.9).pays
     assert not Beside(10.0, 9.5).pays

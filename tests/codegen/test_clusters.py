@@ -24,6 +24,7 @@ def test_operators_with_a_form_in_index_notation_are_fusible():
     assert not fusible("matmul", 2, ("none",), X)
     assert fusible("exp", 1, (), TensorType("float16", (4, 6)))
     assert not fusible("abs", 1, (), TensorType("int32", (4, 6)))
+    assert not fusible("exp", 1, (), TensorType("bfloat16", (4, 6)))  # no other runtime computes it
 
 
 def test_operators_of_different_rows_make_no_cluster():

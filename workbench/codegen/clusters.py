@@ -18,10 +18,12 @@ from workbench.composites.index import ExtentName, IndexName
 from workbench.composites.scalar import Bound, Number, Parameter, Read, Scalar, rebuilt
 from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType, spec_of
-from workbench.ops.types import FLOAT_DTYPES
 
 #: The most operators of a cluster.
 MOST: Final = 12
+
+#: Element types of clusters. ONNX Runtime has no functions of bfloat16 with which a kernel could be compared.
+_FUSED: Final = ("float16", "float32", "float64")
 
 _D: Final = ExtentName("D")
 
@@ -74,9 +76,9 @@ def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
         op: The operator.
         operands: The number of its operands.
         attrs: Its attributes in declared order.
-        kind: The type of its result; only tensors of floating-point numbers are fused.
+        kind: The type of its result; only tensors of numbers that ONNX Runtime computes with are fused.
     """
-    if not isinstance(kind, TensorType) or kind.dtype not in FLOAT_DTYPES:
+    if not isinstance(kind, TensorType) or kind.dtype not in _FUSED:
         return False
     return definition(op, operands, tuple(sorted(spec_of(op).unpack(tuple(attrs)).items()))) is not None
 

@@ -118,7 +118,7 @@ def usual(program: Program) -> Schedule:
     kept = keeping(program) is not program
     if found is None:
         whole = keeping(program) if kept else program
-        return Schedule(kept=kept, staged=sum(map(long_functions, whole.steps)) > 1)
+        return Schedule(kept=kept, staged=sum(map(long_functions, whole.steps)) > (1 - rounds(program)))
     row = found.rows[0]
     return Schedule(6, 32, row, packed=bool(packable(found, row)), kept=kept)
 
@@ -176,6 +176,11 @@ def keeping(program: Program) -> Program:
     return program
 
 
+def rounds(program: Program) -> bool:
+    """Return whether results have fewer bits than the numbers with which they are computed."""
+    return program.computed != program.dtype
+
+
 def _unused(program: Program, name: str) -> str:
     """Return a name that no array, index or extent of a program has."""
     taken = {a.name for a in (*program.inputs, *program.outputs, *program.inner)} | set(program.extents)
@@ -193,13 +198,15 @@ def long_functions(step: Step) -> int:
 def staging(program: Program) -> Program:
     """Return a program in which each expensive function of another one's value is a step of its own.
 
-    ``y[i] = tanh(log(1 + exp(x[i])))`` becomes three steps. The program itself is returned if no value
-    contains two such functions.
+    ``y[i] = tanh(log(1 + exp(x[i])))`` becomes three steps. A result of 16 bits is rounded in one more. The
+    program itself is returned if no value contains two such functions.
     """
+    halves = {a.name for a in program.outputs if a.dtype != program.computed} if rounds(program) else set()
     steps: list[Step] = []
     inner = list(program.inner)
     for step in program.steps:
-        if long_functions(step) > 1 and step.indices:
+        rounded = step.target in halves
+        if long_functions(step) > 1 - rounded and step.indices:
             known: dict[Scalar, Read] = {}
 
             def stored(e: Scalar, step: Step = step, known: dict[Scalar, Read] = known) -> Scalar:
@@ -216,6 +223,11 @@ def staging(program: Program) -> Program:
                 return known[e]
 
             step = replace(step, value=stored(step.value))
+            if rounded and not isinstance(step.value, Read):
+                name = _unused(program, f"stage{len(inner)}")
+                inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
+                steps.append(Step(name, step.indices, step.value))
+                step = replace(step, value=Read(name, False, tuple(IndexName(n) for n in step.names)))
         steps.append(step)
     if len(steps) == len(program.steps):
         return program

@@ -214,11 +214,25 @@ class _Writer:
             for a in arrays:
                 self.line(f"{c_type(a.dtype)} {named(a.name)}[{STRIP}];")
                 scope.places[a.name] = _fixed(f"{named(a.name)}[{name} - {first}]")
-            for stage in _stages(nest.steps):
+            for stage in self.stages(nest.steps):
                 self.line("#pragma omp simd")
                 with self.block(f"for (int64_t {name} = {first}; {name} < {end}; {name}++)"):
                     for step in stage:
                         self.store(step, scope)
+
+    def stages(self, steps: Sequence[Step]) -> list[list[Step]]:
+        """Return steps in groups with at most one long function each; rounding to 16 bits is one."""
+        found: list[list[Step]] = []
+        count = 0
+        for step in steps:
+            rounded = self.program.array(step.target).dtype != self.program.computed
+            more = long_functions(step) + rounded
+            if not found or count + more > 1:
+                found.append([])
+                count = 0
+            found[-1].append(step)
+            count += more
+        return found
 
     def _place_in_row(self, array: Array, depth: int, scope: Scope) -> Callable[[Read], str]:
         def place(e: Read) -> str:
@@ -391,20 +405,6 @@ class _Writer:
 
 def _fixed(place: str) -> Callable[[Read], str]:
     return lambda e: place
-
-
-def _stages(steps: Sequence[Step]) -> list[list[Step]]:
-    """Return steps in groups with at most one long function each."""
-    found: list[list[Step]] = []
-    count = 0
-    for step in steps:
-        more = long_functions(step)
-        if not found or count + more > 1:
-            found.append([])
-            count = 0
-        found[-1].append(step)
-        count += more
-    return found
 
 
 def _reads(e: Scalar) -> list[Read]:

@@ -68,6 +68,20 @@ def test_outputs_move_by_what_half_a_unit_changes():
     np.testing.assert_allclose(movement(graph, evaluated)["y"], half * np.abs(given["x"]), rtol=1e-6)
 
 
+def test_truth_values_and_whole_numbers_are_not_moved():
+    b = GraphBuilder()
+    x, tenth = b.input("x", (3,)), b.weight(data=np.asarray(0.1, np.float32))
+    graph = b.graph({"y": b.op("mul", x, tenth)})
+
+    def evaluated(one):
+        y = evaluate(one, {"x": np.array([0.1, -2.0, 1.0], np.float32)}, precise=True)["y"]
+        return {"y": y, "less": y < 0.1}
+
+    moved = movement(graph, evaluated)
+    assert moved["y"].any()
+    assert not moved["less"].any()
+
+
 @pytest.mark.parametrize("number", [0.0, 1.0, -8.0, 0.5, 384.0, 0.125])
 def test_a_number_that_no_rounding_makes_explains_nothing(number):
     b = GraphBuilder()

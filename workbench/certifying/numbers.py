@@ -44,10 +44,13 @@ def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
         # So small a step moves a value by as much in either direction.
         end = evaluated(_with(graph, name, float(value[0]) + half))
         for output, value in stays.items():
-            total[output] += np.nan_to_num(np.abs(end[output] - value), nan=0.0, posinf=0.0, neginf=0.0)
+            if value.dtype.kind == "f":
+                moved = np.abs(end[output] - value)
+                total[output] += np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
+    most = most_explained(graph)
     for output, value in stays.items():
         largest = np.abs(value[np.isfinite(value)]).max(initial=0.0)
-        total[output] = np.minimum(total[output], most_explained(graph) * largest)
+        total[output] = np.minimum(total[output], most * largest)
     return total
 
 

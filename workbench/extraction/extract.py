@@ -154,7 +154,6 @@ class Extraction(Stepwise):
         if self._gains.core is None:
             best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
             check_roots(self.egraph, best)
-        # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
         tree = below(self.egraph, np.array(choice, dtype=np.int64))
         assert tree is not None
         if dag_cost(tree, self._costs) == math.inf:
@@ -343,7 +342,8 @@ class Extraction(Stepwise):
         )
         for found in steps:
             bound = min(max(bound, found.bound), self._best.cost)
-            self._best = replace(self._best, bound=bound, scope=self._scope)
+            status = self._best.status if found.endings else Status.FEASIBLE  # a solver reported it
+            self._best = replace(self._best, bound=bound, status=status, scope=self._scope)
             added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
             cuts = max(cuts, found.cuts)
             if found.taken is not None:

@@ -34,8 +34,9 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
+from workbench.extraction.reduce.ascent import highest_bound
 from workbench.extraction.reduce.cycles import break_cycles
-from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets, surely_paid
+from workbench.extraction.reduce.must import chain_bound, must_sets, surely_paid
 from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
@@ -220,8 +221,7 @@ class Extraction(Stepwise):
     def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
         assert self._best is not None
-        found, effects = presolve(problem, self._best.cost, until=self._share(share))
-        return Reduced(found, effects, len(problem.nodes))
+        return Reduced(*presolve(problem, self._best.cost, until=self._share(share)), len(problem.nodes))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
@@ -318,7 +318,8 @@ class Extraction(Stepwise):
     def _exact(self, given: Reduced) -> Iterator[StepKind]:
         assert self._best is not None
         reduced = given.problem
-        bound = lower_bound(reduced, must_sets(reduced, self._share(shares.PRESOLVE)))
+        ready = self._share(shares.PRESOLVE)
+        bound = highest_bound(reduced, must_sets(reduced, ready), ready)
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
         counts = {"before": given.before, "after": len(reduced.nodes)}
         note = "presolve: {before} → {after} candidates".format(**counts)
@@ -358,8 +359,7 @@ class Extraction(Stepwise):
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         assert self._best is not None
         bound = min(max(bound, self._best.bound), self._best.cost)
-        # The status is optimal only if cost and bound really meet.
-        closed = self._met(bound)
+        closed = self._met(bound)  # optimal only if cost and bound really meet
         closed |= proved and self._best.cost - bound <= 1e-6 * self._best.cost
         status = Status.OPTIMAL if closed else self._best.status
         endings = self._best.endings + endings

@@ -24,6 +24,7 @@ from workbench.extraction.limits import DIED, Ending, Limit
 from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
     BULK,
+    VAST,
     NoExtraction,
     Problem,
     below,
@@ -170,7 +171,8 @@ class Extraction(Stepwise):
             if time.perf_counter() > self._until:
                 yield self._prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
                 return
-        problem = make_problem(self.egraph, self._costs, best, choice)
+        most = math.inf if self.method in ORDERS else dag_cost(tree, self._costs)
+        problem = make_problem(self.egraph, self._costs, best, choice, most=most)
         if self._own is not None:
             yield self._by_user(problem, self._own)
             yield self._prove(self._bound, proved=False)
@@ -194,11 +196,9 @@ class Extraction(Stepwise):
         first = greedy(problem, self._share(shares.GREEDY), entries)
         yield self._offer(complete(self.egraph, problem, first.taken), StepKind.DAG)
         if self.method == "dag":
-            wider = beam(problem, self._until, entries) if first.finished and not self._done() else None
-            if wider is not None:
-                found = complete(self.egraph, problem, wider)
-                if self._best is None or dag_cost(found, self._costs) < self._best.cost:
-                    yield self._offer(found, StepKind.DAG)
+            pays = first.finished and not self._done() and len(problem.nodes) < VAST
+            if pays and (wider := beam(problem, self._until, entries)) is not None:
+                yield self._offer(complete(self.egraph, problem, wider), StepKind.DAG)
             return
         if self._done():
             yield self._prove(self._bound, proved=True)

@@ -72,9 +72,7 @@ def test_a_better_selection_of_another_solver_is_adopted():
     problem = shared(1)
     best = solve_highs(problem, must_sets(problem), None, 1e4).picked
     given = iter([best])
-    found = solve_by_cuts(
-        problem, must_sets(problem), started(problem), 1e4, hear=lambda: next(given, None)
-    )
+    found = solve_by_cuts(problem, must_sets(problem), started(problem), 1e4, hear=lambda: next(given, None))
     assert found.proved
     assert selection_cost(problem, found.picked) == selection_cost(problem, best)
 

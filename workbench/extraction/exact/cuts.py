@@ -37,6 +37,8 @@ RISE, LAST = 0.005, 10
 LACK: Final = 0.02
 #: Ascents before the first relaxation; the rows of those count that are within this share of the bound.
 FIRST, BEST = 24, 0.97
+#: Sets between two looks at heights in every third of these ascents.
+OFTEN: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
 BY_SHARES: Final = 4
 
@@ -121,7 +123,8 @@ class _Cutting:
         root, n = self.root, len(self.root.problem.nodes)
         for turn in range(FIRST):
             rng = None if turn < 2 else root.rng
-            one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, until=until)
+            look = OFTEN if turn % 3 == 1 else 0
+            one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, look=look, until=until)
             if turn < 2 or one.bound >= BEST * self.bound * self.scale:
                 root.add(one.sets)
             yield self._keep(0.0, one)

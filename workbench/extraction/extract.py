@@ -180,13 +180,11 @@ class Extraction(Stepwise):
         if self.method in ORDERS:
             yield from self._alone(problem, tree, choice)
             return
-        self._bound = chain_bound(problem)
-        self._core = problem
+        self._bound, self._core = chain_bound(problem), problem
         if self.method == "tree":
             yield self._offer(tree, StepKind.TREE)
             return
-        original = original_selection(self.egraph)
-        if original is not None:
+        if (original := original_selection(self.egraph)) is not None:
             yield self._offer(original, StepKind.ORIGINAL)
         yield self._offer(tree, StepKind.TREE)
         if not problem.roots:
@@ -198,7 +196,9 @@ class Extraction(Stepwise):
         if self.method == "dag":
             pays = first.finished and not self._done() and len(problem.nodes) < VAST
             if pays and (wider := beam(problem, self._until, entries)) is not None:
-                yield self._offer(complete(self.egraph, problem, wider), StepKind.DAG)
+                found = complete(self.egraph, problem, wider)
+                if self._best is None or dag_cost(found, self._costs) < self._best.cost:
+                    yield self._offer(found, StepKind.DAG)
             return
         if self._done():
             yield self._prove(self._bound, proved=True)

@@ -80,3 +80,21 @@ def test_no_module_imports_itself_by_way_of_others():
 def test_no_module_has_more_than_500_lines():
     long = {module_of(p): n for p in PACKAGE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 500}
     assert long == {}
+
+
+def test_a_test_file_has_the_name_of_a_module_or_says_what_it_tests():
+    tests = Path(__file__).parent
+    modules = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py")}
+    named = {m.with_name(f"test_{m.name}") for m in modules}
+    named |= {m.parent.with_name(f"test_{m.parent.name}.py") for m in modules if m.parent.name}
+    other = {p for p in tests.rglob("test_*.py") if p.relative_to(tests) not in named}
+    assert {p.name for p in other if not ast.get_docstring(ast.parse(p.read_text()))} == set()
+
+
+def test_every_module_says_what_it_is_for():
+    silent = {
+        module_of(p)
+        for p in PACKAGE.rglob("*.py")
+        if p.stat().st_size and not ast.get_docstring(ast.parse(p.read_text()))
+    }
+    assert silent == set()

@@ -1,3 +1,5 @@
+"""The random graphs that other tests draw: every operator occurs, and every graph can be evaluated."""
+
 from collections import Counter
 
 import numpy as np

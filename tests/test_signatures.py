@@ -13,12 +13,10 @@ PACKAGE = Path(workbench.__file__).parent
 #: passed on to another function (``**options: Any``) do not count.
 OPEN = {
     "frontends/onnx/node.py": (1, "an attribute of an ONNX node: its declaration says of which type"),
-    "frontends/onnx/values.py": (1, "the same"),
     "ops/onnx_form.py": (1, "the same"),
     "graph/graph.py": (1, "an attribute of a node: the operator's declaration says of which type"),
     "ops/typing.py": (3, "an attribute that one reading holds as a tuple and another as an expression"),
     "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),
-    "saturation/encoding.py": (1, "an attribute of numbers or of expressions"),
     "support/child.py": (1, "a message of another process, which a pickle holds"),
     "support/processes.py": (1, "the same"),
     "theorems/terms.py": (1, "parts of a factor: its head says of which types"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.analysis.rule_activity import contributions, rule_table
     from workbench.benchmarks import benchmark
     from workbench.certifying import certify
+    from workbench.codegen.saved import load_program
     from workbench.composites.define import composite
     from workbench.costs.choose import cost_model
     from workbench.devices.targets import target
@@ -54,6 +55,7 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
     "certify", "Trace", "StopReason",
     "rule_table", "contributions", "ablation", "Ablation",
     "search_optimize", "Searched", "BacktrackingSearch", "to_onnx", "save_onnx", "save_model",
+    "load_program",
 ]  # fmt: skip
 
 _HOMES = {
@@ -86,6 +88,7 @@ _HOMES = {
     "import_onnx": "workbench.frontends",
     "load_model": "workbench.frontends",
     "load_onnx": "workbench.frontends",
+    "load_program": "workbench.codegen.saved",
     "load_torch": "workbench.frontends",
     "operator": "workbench.ops.own",
     "optimize": "workbench.optimizer.pipeline",

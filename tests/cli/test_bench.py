@@ -25,3 +25,6 @@ def test_a_benchmark_has_to_be_named(run):
     code, _, err = run("bench", "nasrn")
     assert code == 2
     assert "did you mean nasrnn?" in err
+    code, _, err = run("bench", "nasrnn", "--all")
+    assert code == 2
+    assert "--all and nasrnn contradict each other" in err

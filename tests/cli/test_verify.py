@@ -57,7 +57,7 @@ def test_verify_goes_on_after_what_is_not_a_rule_and_names_the_line(run, laws):
             "",
             "workbench: {}, byte 0: the file ends 2 bytes before the rule does\n",
         ),
-        (b"\xff\xfe\x00", 2, "", "workbench: {}, byte 0: expected a rule, found 0xff\n"),
+        (b"\xff\xfe\x00", 2, "", "workbench: {}, line 1: rules must be UTF-8 text, got byte 0xff\n"),
         # What is text is read to the end: the line is rejected, and rules after it would be decided.
         (
             b"relu(x) =",

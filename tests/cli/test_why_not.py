@@ -30,3 +30,9 @@ def test_an_unknown_name_is_bad_input(run, model):
     code, _, err = run("why-not", model, "relu(nothing)", "-q")
     assert code == 2
     assert "must be an input" in err
+
+
+def test_a_model_file_that_is_missing_is_not_read_as_a_term(run, model):
+    code, _, err = run("why-not", model, "nowhere.onnx", "-q")
+    assert code == 2
+    assert "there is no file nowhere.onnx" in err

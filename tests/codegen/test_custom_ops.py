@@ -6,16 +6,17 @@ import onnx
 import onnxruntime as ort
 import pytest
 
+import workbench
 from tests.codegen.needs import compiler, free
 from tests.codegen.test_mixed import Expensive, block
 from workbench.codegen.chains import CHAINS, chain
 from workbench.codegen.compiler import Build, CompilerMissing
 from workbench.codegen.custom_ops import DOMAIN, library_of, library_text, operator, payload
-from workbench.codegen.mixed import plan_of
+from workbench.codegen.mixed import Mixed, plan_of
 from workbench.frontends import run_model, to_onnx
 from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.runtime import session
-from workbench.graph import evaluate
+from workbench.graph import GraphBuilder, evaluate
 
 
 def operators_of(graph, threads=1):
@@ -127,3 +128,23 @@ def test_equal_clusters_share_one_kernel():
 def test_without_a_compiler_there_is_no_library():
     with pytest.raises(CompilerMissing):
         library_of(operators_of(block()), Build(cc="no-such-compiler"))
+
+
+@compiler
+def test_a_declared_composite_in_a_kernel_runs_without_the_library_too(tmp_path):
+    workbench.composite(
+        "rms_in_saved_kernel",
+        "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
+        "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
+        eps=1e-5,
+    )
+    b = GraphBuilder()
+    x = b.input("x", (16, 64))
+    y = b.op("exp", b.op("rms_in_saved_kernel", b.op("add", x, x), b.weight((64,))))
+    graph = b.graph({"y": y})
+    Mixed(plan_of(graph, Expensive(), measure=free)).save(tmp_path / "m.onnx")
+    feeds = {"x": np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)}
+    for _ in range(2):
+        found = workbench.load_program(tmp_path / "m.onnx")(feeds)["y"]
+        np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=1e-4)
+        (tmp_path / "m.so").unlink(missing_ok=True)

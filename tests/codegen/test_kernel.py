@@ -172,3 +172,20 @@ def test_what_has_no_kernel_is_refused():
         emitted(GEMM, [TensorType("float32", (2, 3)), TensorType("float32", (4, 5))])
     with pytest.raises(CompilerMissing):
         kernel(GEMM, types(draw(2, 2), draw(2, 2)), build=Build(cc="no-such-compiler"))
+
+
+@compiler
+def test_a_reduction_is_computed_outside_of_the_loops_that_it_ignores():
+    made = parse(
+        "centred",
+        "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
+        "c[~ d] = x[~ d] - mean(e) x[~ e]\ny[~ d] = c[~ d] * g[d]",
+        composites=None,
+    )
+    x, g = (np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((3, 7), (7,)))
+    compiled = kernel(made, [TensorType.of(x), TensorType.of(g)])
+    loops = [line.split()[2] for line in compiled.text.splitlines() if line.strip().startswith("for (int64")]
+    assert loops == ["l0", "e", "d"]
+    assert compiled.text.index("sum1_ +=") < compiled.text.index("d = 0")
+    (y,) = compiled(x, g)
+    np.testing.assert_allclose(y, (x - x.mean(1, keepdims=True)) * g, rtol=1e-5, atol=1e-6)

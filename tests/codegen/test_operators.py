@@ -4,7 +4,8 @@ import pytest
 from tests.codegen.needs import compiler
 from workbench.codegen.clusters import Member, as_graph, cluster_of
 from workbench.codegen.kernel import kernel
-from workbench.codegen.operators import DEFINITIONS, definition
+from workbench.codegen.operators import definition
+from workbench.codegen.splitting import FUNCTION_OF, REDUCTION_OF, laws
 from workbench.graph import evaluate
 from workbench.graph.typed import result_type
 from workbench.ops import TensorType, spec_of
@@ -21,7 +22,11 @@ ATTRS = {
     "reduce_mean": [{"axes": (-1,), "keepdims": 0}, {"axes": (-2, -1), "keepdims": 1}],
     "reduce_max": [{"axes": (-1,), "keepdims": 1}],
 }
-CASES = [(op, n, attrs) for op, n in DEFINITIONS for attrs in ATTRS.get(op, [{}])]
+OPERANDS = {"layernorm": (2, 3), "rmsnorm": (2,)}
+SPLIT = sorted({rule.sources[0].op for rule in laws()})
+OPS = [*((op, 2 if op in ("add", "sub", "mul", "div", "max", "min", "pow") else 1) for op in FUNCTION_OF)]
+OPS += [(op, 1) for op in REDUCTION_OF] + [(op, n) for op in SPLIT for n in OPERANDS.get(op, (1,))]
+CASES = [(op, n, attrs) for op, n in OPS for attrs in ATTRS.get(op, [{}])]
 
 
 @compiler

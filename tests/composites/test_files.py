@@ -3,8 +3,7 @@
 import pytest
 
 from workbench.composites import NotationError
-from workbench.composites.files import as_text, from_text, from_yaml, load
-from workbench.composites.library import folder, library
+from workbench.composites.files import from_text, from_yaml, load
 
 TEXT = """
 # Twice x.
@@ -84,10 +83,3 @@ def test_files_by_their_ending(tmp_path):
     assert list(load(path)) == ["twice", "four"]
     with pytest.raises(NotationError, match="must end in"):
         load(tmp_path / "mine.txt")
-
-
-def test_every_composite_of_the_library_is_written_as_it_is_read():
-    assert sorted(p.name for p in folder().glob("*.composite"))
-    for name, composite in library().items():
-        again = from_text(as_text(composite), library())[name]
-        assert again.equations == composite.equations

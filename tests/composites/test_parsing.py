@@ -56,7 +56,7 @@ def test_meaning(body, means):
         ("y[~ d] = x[~ d @ 1]", "the character '@' has no meaning here", "@"),
         ("h[d] = x[~ d]; y[~ d] = h[d]", "x has leading axes '~', so the left-hand side must have them", "x"),
         ("y[~ d] = layer_norm(x, g)[~ d]", "layer_norm must have 3 operands, got 2", "layer_norm"),
-        ("y[~ d] = rms(x + 1, g)[~ d]", "must go on with ')'", "+"),
+        ("y[~ d] = rms(x + 1, g)[~ d]", "must continue with ')'", "+"),
         ("y[~ d] = rms(x, g, epss=1)[~ d]", "no attribute is called 'epss'; did you mean eps?", "epss"),
         ("y[~ d] = x[~ d / 2]", "an index must be a whole number (try //)", "/"),
     ],
@@ -75,7 +75,7 @@ def test_errors_show_the_place(body, reason, place):
     ("signature", "reason"),
     [
         ("x{T}[~ D -> y{T}[~ D]", "an extent must be a name, got '->'"),
-        ("x{T}[~ D] y{T}[~ D]", "a declaration must go on with ',' or '->'"),
+        ("x{T}[~ D] y{T}[~ D]", "a declaration must continue with ',' or '->'"),
         ("x{T}[~ D] -> y{T}[~ E]", "the extent E of the result must follow from an operand"),
         ("x{float31}[D] -> y{T}[D]", "an element type must be a variable such as T or one of"),
         ("x{T}[D ~] -> y{T}[D]", "'~' stands for the leading axes, so it must come first"),

@@ -1,3 +1,5 @@
+"""Random models: the import and the export of each give the values of ONNX Runtime."""
+
 import warnings
 from collections import Counter
 

@@ -71,7 +71,7 @@ def test_a_group_of_any_size_is_merged_at_once():
     assert after.operators() == {"concat": 1, "matmul": 1, "slice": 3}
     cuts = [(n.attr("start"), n.attr("stop")) for n in after.nodes if n.op == "slice"]
     assert sorted(cuts) == [(0, 4), (4, 10), (10, 20)]
-    keys = {group_key(rule, m, joined_axes(rule), program.table) for m in matches}
+    keys = {group_key(m, joined_axes(rule), program.table) for m in matches}
     assert len(keys) == 1
 
 
@@ -79,4 +79,4 @@ def test_members_of_one_group_share_what_is_not_starred():
     rule = rule_set("merge")["merge-matmuls-rows"]
     _, program, matches = merged(rule, products((4, 6)))
     # One operand, two weights: by rows it is the weight that is shared.
-    assert len({group_key(rule, m, joined_axes(rule), program.table) for m in matches}) == 2
+    assert len({group_key(m, joined_axes(rule), program.table) for m in matches}) == 2

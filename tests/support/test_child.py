@@ -81,6 +81,10 @@ def test_ctrl_c_does_not_reach_it(child):
     assert child.receive() == 1
 
 
+def test_a_wait_may_be_of_any_length(child):
+    assert child.answered(1e308)
+
+
 def test_waiting_for_one_that_goes_on_is_a_timeout(child):
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.05)

@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from workbench.support.files import UnwritableOutput, check_writable, write_atomic
@@ -55,3 +58,38 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         write_atomic(target, "after")
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
     assert target.read_text() == "before"
+
+
+def test_a_link_stays_and_the_file_that_it_names_is_replaced(tmp_path):
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("before")
+    link.symlink_to(real)
+    assert check_writable(link) == real
+    write_atomic(link, "after")
+    assert link.is_symlink()
+    assert real.read_text() == "after"
+
+
+def test_a_named_pipe_is_written_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert check_writable(pipe) == pipe
+        write_atomic(pipe, "through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_is_an_error():
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic("/dev/full", "text")
+
+
+def test_a_name_of_any_length_that_a_folder_takes_can_be_written(tmp_path):
+    target = tmp_path / ("n" * 250 + ".json")
+    write_atomic(target, "text")
+    assert target.read_text() == "text"

@@ -50,8 +50,18 @@ def test_another_run_begins_anew(tmp_path):
     path = tmp_path / "j"
     journal(path).add(EQUATION, Judged(None, None, (), True))
     assert journal(path, seed=1).of(EQUATION) is None
-    path.write_bytes(b"not a journal")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
     assert journal(path).known == {}
+
+
+@pytest.mark.parametrize("content", [b"not a journal", b"operators: add", b"\x80\x04."])
+def test_a_file_that_is_no_journal_is_refused_and_stays(tmp_path, content):
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="must be a journal of a synthesis, or a new file"):
+        journal(path)
+    assert path.read_bytes() == content
 
 
 @pytest.mark.slow

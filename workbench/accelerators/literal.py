@@ -50,8 +50,8 @@ slice-of-slice: slice[axis=a, start=i, stop=j](slice[axis=a, start=l, stop=m](x)
 def generic(unit: Unit) -> RuleSet:
     """Return rules like Glenside's generic ones: any result is filled and cut back, or cut and joined.
 
-    Glenside's match every tensor of a program; these match what the others make: products, sums, slices and
-    filled tensors, along each of the last two axes.
+    Glenside's match every tensor of a program; these match the results of the others: products, sums, slices
+    and filled tensors, along each of the last two axes.
     """
     rules = [*_parsed(_cut_and_join(unit)), *_parsed(_fill_and_cut(unit)), *demanded(unit)]
     return RuleSet(f"generic for {unit.name}", tuple(rules), weights=True)
@@ -91,8 +91,9 @@ def _fill_and_cut(unit: Unit) -> Iterator[str]:
             yield f"fill-{name}-{side}: {term} => {back} where {extent} % {n} != 0"
 
 
-#: What zeros next to a matrix are, by which the laws of filling are proved. A matrix with zeros next to it is
-#: its product with an identity that has zeros next to it, which picks the first rows of whatever follows.
+#: The facts about zeros next to a matrix by which the laws of filling are proved. A matrix with zeros next to
+#: it is its product with an identity that has zeros next to it, which picks the first rows of the factor that
+#: follows.
 FILLING_AXIOMS = """
 filled-is-product: pad[pads=(0, 0, 0, p), value=0.0](x) => \\
     matmul(x, pad[pads=(0, 0, 0, p), value=0.0](eye[size=dim(x, -1), dtype=dtype(x)]())) where 2 <= rank(x)

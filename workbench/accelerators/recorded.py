@@ -1,4 +1,4 @@
-"""The recorded verdicts on the rules of units: those of the laws, whatever the numbers of a unit are."""
+"""The recorded verdicts on the rules of units: those of the laws, which hold for all numbers of a unit."""
 
 from __future__ import annotations
 

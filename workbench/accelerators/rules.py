@@ -88,9 +88,8 @@ def _unit_rules(unit: Unit, orientations: tuple[str, ...]) -> RuleSet:
 def rules_text(unit: Unit, orientations: tuple[str, ...] = ORIENTATIONS) -> str:
     """Return the rules of a unit as the text of a file of rules."""
     lines = [f"# {unit!r}"]
-    if unit.whole:
-        lines += _quantised(unit)
-    else:
+    # Products of whole numbers reach the workbench as opaque operators: they have no rules.
+    if not unit.whole:
         for orientation in orientations:
             turned = orientation == "streamed-right"
             lines += [*_products(unit, turned), *_convolutions(unit, turned)]
@@ -195,9 +194,3 @@ def _apart() -> Iterator[str]:
     for act in FUSED:
         yield f"product-then-{act}: matmul[act={act}](x, y) => {act}(matmul(x, y))"
         yield f"convolution-then-{act}: conv2d[c, act={act}](x, w, z?) => {act}(conv2d[c, act=none](x, w, z))"
-
-
-# -- whole numbers --------------------------------------------------------------------------------------
-def _quantised(unit: Unit) -> list[str]:
-    """Return no rules yet: products of whole numbers reach the workbench as opaque operators."""
-    return []

@@ -1,4 +1,4 @@
-"""A unit played step by step: it loads tiles, multiplies rows, adds, and counts what it did."""
+"""A unit played step by step: it loads tiles, multiplies rows, adds, and counts its steps."""
 
 from __future__ import annotations
 
@@ -149,5 +149,5 @@ def simulate(
         if node.op == "blocked" and unit.runs(node.named_attrs()):
             operands = [known[j] for j in node.inputs]
             known[i], counts[i] = simulate_product(unit, operands, node.attr("act"))
-            np.copyto(value, known[i])  # later operators read what the unit computed
+            np.copyto(value, known[i])  # later operators read the unit's result
     return {name: known[i] for name, i in graph.outputs}, counts

@@ -48,14 +48,6 @@ class Tiling:
         return self.batches * self.across * self.beside
 
     @property
-    def turns(self) -> tuple[int, ...]:
-        """Return the numbers of rows of the calls with one stationary tile: distinct ones, then how often."""
-        if not self.unit.rows:
-            return (self.rows,)
-        full, rest = divmod(self.rows, self.unit.rows)
-        return (self.unit.rows,) * full + ((rest,) if rest else ())
-
-    @property
     def calls(self) -> int:
         """Return the number of calls."""
         per = 1 if not self.unit.rows else -(-self.rows // self.unit.rows)

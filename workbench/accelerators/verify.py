@@ -67,7 +67,7 @@ def verify_unit(chosen: Unit, *names: str, draws: int = 200, seed: int = 0) -> l
 def write_verdicts() -> None:
     """Judge the laws of all units, and their range in halves, and write the records."""
     records: dict[str, dict[str, Any]] = {}
-    # What a unit fuses decides which laws it has.
+    # The laws of a unit depend on the operators that it fuses.
     variants: tuple[dict[str, Any], ...] = (
         {},
         {"bias": False},

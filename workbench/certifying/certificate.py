@@ -361,7 +361,7 @@ class _Certifier:
         return Evidence(run.output, 0, run.index, expected, found, "as saved")
 
     def _measure_rounding(self) -> None:
-        """Measure how far the outputs of both models, as they ran, are from the original in float64."""
+        """Measure the distance of both models' outputs, as they ran, from the original in float64."""
         run = self.run_whole
         if not run.outputs or self.original.opaques or work(self.original) > MEASURED:
             return

@@ -1,4 +1,4 @@
-"""Rounded numbers of a model: how far a value moves if they are moved by as much as they were rounded.
+"""Rounded numbers of a model: the change of a value if they change by as much as they were rounded.
 
 A model stores sqrt(2) as 1.41421354. An operator that means sqrt(2) itself is as good a reading of it: the
 two differ by the rounding of the number, and not by an error of a rewrite.
@@ -63,7 +63,7 @@ def _numbers(graph: Graph) -> dict[str, Weight]:
 
 
 def _may_be_rounded(number: float | None) -> bool:
-    """Return whether a number may be another one that was rounded: 1, 8 and 0.5 are what was meant."""
+    """Return whether a number may be another one that was rounded: 1, 8 and 0.5 are meant exactly."""
     return number is not None and not (abs(number) < PLAIN and (number * PLAIN).is_integer())
 
 

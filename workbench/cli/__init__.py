@@ -13,22 +13,32 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from typing import Any
 
 from workbench.cli.interrupts import ended, interrupted_at_start
+from workbench.cli.streams import UNWRITABLE, flush_output, open_closed
 
 
 def main() -> None:
     """Run the command line."""
+    open_closed()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, interrupted_at_start)
     from workbench.cli.commands import app
 
+    full: OSError | None = None
     try:
         app(prog_name="workbench")
+    except OSError as error:  # help and version are printed before a command begins
+        full = error
     finally:
         ended()
+        full = flush_output() or full
+        if full is not None:
+            print(f"workbench: cannot write the output: {full.strerror}", file=sys.stderr)
+            sys.exit(UNWRITABLE)
 
 
 def __getattr__(name: str) -> Any:

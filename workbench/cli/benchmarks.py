@@ -35,6 +35,8 @@ def bench(
     from workbench.benchmarks.run import run_benchmark
     from workbench.benchmarks.whole import whole_call
 
+    if all_ and network:
+        raise ValueError(f"--all and {' '.join(network)} contradict each other; leave one out")
     names = benchmarks() if all_ else network
     if not names:
         raise ValueError(f"no network is given; name one, or use --all. There are: {', '.join(benchmarks())}")

@@ -8,8 +8,16 @@ from typing import Annotated
 import typer
 
 from workbench.cli.console import FAILED, Progress, reporting_errors
-from workbench.cli.options import DimOption, QuietOption, check_input, dimensions, to_json, writing
-from workbench.support.files import check_writable, write_atomic
+from workbench.cli.options import (
+    DimOption,
+    QuietOption,
+    check_input,
+    check_results,
+    dimensions,
+    to_json,
+    writing,
+)
+from workbench.support.files import write_atomic
 
 
 @reporting_errors
@@ -22,7 +30,8 @@ def certify(
     seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 600.0,
     run_seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on one run.")] = 120.0,
     memory: Annotated[
-        float | None, typer.Option(min=0.001, metavar="GIB", help="Limit on the runtime's memory.")
+        float | None,
+        typer.Option(min=0.1, max=65_536, metavar="GIB", help="Limit on the runtime's memory."),
     ] = None,
     repro: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a small model that shows the difference.")
@@ -36,8 +45,7 @@ def certify(
     """Compare a model with its original; exit with 1 if they differ."""
     for file in (a, b):
         check_input(file)
-    if json is not None:
-        check_writable(json)
+    check_results([json, repro], keep=[a, b])
     from workbench.certifying import certify_files
 
     with Progress(quiet=quiet) as progress:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.console import FAILED, reporting_errors, show_table, stop
+from workbench.cli.options import writing
+from workbench.support.files import write_atomic
 from workbench.support.names import unknown
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from workbench.composites import Composite
 
-#: The largest relative error of float32 results, of which a test says that they are right.
+#: The largest relative error of float32 results, that a test accepts.
 _CLOSE = 1e-4
 
 
@@ -42,7 +44,7 @@ def composite(
         str | None, typer.Option("--emit-onnx", metavar="NAME", help="Write its ONNX function.")
     ] = None,
     graph: Annotated[
-        Path | None, typer.Option(metavar="FILE.dot", help="Draw what --debug prints last.")
+        Path | None, typer.Option(metavar="FILE.dot", help="Draw the last result of --debug.")
     ] = None,
     debug: Annotated[
         int,
@@ -72,7 +74,7 @@ def composite(
     if graph is not None:
         from workbench.composites.picture import text
 
-        graph.write_text(text(last))
+        writing(lambda: write_atomic(graph, text(last)))
     if emit_c is not None:
         typer.echo(_c_text(one, given), nl=False)
     if emit_onnx is not None:
@@ -276,7 +278,7 @@ def _ways(
     yield "numpy", lambda: evaluate(one, operands, **attributes)
     try:
         yield "ONNX Runtime", session(one, operands, attributes, max(threads, 1))
-    except Exception as error:  # whatever the runtime says of a kernel that it lacks
+    except Exception as error:  # the runtime's message about a kernel that it lacks
         yield "ONNX Runtime", shorten(str(error).partition("\n")[0], 120, placeholder=" …")
     try:
         types = [TensorType.of(x) for x in operands]

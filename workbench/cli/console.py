@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 import typer
 
 from workbench.cli.interrupts import begun
+from workbench.cli.streams import FULL, UNWRITABLE, discard_output
 from workbench.run.progress import progress_line
 from workbench.support.files import UnwritableOutput
 
@@ -26,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Exit codes; the option parser also ends with 2 on usage errors.
-OK, FAILED, BAD_INPUT, UNWRITABLE, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 #: Approximate limit on the characters of a message: names in a model may have any length.
 LONGEST_MESSAGE = 1_000
@@ -74,10 +75,11 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
             stop(UNWRITABLE, f"cannot write: {error}")
         except BrokenPipeError:
             # The reader of the pipe has closed it (| head): print nothing more, at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             raise typer.Exit(OK) from None
         except (ValueError, LookupError, OSError) as error:
-            stop(BAD_INPUT, describe(error))
+            full = isinstance(error, OSError) and error.errno in FULL
+            stop(UNWRITABLE if full else BAD_INPUT, f"cannot write: {error}" if full else describe(error))
         except MemoryError:
             stop(FAILED, "out of memory; lower --e-nodes, or use a smaller model")
         except Exception as error:

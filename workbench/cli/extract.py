@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, known_extractor, to_json, writing
-from workbench.support.files import check_writable, write_atomic
+from workbench.cli.options import (
+    QuietOption,
+    check_input,
+    check_results,
+    known_extractor,
+    to_json,
+    writing,
+)
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.egraph import EGraph
@@ -48,8 +55,7 @@ def extract(
 ) -> None:
     """Extract the cheapest term of an e-graph, with bound, gap and status."""
     check_input(file)
-    if json is not None:
-        check_writable(json)
+    check_results([json], keep=[file])
     from workbench.egraph import load_json
     from workbench.extraction import Extraction, Limit, Status
 

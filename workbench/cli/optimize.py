@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +17,7 @@ from workbench.cli.options import (
     QuietOption,
     SizeOption,
     check_input,
+    check_results,
     dimensions,
     known_extractor,
     to_json,
@@ -30,17 +33,11 @@ from workbench.cli.rule_options import (
 )
 from workbench.optimizer.settings import Settings
 from workbench.run.trace import StopReason
-from workbench.support.files import check_writable, write_atomic
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
+    from workbench.codegen.deployed import Deployed
     from workbench.optimizer.pipeline import Optimized
-
-
-#: The settings that are options of the command.
-OPTIONS: Final = (
-    "e_nodes", "seconds", "iterations", "k_multi", "settle", "extraction_seconds", "seed",
-    "measure", "measure_on", "measure_seconds",
-)  # fmt: skip
 
 
 @reporting_errors
@@ -74,6 +71,13 @@ def optimize(
     ] = False,
     keep_refuted: KeepOption = False,
     composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels",
+            help="Write a program with kernels in C, if one is faster; the library lies beside FILE.",
+        ),
+    ] = False,
     extractor: Annotated[
         str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
     ] = "exact",
@@ -120,7 +124,26 @@ def optimize(
         "sizes": dimensions(size, "--size"),
         **timing_settings(time, no_time),
     }
-    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet)
+    if kernels:
+        checked_kernels(output, cost, accelerator)
+    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet, kernels=kernels)
+
+
+def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
+    """Check the options that ``--kernels`` needs.
+
+    Raises:
+        ValueError: No ONNX file is named, or costs are not this machine's.
+        CompilerMissing: There is no C compiler.
+    """
+    from workbench.codegen.compiler import build_from, compiler
+
+    if output is None or output.suffix != ".onnx":
+        raise ValueError(f"--kernels needs --output FILE.onnx, got {'none' if output is None else output}")
+    if cost not in ("cpu", "analytic") or accelerator is not None:
+        given = cost if accelerator is None else accelerator
+        raise ValueError(f"--kernels needs the costs of this machine, got {given} (try --cost cpu)")
+    compiler(build_from())
 
 
 def priced(cost: str, accelerator: str | None) -> dict[str, Any]:
@@ -149,6 +172,7 @@ def run_optimize(
     json: Path | None,
     report: Path | None,
     quiet: bool,
+    kernels: bool = False,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -159,36 +183,51 @@ def run_optimize(
         json: The file for the figures as JSON, or None.
         report: The file for the HTML report, or None.
         quiet: Whether to show no progress on stderr.
+        kernels: Whether a program with kernels in C is written if it is faster.
 
     Raises:
-        ValueError: Two results name the same file.
+        ValueError: Two results name the same file, or the figures or the report would replace the model.
         UnwritableOutput: A result cannot be written.
     """
     check_input(model)
-    places = [p for p in (output, json, report) if p is not None]
-    if len({p.resolve() for p in places}) < len(places):
-        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
-    for place in places:
-        check_writable(place)
+    check_results((output, json, report))
+    check_results((json, report), keep=[model])
 
     from workbench.frontends.model_file import is_taso_model
     from workbench.saturation.process import warm
 
     warm()  # the engine's process starts while the rest is imported
+    from workbench.codegen.mixed import library_beside
     from workbench.optimizer.pipeline import optimize as run
     from workbench.optimizer.summary import summary_rows
 
     written: list[str] = []
+    program: Deployed | None = None
+    began, ended = 0.0, 0.0
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
         try:
-            if output is not None:
+            if kernels:
+                progress("kernels")
+                began = perf_counter()
+                program = _with_kernels(result, settings)
+                ended = perf_counter()
+                if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
+                    # It was the fastest with kernels, which says nothing of it without them.
+                    result = replace(result, graph=result.original)
+            if output is not None and program is not None and program.plan is not None:
+                progress("export")
+                saved = program
+                writing(lambda: saved.save(output))
+                written.append(f"{output} and {library_beside(output).name}")
+            elif output is not None:
                 progress("export")
                 writing(lambda: result.save(output))
                 lacking = ", without weights: the format has none" if is_taso_model(output) else ""
                 written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB{lacking})")
             if json is not None:
                 figures = _figures(result, model, output)
+                figures |= {} if program is None else {"kernels": program.summary()}
                 writing(lambda: write_atomic(json, to_json(figures)))
                 written.append(str(json))
             if report is not None:
@@ -202,9 +241,13 @@ def run_optimize(
             stop(INTERRUPTED, f"interrupted; written so far: {', '.join(written) or 'nothing'}")
 
     rows = summary_rows(result, written=written)
+    lines = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows]
+    if program is not None:
+        first = [r.what for r in rows].index("written")
+        lines.insert(first, ("kernels", f"{ended - began:.3f}", str(program)))
     show_table(
         ("stage", "seconds", "figures"),
-        [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
+        lines,
         title=f"{model.name}",
         right=[1],
     )
@@ -214,6 +257,13 @@ def run_optimize(
         blamed = ", ".join(result.offending) or "no single rule"
         kept = "; the original was written" if output is not None else ""
         stop(FAILED, f"the certificate failed ({blamed}): the original stays{kept}")
+
+
+def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
+    """Return a result as a mixed program, timed unless the settings forbid it."""
+    from workbench.optimizer.kernels import with_kernels
+
+    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
 
 
 def _figures(result: Optimized, model: Path, output: Path | None) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from workbench.run.settings import defaults_of, settings_of
-from workbench.support.files import UnwritableOutput
+from workbench.support.files import UnwritableOutput, check_writable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -80,7 +80,28 @@ def check_input(model: Path) -> None:
     if not model.exists():
         raise FileNotFoundError(f"there is no file {model}")
     if model.is_dir():
-        raise IsADirectoryError(f"{model} is a folder; name the model file in it")
+        raise IsADirectoryError(f"{model} is a folder; name the file in it")
+
+
+def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = ()) -> None:
+    """Check before long work that all results can be written, each to a file of its own.
+
+    Args:
+        results: The files of the results; None stands for one that was not asked for.
+        keep: The files that the command reads and must not replace.
+
+    Raises:
+        ValueError: Two results name one file, or a result names a file to keep.
+        UnwritableOutput: A result cannot be written.
+    """
+    places = [place for place in results if place is not None]
+    if len({p.resolve() for p in places}) < len(places):
+        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
+    kept = {file.resolve() for file in keep}
+    for place in places:
+        if place.resolve() in kept:
+            raise ValueError(f"a result must not replace a file that the command reads, got {place}")
+        check_writable(place)
 
 
 def known_extractor(name: str) -> str:
@@ -94,14 +115,18 @@ def known_extractor(name: str) -> str:
 def dimensions(texts: list[str], option: str = "--dim") -> dict[str, int] | None:
     """Return ``NAME=VALUE`` texts as a mapping, or None for an empty list.
 
-    Raise ValueError if a text has another form or its value is not a positive whole number.
+    Raise ValueError if a text has another form, if its value is not a positive whole number of 64 bits, or if
+    two texts give one name different values.
     """
     found: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not (name and equals and value.isdecimal()) or int(value) < 1:
+        if not (name and equals and value.isdecimal() and len(value) < 4300) or int(value) < 1:
             raise ValueError(f"{option} must be NAME=VALUE with a positive whole number, got {text}")
-        found[name] = int(value)
+        if int(value) >= 1 << 63:
+            raise ValueError(f"{option} must be below 2^63, got {text}")
+        if found.setdefault(name, int(value)) != int(value):
+            raise ValueError(f"{option} must give {name} one value, got {found[name]} and {int(value)}")
     return found or None
 
 

@@ -41,7 +41,7 @@ CompositesOption = Annotated[
 
 
 def chosen_rules(texts: list[str], *, as_published: bool = False) -> str | list[str] | RuleSet:
-    """Return what the texts name, for :func:`workbench.optimize`: one name, several, or a set of rules.
+    """Return the rules that the texts name for :func:`workbench.optimize`: one name, several, or a set.
 
     With ``as_published`` all rules of another system are used, including unsound ones. Raise
     FileNotFoundError if a file is missing, and ValueError if two sets then give one name to different laws.

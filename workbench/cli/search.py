@@ -15,13 +15,14 @@ from workbench.cli.options import (
     OwnCostOption,
     QuietOption,
     check_input,
+    check_results,
     dimensions,
     to_json,
     writing,
 )
 from workbench.cli.rule_options import KeepOption, chosen_rules
 from workbench.run.trace import StopReason
-from workbench.support.files import check_writable, write_atomic
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.search.optimize import Searched
@@ -69,11 +70,8 @@ def search(
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""
     check_input(model)
-    places = [p for p in (output, json, report) if p is not None]
-    if len({p.resolve() for p in places}) < len(places):
-        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
-    for place in places:
-        check_writable(place)
+    check_results((output, json, report))
+    check_results((json, report), keep=[model])
 
     from workbench.optimizer.summary import summary_rows
     from workbench.search.optimize import search_optimize

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, to_json, writing
+from workbench.cli.options import QuietOption, check_input, check_results, to_json, writing
 from workbench.run.trace import StopReason
-from workbench.support.files import check_writable, write_atomic
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.rules.foreign.reading import Contents
@@ -29,7 +29,7 @@ def synthesise(
     ] = None,
     known: Annotated[
         list[str] | None,
-        typer.Option(metavar="SET", help="Leave out what this rule set or file implies; repeatable."),
+        typer.Option(metavar="SET", help="Leave out laws that this rule set or file implies; repeatable."),
     ] = None,
     against: Annotated[
         list[Path] | None,
@@ -47,7 +47,7 @@ def synthesise(
     ] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended goes on from there."),
+        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended continues from there."),
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the steps as JSON, for plots and the stepper.")
@@ -61,9 +61,7 @@ def synthesise(
     check_input(grammar)
     for file in against or ():
         check_input(file)
-    for written in (output, trace, json, journal):
-        if written is not None:
-            check_writable(written)
+    check_results([output, trace, json, journal], keep=[grammar, *(against or ())])
     from workbench.experiments.cluster import cluster_mapper
     from workbench.rules import rule_set
     from workbench.rules.foreign.reading import read_rules

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.cli.console import BAD_INPUT, FAILED, INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, to_json, writing
+from workbench.cli.options import QuietOption, check_input, check_results, to_json, writing
 from workbench.run.trace import StopReason
-from workbench.support.files import check_writable, write_atomic
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.rules.foreign.reading import Contents
@@ -40,7 +40,7 @@ def verify(
     ] = False,
     smt: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="With --check: write what the solver showed as SMT-LIB."),
+        typer.Option(metavar="DIR", help="With --check: write the solver's results as SMT-LIB."),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -55,8 +55,7 @@ def verify(
             BAD_INPUT, "a file of rules must be given, got none (try --check for the library's stored proofs)"
         )
     check_input(file)
-    if json is not None:
-        check_writable(json)
+    check_results([json], keep=[file])
     from workbench.rules.foreign.reading import read_rules
     from workbench.theorems.records import is_theorem
     from workbench.verification.evidence import Effort

@@ -83,7 +83,10 @@ def _rules(texts: list[str]) -> RuleSet:
 
 
 def _target(text: str) -> str | Graph:
-    if not Path(text).is_file():
+    file = Path(text)
+    if not file.is_file():
+        if file.suffix in (".onnx", ".model"):
+            raise FileNotFoundError(f"there is no file {text}")
         return text
     from workbench.frontends import load_model
 

@@ -1,6 +1,6 @@
 """The saving of a kernel: a cluster's operators and its kernel, measured in ONNX Runtime in alternation.
 
-The operators run as one model, so that the runtime computes together what it can.
+The operators run as one model, so that the runtime can compute several together.
 """
 
 from __future__ import annotations

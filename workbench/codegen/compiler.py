@@ -50,7 +50,7 @@ class Build:
     ``cc`` is the compiler's name or path; empty means the first one of :data:`COMPILERS` on the path.
     ``march`` is the processor that code is made for; empty means any. With ``omp`` loops run on several
     threads. ``opt`` is the level of optimisation. With ``fast_math`` the compiler may reorder sums and assume
-    that there is no infinity and no NaN; results then depend on the compiler, and a certificate says so.
+    that there is no infinity and no NaN; results then depend on the compiler, and a certificate states this.
     """
 
     cc: str = ""
@@ -77,7 +77,7 @@ class Build:
 
     @property
     def arithmetic(self) -> str:
-        """Return what the flags mean for values, in a few words."""
+        """Return the meaning of the flags for values, in a few words."""
         return "-ffast-math" if self.fast_math else "strict arithmetic"
 
 
@@ -218,7 +218,7 @@ def _name(text: str, build: Build, chosen: Path) -> str:
 
 @lru_cache(maxsize=8)
 def _toolchain(chosen: Path) -> tuple[str, ...]:
-    """Return what identifies the compiler and the processor; a new version of the compiler is a new file."""
+    """Return the identity of the compiler and the processor; a new version of the compiler is a new file."""
     real = chosen.resolve()
     about = real.stat()
     return str(real), f"{about.st_size} {about.st_mtime_ns}", processor()

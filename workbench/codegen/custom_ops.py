@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import onnx
+from onnx.inliner import inline_local_functions
 
 from workbench.codegen.clusters import Cluster, as_graph
 from workbench.codegen.compiler import Build, compiled
@@ -77,7 +78,8 @@ def payload(op: Operator, opset: int | None = None) -> Opaque:
     """
     from workbench.frontends import to_onnx
 
-    inside = to_onnx(as_graph(op.cluster), opset=opset)
+    # A function of a declared composite would have to lie beside this one, in every model that holds it.
+    inside = inline_local_functions(to_onnx(as_graph(op.cluster), opset=opset))
     names = [i.name for i in inside.graph.input]
     constants = [onnx.helper.make_node("Constant", [], [c.name], value=c) for c in inside.graph.initializer]
     nodes = [*constants, *inside.graph.node]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
@@ -26,6 +28,7 @@ from workbench.costs import CostModel
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph import EGraph
 from workbench.graph import Graph
+from workbench.support.numbers import gain
 
 #: The most families of clusters that are timed one by one.
 _FAMILIES: Final = 6
@@ -36,10 +39,10 @@ _LEAST, _MOST = 9, 300
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The time of a mixed program against the original in ONNX Runtime, in alternation.
+    """The time of a mixed program against the fastest form without kernels in ONNX Runtime, in alternation.
 
     ``before`` and ``after`` are medians in microseconds; ``speedup`` is the median of the rounds' ratios,
-    which ``interval`` contains with 95 %. ``noise`` is how far two copies of the original are apart.
+    which ``interval`` contains with 95 %. ``noise`` is the difference between two copies of the original.
     """
 
     before: float
@@ -60,7 +63,8 @@ class Deployed:
     """The outcome of :func:`deploy`.
 
     ``plan`` is the mixed program's, and None if the original stays: no cluster pays, the program is not
-    faster when timed whole, or its certificate did not pass. ``tried`` is the plan that was timed.
+    faster when timed whole, or its certificate did not pass. ``tried`` is the plan that was timed, and
+    ``program`` the loaded program of ``plan``.
     """
 
     original: Graph
@@ -69,11 +73,42 @@ class Deployed:
     certificate: Certificate | None
     timed: Timed | None
     reason: str
+    program: Mixed | None = None
 
     @property
     def speedup(self) -> float:
         """Return the speed-up over the original, 1 if it stays."""
         return self.timed.speedup if self.plan is not None and self.timed is not None else 1.0
+
+    def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
+        """Write the program as an ONNX model and a library beside it; see :meth:`Mixed.save`.
+
+        Raises:
+            ValueError: There is no program, because the original stays.
+            OSError: A file cannot be written.
+        """
+        if self.program is None:
+            raise ValueError(f"a mixed program must be faster to be saved: {self.reason}")
+        return self.program.save(path)
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.reason
+        how = "not timed" if self.timed is None else gain(self.timed.before, self.timed.after)
+        return f"{self.plan}; {how}"
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        plan, timed = self.plan, self.timed
+        return {
+            "kernels": 0 if plan is None else len(plan.clusters),
+            "clusters": [] if plan is None else [[m.op for m in c.members] for c in plan.clusters],
+            "others": None if plan is None else plan.others,
+            "reason": self.reason,
+            "certified": None if self.certificate is None else self.certificate.passed,
+            "arithmetic": None if self.certificate is None else self.certificate.arithmetic,
+            "timing": None if timed is None else asdict(timed),
+        }
 
 
 def deploy(
@@ -88,6 +123,7 @@ def deploy(
     build: Build | None = None,
     measure: Measure | None = None,
     time: bool = True,
+    saved: bool = False,
 ) -> Deployed:
     """Return the fastest certified mixed program of a graph, or the original.
 
@@ -103,6 +139,8 @@ def deploy(
         build: The options of the compiler; by default those of the environment.
         measure: Returns the times of a cluster; by default they are measured.
         time: Whether programs are timed; otherwise the first one with kernels is taken.
+        saved: Whether a program will be saved. It is then timed as it runs from its file, and against the
+            candidates without kernels too.
 
     Raises:
         CompilerMissing: There is no C compiler.
@@ -130,8 +168,9 @@ def deploy(
         for k, plan in plans.items():
             only = partial(planned_with, bases[k])
             tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
-    programs = [Mixed(p, threads=threads, build=options) for p in tried]
-    times = _times(graph, programs, feeds, threads, seconds / 2) if time else []
+    programs = [Mixed(p, threads=threads, build=options, direct=not saved) for p in tried]
+    rivals = candidates if saved else ()
+    times = _times(graph, programs, feeds, threads, seconds / 2, rivals) if time else []
     order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
     best, certificate = order[0], certified(graph, programs[order[0]], seed=seed)
     for k in order[1:]:  # the next best one, if the best is refused
@@ -146,7 +185,9 @@ def deploy(
         reason = f"the original stays: {certificate.reason}"
     elif timed is not None and not timed.faster:
         reason = "the original stays: the mixed program is not faster beyond the noise"
-    return Deployed(graph, None if reason else tried[best], tried[best], certificate, timed, reason)
+    if reason:
+        return Deployed(graph, None, tried[best], certificate, timed, reason)
+    return Deployed(graph, tried[best], tried[best], certificate, timed, "", programs[best])
 
 
 def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
@@ -201,7 +242,7 @@ def _selected(
 ) -> list[Plan]:
     """Return a plan of the families of clusters that are faster alone.
 
-    What a kernel saves alone does not show what ONNX Runtime computes together across its border. So each
+    The saving of one kernel does not show which operators ONNX Runtime would fuse across its border. So each
     family, all clusters of one formula, is timed without the others in the whole model.
     """
     families = [k for k, _ in Counter(str(c.composite) for c in plan.clusters).most_common(_FAMILIES)]
@@ -218,23 +259,31 @@ def _selected(
 
 
 def _times(
-    graph: Graph, programs: Sequence[Mixed], feeds: Mapping[str, Any], threads: int, seconds: float
+    graph: Graph,
+    programs: Sequence[Mixed],
+    feeds: Mapping[str, Any],
+    threads: int,
+    seconds: float,
+    rivals: Sequence[Graph] = (),
 ) -> list[Timed]:
+    """Time programs against the graph and its rivals, of which the fastest counts."""
     from workbench.frontends import to_onnx
     from workbench.frontends.runtime import session
 
     for program in programs:
         program.load(feeds)
-    loaded = [session(to_onnx(graph), threads=threads, spin=False) for _ in range(2)]
+    others = {g.structural_hash(): g for g in rivals if g.structural_hash() != graph.structural_hash()}
+    models = [to_onnx(g) for g in (graph, graph, *others.values())]
+    loaded = [session(model, threads=threads, spin=False) for model in models]
     runs: list[Callable[[], object]] = [*(partial(s.run, None, feeds) for s in loaded), *programs]
     timers = [timer(run, threads) for run in runs]
     taken = rounds(timers, seconds=seconds, least=_LEAST, most=_MOST)
-    first, again, *others = taken
-    _, apart = paired_speedup(first, again)
+    _, apart = paired_speedup(taken[0], taken[1])
     noise = max(abs(1 - edge) for edge in apart)
+    first = min((taken[0], *taken[2 : len(models)]), key=median)
     found = []
-    for other in others:
-        speedup, interval = paired_speedup(first, other, comparisons=len(others))
+    for other in taken[len(models) :]:
+        speedup, interval = paired_speedup(first, other, comparisons=len(programs))
         found.append(Timed(median(first), median(other), speedup, interval, noise, len(first)))
     return found
 

@@ -148,7 +148,7 @@ def fused(
 
 
 def kind_of(cluster: Cluster) -> str:
-    """Return what clusters have in common that run the same kernel."""
+    """Return the key that clusters with the same kernel share."""
     return f"{cluster.composite} {cluster.types}"
 
 
@@ -324,7 +324,7 @@ Writing = Callable[[GraphBuilder, int, Mapping[int, int]], int]
 def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
     """Return the graph of a selection with the operators of its clusters in their place.
 
-    It has the inputs, outputs and weights of ``graph``, and is what a certificate is about.
+    It has the inputs, outputs and weights of ``graph``, and a certificate is about it.
     """
     return written(graph, fusion, choice, lambda b, node, places: _apart(b, fusion, node, places))
 

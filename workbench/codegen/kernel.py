@@ -114,7 +114,7 @@ class Kernel:
 
 
 def form_of(binding: Binding) -> tuple[Form, Leading]:
-    """Return what the text of a kernel depends on, and the leading axes of the call."""
+    """Return the key on which the text of a kernel depends, and the leading axes of the call."""
     composite = binding.composite
     shapes = {
         t.name: binding.types[t.name].shape[: binding.types[t.name].rank - len(t.dims)]

@@ -7,7 +7,7 @@ session. If every operator is in a kernel, there is no session: the kernels are 
 from __future__ import annotations
 
 import os
-import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from workbench.ops import spec_of
 class Plan:
     """A graph in which some operators are kernels.
 
-    ``source`` is the graph without kernels, of which a certificate speaks, and ``graph`` the graph with them:
+    ``source`` is the graph without kernels, which is certified, and ``graph`` the graph with them:
     opaque operators of the domain ``workbench.kernels``. ``operators`` are its kernels in their order.
     ``left`` is the number of clusters that were not priced.
     """
@@ -61,7 +61,8 @@ class Plan:
 
     def __str__(self) -> str:
         inside = sum(len(c.members) for c in self.clusters)
-        return f"{len(self.clusters)} kernels for {inside} operators, {self.others} in ONNX Runtime"
+        count = len(self.clusters)
+        return f"{count} kernel{'s' * (count != 1)} for {inside} operators, {self.others} in ONNX Runtime"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,16 +154,26 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[C
 class Mixed:
     """A loaded plan. ``run`` takes the inputs by name and returns the outputs by name.
 
-    ``build`` says how its kernels were compiled, and ``library`` is their file. Raise CompilerMissing if
-    there is no C compiler, and RuntimeFailure if ONNX Runtime refuses the program.
+    ``library`` is the file of its kernels. Raise CompilerMissing if there is no C compiler, and
+    RuntimeFailure if ONNX Runtime refuses the program.
+
+    Args:
+        plan: The plan.
+        threads: The number of threads of an operator and of a kernel.
+        build: The options of the compiler; by default those of the environment.
+        direct: Whether a program of kernels alone runs without ONNX Runtime, otherwise as from its file.
+
     """
 
-    def __init__(self, plan: Plan, *, threads: int = 1, build: Build | None = None) -> None:
+    def __init__(
+        self, plan: Plan, *, threads: int = 1, build: Build | None = None, direct: bool = True
+    ) -> None:
         self.plan, self.threads = plan, threads
         self.build = build_from() if build is None else build
         self.library: Path | None = library_of(plan.operators, self.build) if plan.operators else None
         self._feeds: dict[str, np.ndarray] = {}
-        self._kernels = _Kernels(plan, threads, self.build) if plan.operators and not plan.others else None
+        alone = direct and bool(plan.operators) and not plan.others
+        self._kernels = _Kernels(plan, threads, self.build) if alone else None
         self._names = [name for name, _ in plan.graph.outputs]
         if self._kernels is None:
             from workbench.frontends import to_onnx
@@ -200,7 +211,7 @@ class Mixed:
             self._session.run(None, self._feeds)
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
-        """Write the program as an ONNX model, and its kernels as a library beside it; return both paths.
+        """Write the program as an ONNX model, and its kernels as a library next to it; return both paths.
 
         ``SessionOptions.register_custom_ops_library`` of ONNX Runtime loads the library. Without it, and in
         other runtimes, the model runs as well: each kernel's operators are in it as a local function. Raise
@@ -212,9 +223,17 @@ class Mixed:
         save_onnx(self.plan.graph, place)
         if self.library is None:
             return place, None
-        beside = place.with_suffix(".so")
-        shutil.copyfile(self.library, beside)
+        beside = library_beside(place)
+        with tempfile.NamedTemporaryFile(dir=beside.parent, prefix=".making-", delete=False) as part:
+            part.write(self.library.read_bytes())
+        Path(part.name).chmod(0o755)
+        Path(part.name).replace(beside)  # a library that is loaded elsewhere stays as it is there
         return place, beside
+
+
+def library_beside(model: str | os.PathLike[str]) -> Path:
+    """Return the file of the library of a saved program."""
+    return Path(model).with_suffix(".so")
 
 
 class _Kernels:

@@ -1,74 +1,26 @@
-"""Operators of graphs in index notation: one line each, tested against its specification.
+"""Operators of graphs in index notation, as clusters need them.
 
-An operator of another name, or of another number of operands, runs by the other runtime. An attribute of the
-declaration has the name of the operator's attribute.
+An operator that is a function or a reduction of index notation is that one. Any other is split by laws
+(:mod:`workbench.codegen.splitting`), and an operator that no law splits runs by the other runtime. A cluster
+takes an operator with all of its parts: what is left of a norm without its mean is no operator that the other
+runtime could run faster.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from workbench.composites.composite import Composite
+from workbench.codegen.splitting import FUNCTION_OF, REDUCTION_OF, split
+from workbench.composites.composite import Composite, Equation, Tensor
 from workbench.composites.define import known
 from workbench.composites.index import ExtentName
 from workbench.composites.parsing import parse
+from workbench.composites.primitives import FUNCTIONS
+from workbench.composites.scalar import Apply, Read
 from workbench.ops import Trait, spec_of
 
-_ONE, _TWO = "x{T}[~] -> y{T}[~]", "x{T}[~], z{T}[~] -> y{T}[~]"
 _D: Final = ExtentName("D")
-_ROW: Final = "x{T}[~ D] -> y{T}[~]"
-
-#: The declaration and the equations by the operator's name and number of operands.
-DEFINITIONS: Final[Mapping[tuple[str, int], tuple[str, str]]] = {
-    ("add", 2): (_TWO, "y = x + z"),
-    ("sub", 2): (_TWO, "y = x - z"),
-    ("mul", 2): (_TWO, "y = x * z"),
-    ("div", 2): (_TWO, "y = x / z"),
-    ("max", 2): (_TWO, "y = max(x, z)"),
-    ("min", 2): (_TWO, "y = min(x, z)"),
-    ("pow", 2): (_TWO, "y = x ^ z"),
-    ("relu", 1): (_ONE, "y = max(x, 0)"),
-    ("leakyrelu", 1): (_ONE, "y = where(x >= 0, x, alpha * x)"),
-    ("sigmoid", 1): (_ONE, "y = 1 / (1 + exp(-x))"),
-    ("tanh", 1): (_ONE, "y = tanh(x)"),
-    ("erf", 1): (_ONE, "y = erf(x)"),
-    ("exp", 1): (_ONE, "y = exp(x)"),
-    ("log", 1): (_ONE, "y = log(x)"),
-    ("sqrt", 1): (_ONE, "y = sqrt(x)"),
-    ("neg", 1): (_ONE, "y = -x"),
-    ("abs", 1): (_ONE, "y = abs(x)"),
-    ("reciprocal", 1): (_ONE, "y = 1 / x"),
-    ("clip", 1): (_ONE, "y = min(max(x, low), high)"),
-    ("gelu", 1): (_ONE, f"y = x * (0.5 * (1 + erf(x * {math.sqrt(0.5)!r})))"),
-    ("swish", 1): (_ONE, "y = x / (1 + exp(-(alpha * x)))"),
-    ("hardswish", 1): (_ONE, "y = x * min(max(x + 3, 0), 6) / 6"),
-    ("softmax", 1): (
-        "x{T}[~ D] -> y{T}[~ D]",
-        "y[~ d] = exp(x[~ d] - max(e) x[~ e]) * (1 / sum(f) exp(x[~ f] - max(e) x[~ e]))",
-    ),
-    ("layernorm", 2): (
-        "x{T}[~ D], s{T}[~ D] -> y{T}[~ D]",
-        "m[~] = mean(e) x[~ e]; v[~] = mean(f) (x[~ f] - m[~])^2; "
-        "y[~ d] = (x[~ d] - m[~]) * (1 / sqrt(v[~] + eps)) * s[~ d]",
-    ),
-    ("layernorm", 3): (
-        "x{T}[~ D], s{T}[~ D], b{T}[~ D] -> y{T}[~ D]",
-        "m[~] = mean(e) x[~ e]; v[~] = mean(f) (x[~ f] - m[~])^2; "
-        "y[~ d] = (x[~ d] - m[~]) * (1 / sqrt(v[~] + eps)) * s[~ d] + b[~ d]",
-    ),
-    ("rmsnorm", 2): (
-        "x{T}[~ D], s{T}[~ D] -> y{T}[~ D]",
-        "q[~] = mean(e) x[~ e]^2; y[~ d] = x[~ d] * (1 / sqrt(q[~] + eps)) * s[~ d]",
-    ),
-    ("reduce_sum", 1): (_ROW, "y[~] = sum(e) x[~ e]"),
-    ("reduce_mean", 1): (_ROW, "y[~] = mean(e) x[~ e]"),
-    ("reduce_max", 1): (_ROW, "y[~] = max(e) x[~ e]"),
-}
-
-_GELU_TANH: Final = f"y = x * (0.5 * (1 + tanh({math.sqrt(2 / math.pi)!r} * (x + 0.044715 * (x * x * x)))))"
 
 
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
@@ -77,11 +29,11 @@ def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) 
     Args:
         op: The operator's name.
         operands: The number of its operands.
-        attrs: Its attributes: numbers become the defaults of the composite's.
+        attrs: Its attributes by name.
     """
     if Trait.CARRIED in spec_of(op).traits:
         return declared(op)
-    return _built_in(op, operands, attrs)
+    return _function(op, operands) or _reduction(op) or split(op, operands, attrs)
 
 
 def declared(op: str) -> Composite | None:
@@ -95,13 +47,18 @@ def declared(op: str) -> Composite | None:
 
 
 @cache
-def _built_in(op: str, operands: int, attrs: tuple[tuple[str, Any], ...]) -> Composite | None:
-    found = DEFINITIONS.get((op, operands))
-    given = dict(attrs)
-    if found is None:
+def _function(op: str, operands: int) -> Composite | None:
+    function = FUNCTION_OF.get(op)
+    if function is None or FUNCTIONS[function].arity != operands:
         return None
-    signature, body = found
-    if given.get("tanh"):
-        body = _GELU_TANH
-    numbers = {name: float(v) for name, v in given.items() if isinstance(v, float) and name in body}
-    return parse(op, signature, body, composites=None, doc="", **numbers)
+    inputs = tuple(Tensor(f"x{k}", "T", True, ()) for k in range(operands))
+    value = Apply(function, tuple(Read(t.name, True, ()) for t in inputs))
+    output = Tensor("y", "T", True, ())
+    return Composite(op, inputs, (output,), (), (Equation("y", True, (), value),))
+
+
+@cache
+def _reduction(op: str) -> Composite | None:
+    found = REDUCTION_OF.get(op)
+    text = f"y[~] = {found}(e) x[~ e]"
+    return parse(op, "x{T}[~ D] -> y{T}[~]", text, composites=None, doc="") if found else None

@@ -75,7 +75,7 @@ class Leading:
 
     @property
     def pattern(self) -> tuple[tuple[str, tuple[bool, ...]], ...]:
-        """Return what the text of a kernel depends on: who has which axis, not how long it is."""
+        """Return the key of a kernel's text: the axes of each tensor, not their extents."""
         return tuple(sorted(self.present.items()))
 
 

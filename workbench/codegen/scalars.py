@@ -206,14 +206,14 @@ def value(e: Scalar, scope: Scope) -> str:
                     return given[0]
                 form = _LIMITS[function][0]
             if not suffix and "{t}" in form + ("{t}" if "{f}" in form else ""):
-                form = _whole_form(function, form, scope.program.dtype)
+                form = _whole_form(function, scope.program.dtype)
             return form.format(*given, t=suffix, f="f" if suffix == "f32" else "")
         case Reduce():
             raise NoKernel(f"a reduction is not at a place at which it can be computed: {e}")
     raise NoKernel(f"no form in C for {e}")
 
 
-def _whole_form(function: str, form: str, dtype: str) -> str:
+def _whole_form(function: str, dtype: str) -> str:
     if function in ("max", "min"):
         return f"({{0}} {'>' if function == 'max' else '<'} {{1}} ? {{0}} : {{1}})"
     if function == "abs":

@@ -1,4 +1,4 @@
-"""Schedules of a program: which loops are tiled, what is copied, what is kept instead of computed again."""
+"""Schedules of a program: tiled loops, copied operands, and values kept instead of computed again."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def contraction(program: Program) -> Contraction | None:
     return None
 
 
-def packable(program: Program, found: Contraction, row: str) -> tuple[Read, ...]:
+def packable(found: Contraction, row: str) -> tuple[Read, ...]:
     """Return the reads that depend on a tile's column and not on its row."""
     reads = dict.fromkeys(r for r in walk(found.total.body) if isinstance(r, Read))
     if guarded(found.total.body):
@@ -120,7 +120,7 @@ def usual(program: Program) -> Schedule:
         whole = keeping(program) if kept else program
         return Schedule(kept=kept, staged=sum(map(long_functions, whole.steps)) > 1)
     row = found.rows[0]
-    return Schedule(6, 32, row, packed=bool(packable(program, found, row)), kept=kept)
+    return Schedule(6, 32, row, packed=bool(packable(found, row)), kept=kept)
 
 
 def space(program: Program) -> Iterator[Schedule]:
@@ -135,7 +135,7 @@ def space(program: Program) -> Iterator[Schedule]:
     if found is None:
         return
     for row in found.rows[:2]:
-        packs = (True, False) if packable(program, found, row) else (False,)
+        packs = (True, False) if packable(found, row) else (False,)
         for packed in packs:
             for rows, columns in TILES:
                 other = replace(first, rows=rows, columns=columns, row=row, packed=packed)

@@ -41,7 +41,7 @@ from workbench.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free
 
 _FUNCTIONS: Final = Path(__file__).with_name("functions.c")
 
-#: How a reduction goes on, with the ending of the functions' names.
+#: The step of a reduction, by the ending of the functions' names.
 _FOLDS: Final = {
     "sum": "{0} += {1};",
     "prod": "{0} *= {1};",
@@ -144,7 +144,7 @@ class _Writer:
     # -- steps that share loops -------------------------------------------------------------------
     def shared(self, nest: Nest, scope: Scope, start: int = 0) -> None:
         """Write steps that share their loops from number ``start`` on; the outermost may run on threads."""
-        depth, threaded = nest.depth, self.schedule.threaded and start == 0
+        depth, threaded = self._first_level(nest, start, scope), self.schedule.threaded and start == 0
         within = nests_of(self.program, nest.steps, depth)
         deeper = frozenset[str]().union(*(n.own for n in within if n.depth > depth))
         own = sorted(nest.own - deeper - set(scope.places))
@@ -153,9 +153,9 @@ class _Writer:
             scope.places[a.name] = self._place_in_row(a, depth, scope)
         rows = [a for a in arrays if a.dims[depth:]]
         bounds = nest.steps[0].indices[start:depth]
-        pointwise = all(len(s.indices) == depth and not _open(s.value, scope) for s in nest.steps)
         for step in nest.steps:
             self.hoist(step.value, nest.steps[0].names[:start], scope)
+        pointwise = all(len(s.indices) == depth and not _open(s.value, scope) for s in nest.steps)
         if pointwise and bounds and self.schedule.staged:
             self.strips(nest, arrays, bounds, scope, threaded=threaded)
             return
@@ -187,6 +187,13 @@ class _Writer:
                             self.loops(step, depth, scope)
             for a in rows:
                 self.line(f"free({named(a.name)});")
+
+    def _first_level(self, nest: Nest, start: int, scope: Scope) -> int:
+        """Return how many loops to open first: a reduction is computed outside of loops that it ignores."""
+        names = nest.steps[0].names[: nest.depth]
+        totals = [r for s in nest.steps for r in _open(s.value, scope)]
+        needed = (max((names.index(n) + 1 for n in free_indices(r) & set(names)), default=0) for r in totals)
+        return min((level for level in needed if level > start), default=nest.depth)
 
     def strips(
         self, nest: Nest, arrays: Sequence[Array], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
@@ -284,7 +291,7 @@ class _Writer:
         width = schedule.columns
         bounds = {b.name: b for b in step.indices}
         outer = [b for b in step.indices if b.name not in (row, column)]
-        packed = packable(self.program, found, row) if schedule.packed else ()
+        packed = packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         depth = product([b.extent for b in found.total.over])

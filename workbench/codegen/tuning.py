@@ -95,7 +95,7 @@ def timer(run: Callable[[], object], threads: int = 1) -> Callable[[], float]:
     """Return a function that runs another one once and returns the microseconds that it took.
 
     With one thread, that thread's processor time is taken if it is shorter than the clock's: it leaves out
-    what other processes take of the core.
+    the time that other processes take of the core.
     """
     return partial(_timed, run, threads)
 

@@ -1,4 +1,4 @@
-"""Operators in index notation: composites, their data model and what follows from one declaration.
+"""Operators in index notation: composites, their data model and everything derived from one declaration.
 
 ``parse("rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]", "y[~ d] = …", eps=1e-5)`` gives a :class:`Composite`:
 

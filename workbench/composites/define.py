@@ -63,7 +63,7 @@ class CompositeOperator:
         return function_text(self.composite)
 
     def laws(self, *, found: bool = False) -> list[Rule]:
-        """Return the laws by which a call equals an expression of the workbench's own operators.
+        """Return the laws that equate a call with an expression of the workbench's own operators.
 
         Args:
             found: Whether the laws find the call in a graph, instead of replacing it by operators.

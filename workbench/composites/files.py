@@ -153,13 +153,3 @@ def _texts(value: Any) -> list[str]:
     if value is None:
         return []
     return [str(v) for v in value] if isinstance(value, list) else [str(value)]
-
-
-def as_text(composite: Composite) -> str:
-    """Return a composite as the text of a ``.composite`` file."""
-    given = ", ".join(f"{a.name}={a.default!r}" for a in composite.attributes)
-    head = f"{composite.name}{f'({given})' if given else ''}: {' '.join(composite.signature.split())}"
-    comment = [f"# {composite.doc}"] if composite.doc else []
-    body = re.split(r"[;\n]", re.sub(r"\\\n\s*", " ", composite.body))
-    lines = [f"    {line.strip()}" for line in body if line.strip()]
-    return "\n".join([*comment, head, *lines]) + "\n"

@@ -101,7 +101,7 @@ def inlined_tensors(
         leading = group.leading and e.leading
         indices = [Bound(n, d) for n, d in zip(extra, group.dims, strict=True)] if e.leading else []
         indices += [Bound(b.name, reindexed(b.extent, _named(extents))) for b in e.indices]
-        value = _tensors_replaced(scalar_reindexed(e.value, _named(extents)), called, names, extra)
+        value = _tensors_replaced(scalar_reindexed(e.value, _named(extents)), names, extra)
         value = _replaced(value, {}, parameters)
         result.append(Equation(name, leading, tuple(indices), value))
         names[e.target] = Tensor(name, "", leading, tuple(b.extent for b in indices))
@@ -144,7 +144,7 @@ def _group(called: Composite, operands: Sequence[Tensor]) -> _Group:
 
 
 def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, IndexExpr]) -> list[Condition]:
-    """Give every extent of a called composite its value, and return what must hold besides."""
+    """Give every extent of a called composite its value, and return the further conditions."""
     sides: list[tuple[IndexExpr, IndexExpr, str]] = []
     for t, a in zip(called.inputs, operands, strict=True):
         own = a.dims[len(a.dims) - len(t.dims) :]
@@ -172,9 +172,7 @@ def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, I
     return [w for w in found if w.left != w.right]
 
 
-def _tensors_replaced(
-    e: Scalar, called: Composite, names: Mapping[str, Tensor], extra: Sequence[str]
-) -> Scalar:
+def _tensors_replaced(e: Scalar, names: Mapping[str, Tensor], extra: Sequence[str]) -> Scalar:
     """Return an expression that reads the tensors of the call."""
 
     def place(i: IndexExpr) -> IndexExpr | None:

@@ -1,7 +1,7 @@
 """Composites as laws: a call equals an expression of the workbench's own operators.
 
 The walk over the notation writes the right-hand side of a rule. Sums over the last axes, functions and matrix
-products hold for any leading axes. If an axis moves, the law is for one number of axes and says so.
+products hold for any leading axes. If an axis moves, the law is for one number of axes, which is a condition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.composites.typing import plain
 from workbench.composites.vectorised import Value, run
 
 #: The operators of graphs that are scalar functions of index notation.
-_OPERATORS: Final = {
+OPERATORS: Final = {
     "add": "add",
     "sub": "sub",
     "mul": "mul",
@@ -187,13 +187,13 @@ class _RuleArrays:
 
     def apply(self, function: str, operands: Sequence[_Term]) -> _Term:
         """Write an operator."""
-        if function not in _OPERATORS:
+        if function not in OPERATORS:
             raise NoLaw(f"{self.composite.name} has no law: there is no operator {function}")
         first = operands[0]
         if function == "div" and first.summed and operands[1].whole == product(list(first.summed[2])):
             kept, gone = self._reduced("reduce_mean", *first.summed[:2])
             return replace(first, kept=kept, gone=gone, summed=None)
-        name = _OPERATORS[function]
+        name = OPERATORS[function]
         dims = max((x.dims for x in operands), key=len)
         made = _Term(self._written(name, [x.gone for x in operands]), dims, any(x.leading for x in operands))
         # A function of reductions over the same axes keeps the choice between both forms.

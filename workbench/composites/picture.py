@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING
 from workbench.composites.composite import Composite
 from workbench.composites.primitives import FUNCTIONS
 from workbench.composites.scalar import Apply, Read, Reduce, Scalar, children
-from workbench.graph.dot import dot_source, quoted
+from workbench.graph.dot import quoted
 
 if TYPE_CHECKING:
-    import graphviz
-
-
-def composite_dot(composite: Composite) -> graphviz.Source:
-    """Return a drawing of a composite as ``graphviz.Source``; raise ImportError without that package."""
-    return dot_source(composite.name, statements(composite))
+    pass
 
 
 def statements(composite: Composite) -> list[str]:

@@ -53,7 +53,7 @@ def declared(
             if not c.accept(",") and not closed:
                 break
         if c.next.kind != "stop" and not c.at(end):
-            c.fail(f"a declaration must go on with ',' or {end!r}, got {c.shown()}")
+            c.fail(f"a declaration must continue with ',' or {end!r}, got {c.shown()}")
         return tuple(found)
 
     inputs = tensors("->")

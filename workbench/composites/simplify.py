@@ -1,4 +1,4 @@
-"""Equations simplified in an e-graph: all forms that the laws reach, of which the cheapest is taken."""
+"""Equations simplified in an e-graph: the cheapest of all forms that the laws reach."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workbench.composites.scalar import (
 from workbench.composites.simplifiers import Simplifier, Simplifiers, default_simplifiers
 
 #: Costs of primitives that are not 1, in additions.
-_COSTS: Final = {
+COSTS: Final = {
     "div": 4,
     "sqrt": 6,
     "pow": 30,
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Simplified:
-    """A simplified composite and the trace: what matched, and the cost of each equation before and after."""
+    """A simplified composite and its trace: the laws that matched, each equation's cost before and after."""
 
     composite: Composite
     steps: tuple[Step, ...]
@@ -163,7 +163,7 @@ class _Graph:
         return list(self.egraph.run_program(*self.egraph.parse_program("\n".join(lines))))
 
     def facts(self) -> Iterator[str]:
-        """Yield what is known of indices and extents; an index with two extents has no known one."""
+        """Yield the known facts about indices and extents; an index with two extents has no known one."""
         bounds = [*self.e.indices]
         bounds += [b for part in walk(self.e.value) if isinstance(part, Reduce) for b in part.over]
         extents: dict[str, set[IndexExpr]] = {}
@@ -194,7 +194,7 @@ def _language() -> Iterator[str]:
     for name in _PLACES.values():
         yield f"(constructor {name} (P P) P :cost {3 if name in ('p_div', 'p_mod') else 1})"
     for f in FUNCTIONS.values():
-        yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {_COSTS.get(f.name, 1)})"
+        yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {COSTS.get(f.name, 1)})"
     yield "(relation Within (P P)) (ruleset laws)"
 
 
@@ -250,14 +250,14 @@ def _plain(value: float) -> str:
 # -- laws -----------------------------------------------------------------------------------------------
 def _rewrite(law: Simplifier) -> str:
     left, right = _pattern(law, law.left, False), _pattern(law, law.right, bool(law.computes))
-    when = " ".join(f"(Within {_name(law, a)} {_name(law, b)})" for a, b in law.within)
+    when = " ".join(f"(Within {_name(a)} {_name(b)})" for a, b in law.within)
     if re.fullmatch(r"\w+", left):  # a law about any place that meets its conditions
         return f'(rule ({when}) ((union {left} {right})) :ruleset laws :name "{law.name}")'
     condition = f" :when ({when})" if when else ""
     return f'(rewrite {left} {right}{condition} :ruleset laws :name "{law.name}")'
 
 
-def _name(law: Simplifier, text: str) -> str:
+def _name(text: str) -> str:
     return f"(Whole {text})" if text.isdigit() else text
 
 
@@ -278,7 +278,7 @@ def _pattern(law: Simplifier, side: Any, computes: bool) -> str:
             return f"(f_{function} {' '.join(_pattern(law, x, computes) for x in operands)})"
         case Reduce(function, (bound,), body):
             return f'(Red "{function}" {bound.name}_ {_place(bound.extent)} {_pattern(law, body, computes)})'
-    raise ValueError(f"{law.name}: {side} cannot stand in a simplifier")
+    raise ValueError(f"{law.name}: {side} cannot be part of a simplifier")
 
 
 def _computed(law: Simplifier, side: Any) -> str | None:
@@ -300,7 +300,7 @@ def _computed(law: Simplifier, side: Any) -> str | None:
 
 
 def _forward(e: Equation) -> str:
-    """Return the rule by which a read of an intermediate tensor is its definition at the read's places."""
+    """Return the rule that replaces a read of an intermediate tensor by its definition there."""
     variables = {b.name: f"i{k}" for k, b in enumerate(e.indices)}
     places = "(Nil)"
     for b in reversed(e.indices):

@@ -66,7 +66,7 @@ class Cursor:
     def expect(self, text: str, where: str) -> Token:
         """Take a sign that must come next."""
         if not self.at(text):
-            self.fail(f"{where} must go on with {text!r}, got {self.shown()}")
+            self.fail(f"{where} must continue with {text!r}, got {self.shown()}")
         return self.take()
 
     def name(self, what: str) -> Token:
@@ -98,7 +98,7 @@ def _tokens(text: str) -> Iterator[Token]:
             raise NotationError(f"the character {text[at]!r} has no meaning here", text, at)
         kind = str(found.lastgroup)
         depth += (found.group() in "([{") - (found.group() in ")]}") if kind == "sign" else 0
-        # An equation goes on over the end of a line while a bracket is open.
+        # An equation continues over the end of a line while a bracket is open.
         if kind != "space" and not (kind == "end" and found.group() == "\n" and depth > 0):
             yield Token(kind, found.group(), at)
         at = found.end()

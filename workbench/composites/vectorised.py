@@ -41,7 +41,7 @@ NUMBER, WHOLE, TRUTH = "number", "whole", "truth"
 
 @dataclass(frozen=True, slots=True)
 class Value(Generic[H]):
-    """An array in an equation: its handle, the indices of its last axes, and what its elements are."""
+    """An array in an equation: its handle, the indices of its last axes, and the kind of its elements."""
 
     handle: H
     axes: tuple[str, ...]

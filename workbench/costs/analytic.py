@@ -93,11 +93,6 @@ class Work:
     free: bool = False
     dtype: str = "float32"
 
-    @property
-    def intensity(self) -> float:
-        """Return FLOP per byte."""
-        return self.flops / self.bytes if self.bytes else 0.0
-
 
 _NOTHING: Final = Work(0.0, 0.0, free=True)
 
@@ -117,8 +112,8 @@ def work(instance: OpInstance) -> Work:
 
     >>> kind = TensorType("float32", (64, 64))
     >>> done = work(OpInstance("matmul", ("none",), (kind, kind), kind, (False, True)))
-    >>> done.flops, done.bytes, round(done.intensity, 1)
-    (524288.0, 49152, 10.7)
+    >>> done.flops, done.bytes
+    (524288.0, 49152)
     """
     spec = spec_of(instance.op)
     if Trait.ALIAS in spec.traits or not spec.max_inputs:

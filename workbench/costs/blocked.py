@@ -3,7 +3,7 @@
 On a CPU the runtime's convolutions write channels in blocks, and it has a kernel that resizes such images.
 Any other image is resized by a slower kernel. The price of an operator by itself knows nothing of the one
 that made its operand, so the difference is moved to the operands: resizing is priced as after a convolution,
-and what else makes the operand pays for the slower kernel.
+and any other producer of the operand pays for the slower kernel.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class MeasuredCost(CostModel):
         return self._lookup.price(keyed)
 
     def measure(self, instances: Sequence[OpInstance], *, seconds: float = math.inf) -> int:
-        """Measure instances for at most ``seconds``, whatever the budget; return the number of new ones."""
+        """Measure instances for at most ``seconds``, despite any budget; return the number of new ones."""
         missing = self._missing([(self._lookup.key(i), i) for i in instances])
         return self._measure(list(missing.items()), seconds)
 

@@ -14,7 +14,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.ops import Trait, with_trait
 
-#: Operators that cost nothing whatever the model: they do not run.
+#: Operators that cost nothing in every model: they do not run.
 FREE: Final = with_trait(Trait.FREE)
 
 

@@ -1,7 +1,7 @@
 """Models in ONNX Runtime that are timed: loaded when they are first needed, with the kernels of their run.
 
 The runtime fuses operators and folds constants before it runs a model. Two models of which it makes the same
-kernels on the same shapes take the same time, whatever was written in their files.
+kernels on the same shapes take the same time, even if their files differ.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Loaded:
     """A model that is loaded when it is first needed; a call runs it once and returns microseconds.
 
     With one thread a run takes the processor time of that thread if it is shorter than the clock's, which
-    leaves out what other processes take of the core. A ``twin`` is the same model in another place of the
-    list: its session serves both if their weights take more than :data:`LARGE` bytes.
+    leaves out the time that other processes take of the core. A ``twin`` is the same model in another place
+    of the list: its session serves both if their weights take more than :data:`LARGE` bytes.
 
     Args:
         given: The model.

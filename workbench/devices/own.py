@@ -42,7 +42,7 @@ OWN: Final = Named[Any](
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """A target that is a function: it loads a model and returns what runs it once."""
+    """A target that is a function: it loads a model and returns a function that runs it once."""
 
     title: str
     load: Load

@@ -1,4 +1,4 @@
-"""The columnar e-graph: the input of extraction, whatever engine or file it comes from."""
+"""The columnar e-graph: the input of extraction, from any engine or file."""
 
 from __future__ import annotations
 

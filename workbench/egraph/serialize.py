@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph, validate
 from workbench.support.collector import collector_paused
+from workbench.support.files import atomic_file
 
 #: The JSON names of Python types.
 _KINDS: Final = {
@@ -323,18 +324,13 @@ def save_json(egraph: EGraph, costs: np.ndarray, path: str | os.PathLike[str]) -
         c = egraph.class_name(int(egraph.children[nameless[0]]))
         raise ValueError(f"e-class {c} is read but has no e-node, so the format has no name for it")
     target = Path(path)
-    temporary = target.with_name(target.name + ".part")
-    try:
-        with collector_paused(), temporary.open("wb") as file:
-            if target.suffix == ".gz":
-                # The header has no name and no time, so that equal e-graphs make equal files.
-                with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                    _write(packed, egraph, values, first)
-            else:
-                _write(file, egraph, values, first)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with collector_paused(), atomic_file(target) as file:
+        if target.suffix == ".gz":
+            # The header has no name and no time, so that equal e-graphs make equal files.
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                _write(packed, egraph, values, first)
+        else:
+            _write(file, egraph, values, first)
 
 
 def _write(file: IO[bytes] | gzip.GzipFile, egraph: EGraph, values: np.ndarray, first: np.ndarray) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from workbench.experiments.plan import Record, Run, Task, Tell
+from workbench.experiments.plan import Plan, Record, Run, Task, Tell
 from workbench.experiments.process import Job, Outcome
 
 if TYPE_CHECKING:
+    from workbench.experiments.config import Study
     from workbench.run.trace import Trace
 
 #: Results of a function besides the figures of a record: they become part of the row, or are kept apart.
@@ -91,3 +92,33 @@ class Apart:
     def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
         """Return an empty list: the names of these runs do not depend on their files."""
         return []
+
+
+def repeats(count: int, seed: int) -> Iterable[tuple[int, int]]:
+    """Return the numbers of a run's repeats, each with its seed; every repeat has the next seed."""
+    return enumerate(range(seed, seed + count))
+
+
+def plan_apart(
+    study: Study,
+    folder: Path,
+    function: Callable[..., Record],
+    found: Iterable[tuple[Run, Call]],
+    *,
+    blank: Record | None = None,
+    skipped: Iterable[str] = (),
+) -> Plan:
+    """Return the plan of a study whose runs share no preparation.
+
+    Args:
+        study: The study.
+        folder: The folder of its records and tables.
+        function: The work of one run.
+        found: The runs, each with the input of its process.
+        blank: The figures of a run that returned nothing.
+        skipped: The reasons for which runs are skipped; read after ``found``.
+    """
+    pairs = list(found)
+    calls = {run.name: call for run, call in pairs}
+    work = Apart(function, calls, study.memory, blank or {})
+    return Plan(study, work, tuple(run for run, _ in pairs), folder, tuple(skipped))

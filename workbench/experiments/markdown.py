@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.experiments.plan import Plan, Record
+from workbench.experiments.results import NOTHING, latency_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,59 @@ def frame_of(records: Iterable[Record], columns: Sequence[str], whole: Iterable[
     own = ("stop_reason", "failed")
     rows = [{**record["row"], **{key: record.get(key) for key in own}} for record in records]
     return pd.DataFrame(rows, columns=list(columns)).astype(dict.fromkeys(whole, "Int64"))
+
+
+def about(records: Sequence[Record], first: str, *more: str) -> str:
+    """Return the lines below a title: the origin of the tables, descriptions, and the machines."""
+    made = "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures"
+    return "\n".join([made + first, *more, *machines(records)])
+
+
+def repeat_text(repeat: int) -> str:
+    """Return the number of a repeat as an addition to a method's name, or an empty text for the first."""
+    return f" (repeat {repeat + 1})" if repeat else ""
+
+
+def cell(value: object, form: str = "{}") -> str:
+    """Return a figure as the text of a cell, or an empty text if it is missing.
+
+    >>> cell(None), cell(True), cell(0.25, "{:.1%}"), cell(12.0, "{:d}")
+    ('', 'yes', '25.0%', '12')
+    """
+    import pandas as pd
+
+    if value is None or value is pd.NA or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return form.format(int(value) if form == "{:d}" and isinstance(value, float) else value)
+
+
+def ratio_cell(row: Record | None, places: int = 2, slower: float = 0.0) -> str:
+    """Return the cell of a measured ratio with its interval; bold if the whole interval is above 1.
+
+    Args:
+        row: The row of a form in :func:`workbench.results.latency`, or None.
+        places: The number of decimal places of the ratio.
+        slower: A ratio is marked if its whole interval is below this.
+    """
+    if row is None or row["speedup"] != row["speedup"]:
+        return NOTHING
+    text = f"{row['speedup']:.{places}f}×"
+    text = f"**{text}**" if row["speedup_low"] > 1 else text
+    text = f"✗ {text}" if row["speedup_high"] < slower else text
+    return f"{text} ({row['speedup_low']:.2f}–{row['speedup_high']:.2f})"
+
+
+def timed_columns(records: Iterable[Record], index: pd.Index[Any]) -> pd.DataFrame:
+    """Return the medians of every form on every target, in µs, one row per record."""
+    import pandas as pd
+
+    timed = [
+        {f"{row.target}: {row.form} µs": row.median for row in latency_frame([record]).itertuples()}
+        for record in records
+    ]
+    return pd.DataFrame(timed, index=index)
 
 
 def rival_lines(records: Iterable[Record]) -> list[str]:

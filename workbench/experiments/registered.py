@@ -16,7 +16,7 @@ Registered = tuple[list[bytes], list[tuple[str, str, bytes]]]
 
 
 def registered() -> Registered:
-    """Return what this process registered; what cannot be pickled stays behind, and is then unknown there."""
+    """Return the entries that this process registered; entries that cannot be pickled are left out."""
     operators = []
     for name in sorted(with_trait(Trait.OWN)):
         try:
@@ -28,7 +28,7 @@ def registered() -> Registered:
 
 
 def register(things: Registered) -> None:
-    """Register what the parent's process registered."""
+    """Register the entries of the parent's process."""
     operators, named = things
     for shipment in operators:
         install(shipment)

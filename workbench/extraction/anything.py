@@ -1,4 +1,4 @@
-"""Extraction from whatever holds an e-graph: the workbench's columns, egglog-python, or a JSON file."""
+"""Extraction from any form of an e-graph: the workbench's columns, egglog-python, or a JSON file."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ class Extraction(Stepwise):
         yield self._prove(race.bound, proved=race.proved, endings=tuple(race.endings))
 
     def _by_user(self, problem: Problem, extractor: Extractor) -> StepKind:
-        """Run a user's extractor and check what it chose; raise BadExtraction if that makes no term."""
+        """Run a user's extractor and check its choice; raise BadExtraction if the choice is not a term."""
         self._bound = 0.0 if self._gains.core is not None else chain_bound(problem)
         left = max(0.01, self._until - time.perf_counter())
         given = extractor(self.egraph, self.costs, seconds=left)

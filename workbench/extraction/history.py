@@ -83,7 +83,7 @@ def add_costs(
 
 
 def result_name(solution: Solution) -> str:
-    """Return what a solution's cost is, for the legend of a figure."""
+    """Return the name of a solution's cost in the legend of a figure."""
     return (
         "extracted optimum" if solution.status is Status.OPTIMAL else f"extracted ({solution.status.value})"
     )

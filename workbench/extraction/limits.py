@@ -21,7 +21,7 @@ class Limit(enum.Enum):
     NOTHING = "nothing found: this is the tree selection"
 
 
-#: Reasons that leave nothing of a solver's work but what it has reported.
+#: Reasons after which only the selections that a solver has reported remain.
 DIED: Final = frozenset({Limit.MEMORY, Limit.KILLED, Limit.FAILED})
 
 

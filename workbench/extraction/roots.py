@@ -3,7 +3,7 @@
 Extraction by itself serves a caller who asks for all outputs in every call: an e-node that several of them
 need is paid once, and weights would change nothing. Here every call asks for one output, some more often than
 others. A call pays for the term of its output alone, so that the cost of a call is on average
-``Σ weight(root) · cost(term of the root)``, and what two outputs share is paid in the calls of both.
+``Σ weight(root) · cost(term of the root)``, and a part that two outputs share is paid in the calls of both.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def extract_weighted(
             raise ValueError(f"the weight of root {root} must be positive and finite, got {weight}")
     terms: dict[int, Solution] = {}
     left = seconds
-    # The lightest first: what they leave over goes to those that count most.
+    # The lightest roots first: time that they do not use goes to the heavier ones.
     order = sorted(roots, key=lambda r: (weights[r], r))
     for done, root in enumerate(order):
         share = left * weights[root] / math.fsum(weights[r] for r in order[done:])

@@ -39,7 +39,7 @@ class Idling:
         self._cost, self._bound, self._since = math.inf, 0.0, 0.0
 
     def __call__(self, seconds: float, cost: float, bound: float) -> bool:
-        """Return whether the race goes on."""
+        """Return whether the race continues."""
         moved = cost < self._cost * (1 - MOVED) or bound > self._bound + MOVED * cost
         if moved:
             self._cost, self._bound, self._since = cost, bound, seconds

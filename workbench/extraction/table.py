@@ -192,7 +192,7 @@ def least(
     A candidate costs its own cost and that of every child, or the highest of its children's if ``highest``
     is true. Every round evaluates the candidates that read an e-class which became cheaper. An e-class takes
     a candidate only if that is strictly cheaper, and no candidate costs less than its children; so the
-    choices are acyclic, whatever the cycles of the e-graph and the rounding of sums.
+    choices are acyclic for all cycles of the e-graph and all roundings of sums.
 
     Args:
         table: The candidates; costs are 0 or more, and an infinite cost excludes a candidate.
@@ -245,7 +245,7 @@ def _next(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the candidates to evaluate next, and the e-classes that still wait.
 
-    The cheaper half of many e-classes goes first: the others may yet become cheaper.
+    The cheaper half of many e-classes is taken first: the others may yet become cheaper.
     """
     active = waiting[:0]
     while waiting.size and not active.size:

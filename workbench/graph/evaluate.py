@@ -68,7 +68,7 @@ def evaluate(
     Args:
         graph: The graph.
         inputs: The arrays of all inputs by name.
-        precise: Whether floating-point operators compute in float64 whatever their declared dtype (the
+        precise: Whether floating-point operators compute in float64 instead of their declared dtype (the
             reference of the certificate). A conversion to integers or truth values then still reads its
             operand rounded to the declared dtype. A conversion that depends on weights alone reads an
             operand that was computed in the declared dtypes.

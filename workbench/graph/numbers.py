@@ -14,7 +14,7 @@ from workbench.ops import TensorType, Trait, spec_of
 def numbers_in(graph: Graph) -> dict[int, float]:
     """Return the nodes whose elements are all one number, each with the number.
 
-    They are weights, the numbers of rules, and what operators without axes compute from these.
+    They are weights, the numbers of rules, and results of operators without axes on these.
     """
     found: dict[int, float] = {}
     for i, node in enumerate(graph.nodes):

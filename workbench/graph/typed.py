@@ -33,6 +33,6 @@ def _remembered(
     op: str,
     inputs: tuple[ValueType, ...],
     attrs: tuple[AttrValue, ...],
-    replaced: int,  # what was inferred before an operator was replaced may be stale
+    replaced: int,  # types inferred before an operator was replaced may be stale
 ) -> TensorType:
     return _inferred(op, inputs, attrs)

@@ -1,4 +1,4 @@
-"""Gates: a value times how far it is let through, which is a smooth or a clipped step of the value itself."""
+"""Gates: a value times the share that passes, which is a smooth or a clipped step of the value itself."""
 
 from __future__ import annotations
 

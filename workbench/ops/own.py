@@ -90,7 +90,8 @@ def operator(
     """Register an operator by a numpy function, which is returned unchanged.
 
     The operands are the function's positional parameters (``*xs`` for any number of them), the attributes its
-    keyword-only parameters: ``def swish(x, *, beta=1.0)``. The first line of its docstring says what it does.
+    keyword-only parameters: ``def swish(x, *, beta=1.0)``. The first line of its docstring describes the
+    operator.
 
     A name can be registered again, as when a cell runs again. The new definition replaces the old one with a
     warning (:class:`OperatorReplaced`), also in graphs that are built already.

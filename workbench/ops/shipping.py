@@ -31,7 +31,7 @@ def packed(names: Iterable[str], *, typed_only: bool = False) -> bytes:
 
     Args:
         names: The names of the operators.
-        typed_only: Whether only what graphs and rules need travels: attributes and type rule.
+        typed_only: Whether only attributes and type rule travel, which graphs and rules need.
 
     Raises:
         CannotTravel: If a function refers to something that cannot be pickled.

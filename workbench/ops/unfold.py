@@ -1,4 +1,4 @@
-"""The windows of an image as columns of a matrix, by which a convolution becomes a matrix product."""
+"""The windows of an image as columns of a matrix, which make a convolution a matrix product."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.leaves import RUNTIME
+from workbench.optimizer.asked_sizes import check_elements_at, check_names
 from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.mapping import attrs_at, attrs_depend, depends, egraph_at, graph_at, type_at
 from workbench.symbolic.sizes import checked_sizes, fitting, pricing_size
@@ -466,18 +467,18 @@ def open_model(
 
     asked = dict(sizes or {})
     if isinstance(model, Graph):  # nothing that reads files is imported for it
-        _check_names(asked, ())
+        check_names(asked, ())
         return OpenModel(model, None)
     from workbench.frontends.model_file import is_taso_model
 
     if is_taso_model(model):
-        _check_names(asked, ())
+        check_names(asked, ())
         return OpenModel(*graph_of(model, dims))
     from workbench.frontends.onnx.symbols import open_onnx
 
     opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
     known = (*(s.name for s in opened.symbols), *(f.name for f in opened.fixed))
-    _check_names(asked, known)
+    check_names(asked, known)
     if not opened.symbols:
         return OpenModel(opened.graph, opened.imported.coverage, None, opened.fixed)
     chosen: dict[str, int] = {}
@@ -486,15 +487,6 @@ def open_model(
         chosen[s.name] = fitting(size, opened.multiples.get(s.name, 1), opened.bounds.get(s.name))
     chosen = opened.generic.completed({n: c for n, c in chosen.items() if n not in opened.generic.derived})
     graph = graph_at(opened.graph, opened.generic, chosen)
+    check_elements_at(graph, asked)
     opening = Opening(opened, chosen, opened.graph, graph)
     return OpenModel(graph, opened.imported.coverage, opening, opened.fixed)
-
-
-def _check_names(asked: Mapping[str, int], known: Sequence[str]) -> None:
-    for name, size in asked.items():
-        if name not in known:
-            from workbench.frontends.onnx.prepare import unknown_dimension
-
-            raise unknown_dimension(name, known, "sizes", "dimension that is left open")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"sizes[{name!r}] must be a positive integer, got {size!r}")

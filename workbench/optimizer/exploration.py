@@ -29,7 +29,7 @@ _LEAST = 0.1
 
 #: Default effort of one of several extractions by measured costs: they are repeated as more operators are
 #: measured, and figures of timings scatter by more than this gap. The limit on nodes ends a solve at the same
-#: point on every machine; HURRY, in seconds, only stops what would take far too long.
+#: point on every machine; HURRY, in seconds, only stops solves that would take far too long.
 QUICK = Effort(gap=0.005, nodes=100)
 HURRY = 10.0
 

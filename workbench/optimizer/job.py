@@ -1,7 +1,7 @@
 """One optimisation in progress: the model given, the graph read from it, and the result's certificate.
 
 Saturation and TASO's search differ in how they find graphs. Everything before and after is this module:
-:func:`read_job`, then :func:`choose` among what was found.
+:func:`read_job`, then :func:`choose` among the results.
 """
 
 from __future__ import annotations

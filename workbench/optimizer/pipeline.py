@@ -51,7 +51,7 @@ class Optimized(Result):
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
     operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
-    ``seconds`` says where the time went: ``engine`` is the compiling of rules, the start of the engine
+    ``seconds`` has the time of each stage: ``engine`` is the compiling of rules, the start of the engine
     and the loading of the solver, ``pricing`` the cost model.
     """
 
@@ -86,7 +86,7 @@ class Optimized(Result):
         return None if self.accelerator is None else placement(self.graph, self.accelerator)
 
     def compare(self) -> Comparison:
-        """Return what became of every operator, and by which rules."""
+        """Return the fate of every operator, and the rules behind it."""
         from workbench.analysis.comparison import compare
 
         return compare(self)
@@ -138,7 +138,7 @@ def optimize(
 ) -> Optimized:
     """Optimise a model and return the certified result, or the original if nothing better is proved.
 
-    Ctrl-C ends the saturation, the extraction or the timing and goes on with the results so far.
+    Ctrl-C ends the saturation, the extraction or the timing and continues with the results so far.
 
     A model file that is priced by this machine, and any model with ``time=True``, is timed in the end: the
     result and the cleaned original run in alternation in ONNX Runtime on one thread. If the costs are this
@@ -164,7 +164,7 @@ def optimize(
         keep_inputs: keep inputs that have initial values as inputs; otherwise they become weights.
         accelerator: a hardware unit: its name, the path of its ``.toml`` file, or a
             :class:`~workbench.accelerators.Unit`. Its rules are added to ``rules``, and its formulas are the
-            costs. ``placement`` of the result says what runs on it.
+            costs. ``placement`` of the result names the operators that run on it.
         settings: all other settings; each is also an argument of its own.
         progress: called as ``progress(stage, detail)``.
         changes: single settings, which override those of ``settings``.

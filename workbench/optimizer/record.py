@@ -214,7 +214,7 @@ def to_json(record: RunRecord) -> dict[str, Any]:
 def to_row(record: RunRecord) -> dict[str, Any]:
     """Return a record as a row of stored runs: numbers and texts by the columns' names.
 
-    The row of a search has the columns of a saturation too: they are empty, or have what is like them.
+    The row of a search has the columns of a saturation too: they are empty, or have the corresponding figure.
     """
     row: dict[str, Any]
     if isinstance(record.way, SearchFigures):

@@ -33,8 +33,8 @@ class Costs:
     """Costs in microseconds and their source.
 
     ``operators`` has (operator, before, after), the costliest first; the last entry may be ``"N others"``,
-    the sum of the remaining operators. ``curve`` has (iteration, cost), and ``curve_is`` says what it is: a
-    greedy estimate, or the best that was found. ``after_is`` says the same of ``after``.
+    the sum of the remaining operators. ``curve`` has (iteration, cost), and ``curve_is`` is its name: a
+    greedy estimate, or the best that was found. ``after_is`` is the name of ``after``.
     """
 
     before: float

@@ -120,7 +120,7 @@ def _draw_limits(data: Growth, ax: Axes) -> None:
         high = max(high, limit * (2.2 if ax.get_yscale() == "log" else 1.14))
         ax.axhline(limit, color=VERMILION, linestyle=":", linewidth=1.4)
     if together:
-        # Axes that share their scale show what the others do.
+        # Axes with a shared scale have shared ticks.
         high = max(high, ax.get_ylim()[1])
         low = min(low, ax.get_ylim()[0]) if ax.get_yscale() == "log" else 0.0
     ax.set_ylim(low, high)

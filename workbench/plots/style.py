@@ -20,7 +20,7 @@ DARK_ORANGE = "#9A6A00"
 INK, GREY, FAINT = "#222222", "#8C8C8C", "#D9D9D9"
 #: Ink on coloured ground, which is the same on dark pages.
 INK_ON_COLOUR = "#1A1A1A"
-#: What these colours become on dark pages. White is the paper, and stays white as text.
+#: The same colours on dark pages. White is the paper, and stays white as text.
 DARK: Final = {
     INK: "#e8e8e8", GREY: "#a0a0a0", FAINT: "#444444", BLUE: "#4aa8e8", GREEN: "#2fc79a",
     VERMILION: "#ff8a3d", DARK_ORANGE: "#f0b040",

@@ -76,7 +76,7 @@ class RowAttr:
 
 
 class Values(Protocol):
-    """An algebra of attribute values: numbers, or whatever represents them."""
+    """An algebra of attribute values: numbers, or representations of numbers."""
 
     def attribute(self, name: str) -> Any:
         """Return the value of an attribute variable."""

@@ -20,7 +20,7 @@ from workbench.rules.pattern import App, DtypeOf, Literal, Term, format_term, su
 
 #: The operators without operands that stand for numbers.
 _NUMBERS: Final = with_trait(Trait.NUMBER)
-#: The one of them whose number an attribute states: what ``0.5`` in a rule is an application of.
+#: The operator among them whose attribute states the number: ``0.5`` in a rule is an application of it.
 (NUMBER,) = (op for op in _NUMBERS if "value" in spec_of(op).attr_names)
 #: The element type whose numbers a left-hand side names by their decimals.
 SINGLE: Final = np.float32
@@ -41,8 +41,8 @@ def is_number(term: Term) -> bool:
 class Number:
     """The number that a term of a left-hand side is.
 
-    ``value`` is a float, or what represents the attribute variable that is bound to the number. ``written``
-    says whether the rule spells out the decimal.
+    ``value`` is a float, or the representation of the attribute variable that is bound to the number.
+    ``written`` says whether the rule spells out the decimal.
     """
 
     value: Any

@@ -100,7 +100,7 @@ class Compare:
 
     @property
     def fault(self) -> str:
-        """Return what is wrong with it, if it compares an element type with something else."""
+        """Return the fault if an element type is compared with something else, otherwise an empty text."""
         sides = (self.left, self.right)
         if not any(_names_dtype(side) for side in sides):
             return ""
@@ -251,7 +251,7 @@ def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:
 
 
 def unbinding(source: Term) -> str:
-    """Return what is wrong with the attributes of a left-hand side, empty if each is matched or bound."""
+    """Return the fault in the attributes of a left-hand side; empty if each is matched or bound."""
     for term in subterms(source):
         for name, expr in term.attrs if isinstance(term, App) else ():
             for item in expr.items if isinstance(expr, Vector) else (expr,):
@@ -264,7 +264,7 @@ def unbinding(source: Term) -> str:
 
 
 def ungiven(terms: Sequence[Term]) -> str:
-    """Return what is wrong with terms that leave out an attribute without a default, empty if none does."""
+    """Return the fault of terms that leave out an attribute without a default; empty if none does."""
     for term in (t for whole in terms for t in subterms(whole)):
         if isinstance(term, App) and term.row is None:
             given = dict(term.attrs)

@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses whose fields carry what the library, the command line and documents need.
+"""Settings: frozen dataclasses whose fields carry bounds and help for library, command line and documents.
 
 A field made by :func:`setting` knows its help text and its bounds. :func:`check` validates values by them,
 :func:`takes_settings` makes keyword arguments of a function of them, and the command line its options.

@@ -8,7 +8,7 @@ import enum
 class StepKind(enum.Enum):
     """Kind of a step: the work that was done in it.
 
-    The kind and the counts of a step are its facts; whatever depends on what a step did reads them.
+    The kind and the counts of a step are its facts; code that depends on the effect of a step reads them.
     """
 
     START = "start"  #: nothing yet: the graph that the run starts from (saturation, search)

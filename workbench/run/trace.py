@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from workbench.run.face import Face
 from workbench.run.old_traces import facts_of
@@ -168,16 +168,16 @@ class Trace(Face):
         JSON lines begin with the meta data. A Parquet file has one row per step, and the meta data as JSON in
         the schema's metadata under ``trace``. The file is written completely or not at all.
         """
-        target = Path(path)
-        temporary = target.with_name(target.name + ".part")
-        if target.suffix == ".parquet":
-            self._write_parquet(temporary)
-        else:
-            lines = [json.dumps({"meta": self.meta})] + [json.dumps(_record(s)) for s in self.steps]
-            temporary.write_text("\n".join(lines) + "\n")
-        temporary.replace(target)
+        from workbench.support.files import atomic_file
 
-    def _write_parquet(self, file: Path) -> None:
+        with atomic_file(path) as file:
+            if Path(path).suffix == ".parquet":
+                self._write_parquet(file)
+            else:
+                lines = [json.dumps({"meta": self.meta})] + [json.dumps(_record(s)) for s in self.steps]
+                file.write(("\n".join(lines) + "\n").encode())
+
+    def _write_parquet(self, file: IO[bytes]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 

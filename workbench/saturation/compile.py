@@ -179,7 +179,7 @@ class _Compiler(Bound):
         if spec_of(term.op).traits & (Trait.BROADCASTS | Trait.PRODUCT) != Trait.BROADCASTS:
             raise NotBinding(f"an operand of {term.op} must not be a number, as it is not repeated")
         ((operand, kind),) = others
-        self.infer(term, {}, [kind, kind], name)  # what the type rule requires of the tensor is known
+        self.infer(term, {}, [kind, kind], name)  # the requirements of the type rule are known
         self.typing.guards.append(f"(= s_{name} s_{operand})")
         if not all(n.written for n in numbers):
             # In double precision, the number nearest to a computed one is another than in single precision.
@@ -373,7 +373,7 @@ def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = Fa
 def _compiled(
     rule: Rule, number: int, encoding: Encoding, running: bool, replaced: int
 ) -> CompiledRule | None:
-    # What an operator is may change between two calls: ``replaced`` counts that.
+    # An operator's definition may change between two calls: ``replaced`` counts the changes.
     c = _Compiler(rule, number, encoding, SymbolicTyping(encoding), running=running and not _shrinks(rule))
     try:
         if rule.each:

@@ -185,7 +185,7 @@ class Encoding:
         fill = self.rank - len(perm)
         return [0, len(perm), *range(2, 2 + fill), *(2 + fill + p for p in perm)]
 
-    def vector_of(self, attr: Attr, value: Any, dtype: str = "float32") -> list[int]:
+    def vector_of(self, attr: Attr, value: Sequence[int], dtype: str = "float32") -> list[int]:
         """Return the vector of an attribute of a vector kind."""
         if attr.kind == "perm":
             return self.perm_vector(value)
@@ -207,7 +207,7 @@ class Encoding:
         columns: list[str] = []
         for attr, value in zip(spec_of(op).attrs, values, strict=True):
             if attr.kind in _VECTOR_KINDS:
-                columns.append(vector(self.vector_of(attr, value, dtype)))
+                columns.append(vector(self.vector_of(attr, value, dtype)))  # type: ignore[arg-type]
             elif attr.kind == "ints":
                 columns += [str(v) for v in value]  # type: ignore[union-attr]
             elif attr.names:

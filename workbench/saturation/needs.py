@@ -1,4 +1,4 @@
-"""The operators that rules need and make, by which those are found that can ever match."""
+"""The operators that rules need and make, which show the rules that can ever match."""
 
 from __future__ import annotations
 

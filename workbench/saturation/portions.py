@@ -2,8 +2,8 @@
 
 The engine cannot be stopped within an iteration, and a rule of several roots may have millions of matches. A
 copy of the query matches one of its variables only in a relation of e-classes, which is filled step by step.
-What matches in a portion matches in the whole too, so that a portion above the limit is enough to decide. A
-rule that stays below it is counted as a whole afterwards: portions never change a decision.
+A pattern that matches in a portion matches in the whole too, so that a portion above the limit is enough to
+decide. A rule that stays below it is counted as a whole afterwards: portions never change a decision.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
 #: merged only among those that an extraction chose: every operator is there with all its rows, with some, in
 #: other forms.
 MOVEMENT: Final = "movement"
-#: The phase of the laws that bring together what other laws can merge, once these have merged what they can.
+#: The phase of the laws that bring operators together for other laws to merge; it follows their own merges.
 LAST: Final = "last"
 
 #: A snapshot of every step is kept while there are at most this many e-nodes.

@@ -1,4 +1,4 @@
-"""Type rules on symbolic extents, by which an operator's type rule becomes a rewrite rule's guard.
+"""Type rules on symbolic extents, which turn an operator's type rule into a rewrite rule's guard.
 
 The left-hand side of a rule is well-typed whenever it matches, so its requirements are *assumed*. The
 requirements of the right-hand side that do not follow from them are *demanded* and become guards.
@@ -30,7 +30,7 @@ class NotSymbolic(Exception):
 
 
 class NeverApplies(Exception):
-    """Raised when a requirement is false whatever the extents are."""
+    """Raised when a requirement is false for all extents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -152,7 +152,7 @@ class Candidates:
         """Yield whole groups of members, split such that no member depends on another."""
         groups: dict[tuple[Any, ...], dict[int, Match]] = {}
         for match in matches:
-            key = group_key(entry.rule, match, entry.stars, self.table)
+            key = group_key(match, entry.stars, self.table)
             groups.setdefault(key, {}).setdefault(match.root, match)
         for members in groups.values():
             left = sorted(members.values(), key=lambda m: program.around.position[m.root])

@@ -12,7 +12,7 @@ from workbench.rules.language import parse_rules
 from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
 from workbench.support.names import unknown
 
-#: The epsilon that TASO uses for every folded batch normalisation, whatever the model's: cuDNN's smallest.
+#: The epsilon that TASO uses for every folded batch normalisation, instead of the model's: cuDNN's smallest.
 _EPSILON: Final = "0.00001"
 _ACTIVATIONS: Final = {"none": 0, "relu": 2}
 

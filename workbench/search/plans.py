@@ -148,14 +148,13 @@ class _Build(_Reading):
         return frozenset(found)
 
 
-def group_key(rule: Rule, match: Match, stars: Mapping[str, int], table: NodeTable) -> tuple[Any, ...]:
+def group_key(match: Match, stars: Mapping[str, int], table: NodeTable) -> tuple[Any, ...]:
     """Return the key on which the members of one group agree.
 
     It consists of all bindings except the starred variables, and the types of these without the extents
     along the joined axes.
 
     Args:
-        rule: A rule that merges several members.
         match: The match of one member.
         stars: The axis along which the tensors of each starred variable are joined.
         table: The nodes of the graph.

@@ -7,9 +7,12 @@ import os
 import select
 import subprocess
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from workbench.support.processes import command, environment, receive, send
+
+#: Most seconds of one wait, a year: ``select`` does not take every number.
+_LONGEST: Final = 31_536_000.0
 
 
 class Child:
@@ -79,7 +82,7 @@ class Child:
         """Wait at most ``seconds``, or without a limit, and return whether there is something to read."""
         if seconds is None:
             return True  # reading waits by itself
-        return bool(select.select([self.outlet], [], [], max(0.0, seconds))[0])
+        return bool(select.select([self.outlet], [], [], min(max(0.0, seconds), _LONGEST))[0])
 
     def receive(self) -> Any:
         """Wait for a message and return it; raise EOFError if the process has ended."""

@@ -19,7 +19,7 @@ def deadline(until: float) -> Iterator[None]:
     """Raise :class:`TimeUp` in the block if it is still running at ``until`` (of ``time.perf_counter``).
 
     The exception is raised between two operations of the interpreter: a long call of compiled code ends
-    first. Code in the block must stand an exception at any point, as it must for Ctrl-C.
+    first. Code in the block must tolerate an exception at any point, as it must for Ctrl-C.
     """
     if until == math.inf:
         yield

@@ -17,9 +17,15 @@ class UnwritableOutput(OSError):
 def check_writable(path: str | os.PathLike[str]) -> Path:
     """Return ``path`` if a file can be written there; raise :class:`UnwritableOutput` otherwise.
 
-    It is called before long work. An existing file is not changed.
+    It is called before long work. An existing file is not changed. A link stands for the file that it names.
     """
     target = Path(path)
+    if is_device(target):
+        if not os.access(target, os.W_OK):
+            raise UnwritableOutput(f"{target} must be writable, but it is write-protected (try a file)")
+        return target
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))
     if target.is_dir():
         raise UnwritableOutput(f"the output must be a file, but {target} is a folder (try a file in it)")
     if not target.parent.is_dir():
@@ -42,9 +48,20 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file that takes the name ``path`` at the end of the block; after an error it is deleted."""
+    """Yield a file that takes the name ``path`` at the end of the block; after an error it is deleted.
+
+    If ``path`` is a link, the file that it names is replaced and the link stays. A device, such as
+    ``/dev/null``, or a named pipe is written directly: a file with its name would end its service.
+    """
     target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    if is_device(target):
+        with target.open("wb") as device:
+            yield device
+        return
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))
+    # The name has a limit on its length, often 255 bytes, that the temporary name must keep as well.
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:32]}.", dir=target.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -64,6 +81,11 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("tamago-workbench")
+
+
+def is_device(path: Path) -> bool:
+    """Return whether a path is a device or a named pipe: it can be written, but not be replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _umask() -> int:

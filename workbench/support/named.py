@@ -53,7 +53,7 @@ class Named(Generic[T]):
         del self._own[name]
 
     def find(self, name: str) -> T | None:
-        """Return what was registered or is offered by this name, or None.
+        """Return the entry that was registered or is offered by this name, or None.
 
         Raise :class:`BrokenPlugin` if a package offers it and cannot be loaded.
         """
@@ -65,7 +65,7 @@ class Named(Generic[T]):
         return self._own.get(name)
 
     def load_all(self) -> None:
-        """Load everything that packages offer; warn of what cannot be loaded."""
+        """Load all entries that packages offer; warn of those that cannot be loaded."""
         for entry in self._entries():
             try:
                 _loaded(entry, self.noun)
@@ -82,7 +82,7 @@ class Named(Generic[T]):
         return [entry for entry in entry_points(group=self.group) if entry.name not in self._built_in()]
 
     def packed(self) -> list[tuple[str, str, bytes]]:
-        """Return what was registered for another process; what cannot be pickled stays behind."""
+        """Return the registered entries for another process; entries that cannot be pickled are left out."""
         import cloudpickle
 
         found = []

@@ -80,7 +80,7 @@ def out_of_memory(code: int | None) -> bool:
 def served() -> tuple[IO[bytes], IO[bytes]]:
     """Return the pipes of a child, in and out, from inside it.
 
-    The child then ignores Ctrl-C, which is its parent's business, and whatever else it prints goes to the
+    The child then ignores Ctrl-C, which its parent handles, and all its other output goes to the
     standard error.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def yaml_reason(error: Exception) -> str:
-    """Return what an error of PyYAML says, with the line first if the error knows it.
+    """Return the text of an error of PyYAML, with the line first if the error knows it.
 
     >>> import yaml
     >>> try:

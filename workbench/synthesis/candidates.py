@@ -41,7 +41,7 @@ def candidates(enumeration: Enumeration, equations: Iterable[Equation]) -> list[
 def is_instance(enumeration: Enumeration, equation: Equation) -> bool:
     """Return whether a smaller true equation has this one as an instance.
 
-    The largest terms that stand on both sides are replaced by variables that the equation does not have. If
+    The largest terms that appear on both sides are replaced by variables that the equation does not have. If
     the two sides are then still in one class, the law is the smaller one.
     """
     shared = _shared(equation)

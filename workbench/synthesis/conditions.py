@@ -1,4 +1,4 @@
-"""Extents in laws: those that stand as numbers in an equation become extents of operands, or conditions."""
+"""Extents in laws: those that are numbers in an equation become extents of operands, or conditions."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def variants_of(
     Args:
         equation: The equation.
         shapes: The symbolic shapes of the variables.
-        sizes: The assignment of numbers to extents under which the attributes of the equation stand.
+        sizes: The assignment of numbers to extents for which the equation has its attributes.
         name: The name of the laws.
     """
     if next(_orders(equation), None) is None:
@@ -422,7 +422,7 @@ class _Naming:
         return expr if variable is None else AttrVar(variable)
 
     def _shape(self, expr: Literal, bind: bool) -> AttrExpr:
-        """Return a shape in which numbers above 1 are variables, or expressions of what is known."""
+        """Return a shape in which numbers above 1 are variables, or expressions of known variables."""
         found: list[IntExpr] = []
         assert isinstance(expr.value, tuple)
         for value in expr.value:

@@ -45,7 +45,7 @@ def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> lis
     Args:
         rule: The law; it has one source.
         forms: The forms.
-        sizes: The assignment of numbers to extents under which the forms' attributes stand.
+        sizes: The assignment of numbers to extents for which the forms have their attributes.
 
     >>> from workbench.rules import parse_rule
     >>> from workbench.synthesis import Grammar

@@ -1,4 +1,4 @@
-"""A file of the verdicts of a synthesis: a run that was ended goes on without verifying them again."""
+"""A file of the verdicts of a synthesis: a run that was ended continues without verifying them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Journal:
     """The outcomes of equations in a file, which is extended after every verification.
 
-    A file of another grammar, effort, seed or version is begun anew. A file whose last entry was cut off is
+    A journal of another grammar, effort, seed or version is begun anew. One whose last entry was cut off is
     read up to there. Enumeration is repeated in a new run: it is the same, and takes little time.
 
     Args:
@@ -28,6 +28,9 @@ class Journal:
         grammar: The grammar.
         effort: The limits of each verification.
         seed: The seed of the verification.
+
+    Raises:
+        ValueError: There is something else than a journal in the file.
 
     """
 
@@ -57,15 +60,24 @@ class Journal:
         end = 0
         with self.path.open("rb") as file:
             try:
-                if pickle.load(file) != head:
+                found = pickle.load(file)
+            except Exception:  # whatever pickle makes of other data
+                found = None
+            if not (isinstance(found, tuple) and found and isinstance(found[0], str)):
+                file.seek(0)
+                if pickle.dumps(head).startswith(file.read()):  # ended while the first entry was written
                     return 0
-                end = file.tell()
-                while True:
+                raise ValueError(f"{self.path} must be a journal of a synthesis, or a new file")
+            if found != head:
+                return 0
+            end = file.tell()
+            while True:
+                try:
                     key, one = pickle.load(file)
-                    self.known[key] = one
-                    end = file.tell()
-            except (EOFError, pickle.UnpicklingError, AttributeError, ValueError, TypeError):
-                return end
+                except Exception:  # the end, or an entry that was cut off
+                    return end
+                self.known[key] = one
+                end = file.tell()
 
     def of(self, equation: Equation) -> Judged | None:
         """Return the outcome of an equation, or None if it is not known."""

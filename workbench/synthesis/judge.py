@@ -72,7 +72,7 @@ def judge(
             law = next(laws, None) if found[n] is None else None
             if law is not None:
                 turn.append(n)
-                # Rules of one verification need different names, whatever they are called later.
+                # Rules of one verification need different names, even if they get other names later.
                 rules.append(replace(law, name=f"candidate-{n}"))
             elif found[n] is None and not halt():
                 failed[n] = True

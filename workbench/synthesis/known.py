@@ -1,4 +1,4 @@
-"""Laws of the library that matter for a grammar: those of which all operators stand in it."""
+"""Laws of the library that matter for a grammar: those whose operators it all contains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.synthesis.grammar import Grammar
 
 
 def known_to(grammar: Grammar, rules: Iterable[Rule], without: Collection[str] = ()) -> list[Rule]:
-    r"""Return the rules of which all operators stand in a grammar, in any phase.
+    r"""Return the rules whose operators are all in a grammar, in any phase.
 
     Args:
         grammar: The grammar.

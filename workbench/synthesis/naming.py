@@ -9,7 +9,7 @@ from workbench.rules.pattern import App, Rule, Term, Var, subterms
 
 
 def proposed_name(source: App, target: Term) -> str:
-    """Return a name that says what a law does with its operators.
+    """Return a name that describes the effect of a law on its operators.
 
     >>> from workbench.rules.language import parse_term
     >>> proposed_name(parse_term("matmul(x, add(y, z))"), parse_term("add(matmul(x, y), matmul(x, z))"))
@@ -33,7 +33,7 @@ def proposed_name(source: App, target: Term) -> str:
 
 
 def joint_name(law: Rule) -> str:
-    """Return a name for a law by which several terms become parts of one.
+    """Return a name for a law that makes several terms parts of one.
 
     >>> from workbench.rules import parse_rule
     >>> (law,) = parse_rule("law: relu(x) ; relu(y) => relu(concat[axis=-1](x, y)) ; relu(y)")

@@ -139,7 +139,7 @@ def variants_of_parts(
     sizes: Mapping[str, int],
     name: str = "candidate",
 ) -> Variants:
-    """Return the laws by which several terms may become parts of one, the most general first.
+    """Return the laws that may make several terms parts of one, the most general first.
 
     Positions along an axis become sums of extents of variables, one for each part.
 
@@ -147,7 +147,7 @@ def variants_of_parts(
         sources: The terms.
         targets: The part that each of them is equal to.
         shapes: The symbolic shapes of the variables.
-        sizes: The assignment of numbers to extents under which the attributes stand.
+        sizes: The assignment of numbers to extents for which the equations have their attributes.
         name: The name of the laws.
     """
     found: dict[Rule, None] = {}

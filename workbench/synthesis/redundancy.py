@@ -1,7 +1,7 @@
 """The rules of a set that follow from its other rules, and are kept because one step is faster than several.
 
 Run as ``python -m workbench.synthesis.redundancy`` it asks this of every default rule and writes a record
-and a table to ``results/library``. It goes on where an earlier run ended; ``--seconds`` limits one run.
+and a table to ``results/library``. It continues where an earlier run ended; ``--seconds`` limits one run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def redundant(
 ) -> tuple[Redundant, RemoteEngine | None]:
     """Return whether the other rules of a set imply a rule, and the engine for the next one.
 
-    The other rules are read in both directions, whatever phase they belong to. The rule itself, its other
+    The other rules, of all phases, are read in both directions. The rule itself, its other
     direction and its renamings are not among them. Only rules near by are used: those of which all operators
     stand in the rule, or in a rule of which all source operators do.
 
@@ -174,10 +174,10 @@ def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
     """Return as a table which synthesised laws the library has, implies, or lacks."""
     counts = {o: sum(one.outcome == o for _, one in found) for o in ("present", "derived", "missing", "open")}
     parts = [
-        "# Which laws that were found by synthesis does the library lack?",
+        "# Synthesised laws that the library lacks",
         "Written by `python -m workbench.synthesis.redundancy --laws results`, from the records of all "
         f"syntheses there. {len(found)} laws: " + ", ".join(f"{n} {o}" for o, n in counts.items()) + ".",
-        "A law is *present* if a default rule is a renaming of it, whatever its conditions; *derived* if "
+        "A law is *present* if a default rule is a renaming of it, under any conditions; *derived* if "
         "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
         "*Open* laws have no generic instance. A missing law is true, but not always of use: it may be of "
         "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
@@ -243,7 +243,7 @@ def table(rules: Sequence[Rule], found: Mapping[str, Mapping[str, Any]]) -> str:
     counts = {o: sum(f["outcome"] == o for f in found.values()) for o in ("derived", "independent", "open")}
     parts = [
         "# Which rules of the library follow from the others?",
-        "Written by `python -m workbench.synthesis.redundancy`, which goes on where it ended. "
+        "Written by `python -m workbench.synthesis.redundancy`, which continues where it ended. "
         f"{len(found)} of {len(rules)} default rules asked: {counts['derived']} derived, "
         f"{counts['independent']} independent, {counts['open']} open.",
         "A rule is *derived* if the other default rules, read in both directions, make its two sides meet "

@@ -41,7 +41,7 @@ class _Rewrite:
 
 @dataclass(slots=True)
 class _Work:
-    """The rewrites of one call by the form at their root, and what is known from them already.
+    """The rewrites of one call by the form at their root, and the results known so far.
 
     ``steps`` are the terms that come from a term in one step, ``smaller`` the classes of operands that are
     equal to a smaller term.

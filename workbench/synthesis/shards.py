@@ -34,7 +34,7 @@ class Shard:
     """An operator with its attributes under every assignment of sizes, and rows of operands.
 
     ``inputs`` are the types of the operands and ``operands`` their values, under every assignment. ``kind``
-    is the number of the result's types. ``keep`` says if the results are wanted next to their hashes.
+    is the number of the result's types. ``keep`` is whether the results are returned next to their hashes.
     ``operators`` are the packed operators that are not built in.
     """
 

@@ -64,7 +64,7 @@ def _pair(equation: Equation) -> Pair:
 
 @dataclass(slots=True)
 class _Count:
-    """What became of the candidates of one size."""
+    """The numbers of candidates of one size by outcome."""
 
     candidates: int = 0
     derived: int = 0
@@ -90,7 +90,7 @@ class Synthesis(Stepwise):
         effort: The limits of each verification.
         most_terms: The largest number of terms of one size.
         mapper: The way to evaluate shards of terms; by default in this process. The laws do not depend on it.
-        journal: A file that keeps verdicts: a run that was ended goes on from there.
+        journal: A file that keeps verdicts: a run that was ended continues from there.
 
     >>> s = Synthesis(Grammar.of("add relu", "matrix: 2", operators=2))  # doctest: +SKIP
     >>> s.run().value  # doctest: +SKIP
@@ -373,7 +373,7 @@ class Synthesis(Stepwise):
                 self.enumeration.commute(left)
 
     def _join(self, waiting: list[Parts]) -> tuple[StepKind, dict[str, int], str]:
-        """Verify some laws by which several terms become parts of one."""
+        """Verify some laws that make several terms parts of one."""
         turn, sizes, shapes = waiting[:JUDGED], self.grammar.sizes[0], self.grammar.types
         variants = [variants_of_parts(p.sources, p.targets, shapes, sizes) for p in turn]
         outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
@@ -431,7 +431,7 @@ class Synthesis(Stepwise):
         return RuleSet(f"synthesised from {self.grammar.name}", (*self.law_rules, *joint), verdicts)
 
     def funnel(self) -> pd.DataFrame:
-        """Return one row per size: terms, classes, equal pairs, candidates, and what became of them.
+        """Return one row per size: terms, classes, equal pairs, candidates, and their outcomes.
 
         A ``special`` candidate is left out because both of its sides repeat a variable.
         """

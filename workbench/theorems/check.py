@@ -1,4 +1,4 @@
-"""The checker: whether stored steps prove what a rule claims for all types.
+"""The checker: whether stored steps prove the claim of a rule for all types.
 
 It reads the rule, the operators' definitions and the steps. Every step names a law; the checker decides for
 itself whether the law applies where the step says so, and rejects the proof otherwise. Nothing here searches,
@@ -64,7 +64,7 @@ from workbench.theorems.terms import (
 from workbench.theorems.typability import why_guarded
 
 Node = list[Any]
-#: Answers of the solver, and what it showed, by the texts of the questions.
+#: Answers and results of the solver, by the texts of the questions.
 Answers = dict[tuple[str, ...], bool]
 Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
 

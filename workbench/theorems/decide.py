@@ -40,7 +40,7 @@ EFFORT: Final = 400_000
 
 #: Bounds under which a model puts as many symbols as it can, one after another.
 SMALL: Final = (1, 2, 4, 8)
-#: What part of the work for a model is spent on each such bound.
+#: The share of the work for a model that is spent on each such bound.
 LESS: Final = 20
 
 #: Functions of an index, an extent and another extent whose value is a place inside the first extent.

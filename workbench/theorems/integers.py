@@ -6,7 +6,7 @@ begins with ``+`` is at least 1; only such symbols may divide, which is why a qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -356,7 +356,7 @@ def truth(value: bool) -> Cond:
 
 
 def common(*xs: Int) -> Int:
-    """Return the product of the positive atoms, and the number, by which all products of integers divide."""
+    """Return the product of positive atoms, and the number, that divide all products of integers."""
     shared: list[Atom] | None = None
     content = 0
     for m, c in (t for x in xs for t in x.terms):
@@ -437,9 +437,6 @@ def _joined(head: str, nothing: Cond, all_: Cond, cs: Iterable[Cond]) -> Cond:
 
 
 # -- substitution --------------------------------------------------------------------------------------
-Map = Callable[[str], Int | None]
-
-
 def replaced(x: Int, by: Mapping[str, Int]) -> Int:
     """Return a polynomial with symbols replaced."""
     return _replaced(x, by) if by and any(s in by for s in symbols(x)) else x

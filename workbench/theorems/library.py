@@ -22,7 +22,7 @@ SPARE: Final = 8
 
 
 def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
-    """Prove the rules of files and store what is found; yield each rule's name and its result.
+    """Prove the rules of files and store the proofs; yield each rule's name and its result.
 
     Args:
         stems: The names of the files.

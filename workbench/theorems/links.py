@@ -64,14 +64,14 @@ class Tree:
 
     @property
     def text(self) -> str:
-        """Return the term as text, by which equal terms are found quickly."""
+        """Return the term as text, so that equal terms are found quickly."""
         if not self.op:
             return self.name
         inside = ", ".join(f"{k}={_text(v)}" for k, v in self.attrs.items())
         return f"{self.op}[{inside}]({', '.join(a.text for a in self.args)})"
 
     def parts(self) -> Iterator[tuple[tuple[int, ...], Tree]]:
-        """Yield the places of a term's operators, each with what is there."""
+        """Yield the places of a term's operators, each with its subterm."""
         if self.op:
             yield (), self
         for k, arg in enumerate(self.args):
@@ -79,7 +79,7 @@ class Tree:
                 yield (k, *place), part
 
     def at(self, place: Sequence[int]) -> Tree:
-        """Return what is at a place."""
+        """Return the subterm at a place."""
         found = self
         for k in place:
             if not 0 <= k < len(found.args):
@@ -135,7 +135,7 @@ class _Trees(Reader):
 
 @dataclass(slots=True)
 class Chain:
-    """A case of a rule, in which its sides are rewritten: what holds in it, and the sides as trees."""
+    """A case of a rule, in which its sides are rewritten: the facts of the case, and the sides as trees."""
 
     statement: Statement
     facts: Facts

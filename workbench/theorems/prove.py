@@ -49,7 +49,7 @@ PAIRINGS: Final = 200
 
 
 class NotFound(Exception):
-    """Raised when the search ends without a proof; the message says what it ended with."""
+    """Raised when the search ends without a proof; the message gives the open remainder."""
 
     why = "open"
 
@@ -254,7 +254,7 @@ class Search:
         return t, steps
 
     def extents(self, t: Term, name: str) -> Iterator[Int]:
-        """Yield what the extent of a variable may be, by the guards that hold it below something."""
+        """Yield possible values of a variable's extent, from the guards that bound it above."""
         for g in t.guards:
             if g.head == "ge" and name in symbols(g):
                 extent = add(g.args[0], sym(name), num(1))
@@ -268,13 +268,13 @@ class Search:
             if g.head not in ("eq", "ge") or (g.head == "ge" and neg(g.args[0]).text not in bounds):
                 continue
             for name in t.variables:
-                found = solve([name], [(g.args[0], num(0))], {})
+                found = solve([name], [(g.args[0], num(0))])
                 if name in found:
                     yield name, found[name]
 
     # -- changes of index
     def change(self, t: Term, head: Term, facts: Facts) -> list[Any] | None:
-        """Return the step by which a term is another one after a change of index, or None."""
+        """Return the step that turns a term into another one by a change of index, or None."""
         if len(t.factors) != len(head.factors):
             return None
         for tried, pairing in enumerate(pairings(t.factors, head.factors)):
@@ -342,9 +342,9 @@ class Search:
         forth = {
             n: x
             for n in head.variables
-            if (x := solve(list(other.values()), pairs, {}).get(other[n])) is not None
+            if (x := solve(list(other.values()), pairs).get(other[n])) is not None
         }
-        back = solve(list(t.variables), pairs, {})
+        back = solve(list(t.variables), pairs)
         back = {n: replaced(x, named) for n, x in back.items()}
         mine = [n for n in t.variables if n not in back]
         yours = [n for n in head.variables if n not in forth]

@@ -43,12 +43,12 @@ REST: Final = "*"
 
 
 def is_rest(symbol: str) -> bool:
-    """Return whether a symbol speaks of axes without a name, of which there may be several."""
+    """Return whether a symbol is about axes without a name; there may be several."""
     return "*" in symbol
 
 
 class NotCovered(ValueError):
-    """Raised when a rule uses something of which proofs for all types know nothing; the message says what."""
+    """Raised when a rule uses something that proofs for all types do not cover; the message names it."""
 
     why = "uncovered"
 
@@ -144,7 +144,7 @@ def whole(value: object) -> Int:
         return value.place
     if isinstance(value, int):
         return num(value)
-    what = "permutations" if isinstance(value, Perm) else "what is not an integer"
+    what = "permutations" if isinstance(value, Perm) else "values that are not integers"
     raise NotCovered(f"arithmetic with {what}")
 
 
@@ -282,7 +282,7 @@ def met(key: Key, other: Key) -> Cond:
 
 
 def among(key: Key, table: Mapping[Key, Int], beside: Callable[[Key], Int]) -> Int:
-    """Return the entry of a table for the axis that a key is, or what is ``beside`` it for every other axis.
+    """Return the entry of a table for the axis of a key, or ``beside`` for every other axis.
 
     An image under a permutation may be any of the axes: the entry is then chosen by that condition.
     """

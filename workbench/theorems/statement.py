@@ -3,7 +3,7 @@
 The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
 type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
 coincide with axes that have a number. Equations among the facts are solved for symbols and put into all
-others, so that most of what remains to be shown is an identity of normal forms.
+others, so that most remaining goals are identities of normal forms.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Reader:
     numbers: int = 0
 
     def symbol(self, name: str) -> Int:
-        """Return a symbol, or what the equations make of it."""
+        """Return a symbol, or its value by the equations."""
         found = self.solved.get(name)
         return sym(name) if found is None else found
 
@@ -251,7 +251,7 @@ class Reader:
 
 # -- statements ----------------------------------------------------------------------------------------
 def statements(rule: Rule) -> list[Statement]:
-    """Return what a rule claims, case by case; cases in which it never applies are left out.
+    """Return the claims of a rule, case by case; cases in which it never applies are left out.
 
     A rule on any number of members is read as one on a member that is a slice of the whole. Raise NotCovered
     if the rule uses something of which proofs for all types know nothing.
@@ -311,7 +311,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
                 facts = [replaced_in(f, by) for f in facts]
                 found = solution(facts)
         except NotPositive:
-            continue  # what divides is known once the rule is read again
+            continue  # the divisors are known once the rule is read again
     raise NotCovered("equations that are not solved in few rounds")
 
 
@@ -333,7 +333,7 @@ def _stated(
         pairs = _read(rule, reader)
         more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
         kinds = tuple(x.kind for x, _ in pairs)
-        return Statement(name, *_values(types, reader, pairs, [*known, *more]), solved, places, reader, kinds)
+        return Statement(name, *_values(types, pairs, [*known, *more]), solved, places, reader, kinds)
     except TypeMismatch:
         return None
     finally:
@@ -400,12 +400,12 @@ def hold(condition: Compare, reader: Reader) -> None:
                 reader.types.within.add((a, b) if condition.relation == "<=" else (b, a))
             continue
         if condition.relation == "=" and isinstance(a, Perm) and a == b:
-            continue  # what the condition says is in the images of axes
+            continue  # the images of axes already state this condition
         reader.types.require(relation(N(whole(a)), N(whole(b))), "a condition")
 
 
 def _values(
-    types: Reading, reader: Reader, pairs: Sequence[tuple[Tensor, Tensor]], facts: Sequence[Cond]
+    types: Reading, pairs: Sequence[tuple[Tensor, Tensor]], facts: Sequence[Cond]
 ) -> tuple[tuple[Cond, ...], tuple[tuple[terms.Value, terms.Value], ...]]:
     more: list[Cond] = []
     values = []

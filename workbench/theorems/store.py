@@ -91,6 +91,6 @@ def theorems() -> dict[str, Rule]:
 
 
 def obligations(checked: Checked) -> Iterator[tuple[str, str]]:
-    """Yield what the solver met in a proof, as names and SMT-LIB: each must be unsatisfiable."""
+    """Yield the solver's questions in a proof, as names and SMT-LIB: each must be unsatisfiable."""
     for n, (facts, goal) in enumerate(checked.obligations):
         yield f"{checked.rule}-{n}.smt2", smt(facts, goal)

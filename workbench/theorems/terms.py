@@ -188,7 +188,7 @@ def _canonical(value: Value) -> Value:
     for t in value:
         by = {n: sym(f"%{level}.{k}") for k, n in enumerate(t.variables) if n != f"%{level}.{k}"}
         if by:
-            # A change of names that would exchange names goes by way of new ones.
+            # A renaming that exchanges names needs new names in between.
             apart = {n: sym(variable()) for n in by}
             t = rename_term(t, apart)
             t = rename_term(t, {str(a.symbol): by[n] for n, a in apart.items()})
@@ -283,7 +283,7 @@ def one(*factors: Factor) -> Value:
 
 
 def number(value: float | Fraction) -> Value:
-    """Return a number; a decimal means what is written."""
+    """Return a number; a decimal is exact as written."""
     exact = value if isinstance(value, Fraction) else Fraction(repr(float(value)))
     return term(exact, (), (), ())
 

@@ -7,7 +7,7 @@ otherwise it is *guarded* by the engine.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import bound_term, read_term
@@ -20,17 +20,13 @@ from workbench.theorems.integers import Int, NotPositive, replaced, replaced_in
 from workbench.theorems.reading import NotCovered, RankOpen, Reading, Unordered
 from workbench.theorems.statement import ROUNDS, Reader, hold, hold_ranks, note_places
 
-#: The words for a right-hand side that has a type whenever the left has one, and for the others.
-TYPED: Final = "typed"
-GUARDED: Final = "guarded"
-
 
 def why_guarded(rule: Rule, known: Facts | None = None) -> str:
     """Return why a rule's right-hand side may have no type, or another one; empty if it is typed.
 
     Args:
         rule: The rule.
-        known: Facts that share the solver's answers and collect what it shows; new ones by default.
+        known: Facts that share the solver's answers and collect its results; new ones by default.
     """
     if rule.each:
         return "members may not fit together"
@@ -88,7 +84,7 @@ def _why(
 
 
 def _read_left(rule: Rule, reader: Reader, keys: Any, literal: int) -> str:
-    """Read the left-hand side and the conditions; return what is not yet known that they need."""
+    """Read the left-hand side and the conditions; return their requirements that are not known yet."""
     note_places(reader.types, keys, literal)
     try:
         for source in rule.sources:

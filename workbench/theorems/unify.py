@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench.theorems.integers import Atom, Cond, Int, mul, neg, num, replaced, single, sub, sym, symbols
@@ -58,15 +58,12 @@ def equations(x: Int, y: Int) -> list[tuple[Int, Int]]:
     return [(x, y)]
 
 
-def solve(
-    wanted: Sequence[str], pairs: Sequence[tuple[Int, Int]], names: Mapping[str, str]
-) -> dict[str, Int]:
-    """Return what variables are by equations, of those that the equations give.
+def solve(wanted: Sequence[str], pairs: Sequence[tuple[Int, Int]]) -> dict[str, Int]:
+    """Return the values that equations give to variables; variables without one are left out.
 
     Args:
         wanted: The variables.
         pairs: The equations.
-        names: Other names for the variables of the other side, apart from those wanted.
     """
     found: dict[str, Int] = {}
     todo = [sub(x, y) for x, y in pairs]

@@ -397,7 +397,7 @@ def keeps_range(rule: Rule, dtype: str) -> bool:
 
 
 def rules_for(graph: Graph, rules: RuleSet) -> tuple[Any, tuple[str, ...]]:
-    """Return the rules by which a graph may be rewritten, and the names of those left out.
+    """Return the rules that may rewrite a graph, and the names of those left out.
 
     A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose
     accuracy if the original does not. Any other graph is rewritten by all rules.

@@ -23,7 +23,7 @@ def certificate_lead(certificate: Certificate) -> str:
 
 
 def certificate_words(certificate: Certificate) -> list[tuple[str, str]]:
-    """Return what was compared, how, and with what outcome, as names and sentences."""
+    """Return the compared values, the way of comparing and the outcome, as names and sentences."""
     found = [("rewritten parts", _parts(certificate)), ("whole models", _whole(certificate))]
     names = ", ".join(certificate.outputs[:MOST_NAMES])
     more = len(certificate.outputs) - MOST_NAMES

@@ -78,7 +78,7 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def caption(what: str, side: Side) -> str:
-    """Return what a side is: its cost, and the numbers of its operators by mark."""
+    """Return a side's description: its cost, and the numbers of its operators by mark."""
     counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
     return f"{what}: {sum(side.costs):.4g} µs; {counts}"
 

@@ -71,7 +71,7 @@ class Known:
 
     @property
     def unit(self) -> str:
-        """Return the unit of the costs: graphs of tensors cost microseconds, others what their file says."""
+        """Return the unit of the costs: microseconds for graphs of tensors, the file's unit for others."""
         return "µs" if self.egraph.types else ""
 
     def price(self, value: float) -> str:
@@ -301,7 +301,7 @@ def _steps(known: Known) -> list[str]:
     for step, born in enumerate(made):
         said = f"step {step} of {known.last_step} · {thousands(sum(made[: step + 1]))} e-nodes"
         if step == known.last_step and step:
-            # A run goes on until a step makes nothing: its trace may be longer.
+            # A run continues until a step makes nothing: its trace may be longer.
             said = f"step {step}, the last that made anything · {thousands(sum(made[: step + 1]))} e-nodes"
         if step:
             said += f" · {thousands(born)} new"

@@ -94,7 +94,7 @@ def egraph_view(
 
 
 def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str, Any] | None]:
-    """Return the function that answers what the alternatives of an e-class cost."""
+    """Return the function that answers requests for the costs of an e-class's alternatives."""
     egraph, costs = known.egraph, known.costs
     assert costs is not None
 

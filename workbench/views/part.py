@@ -44,7 +44,7 @@ class Part:
         return replace(self, focus=eclass, hops=None if hops is None else min(hops, MOST_HOPS), opened=())
 
     def centre(self) -> str:
-        """Return in words what the part starts from."""
+        """Return the start of the part in words."""
         if self.focus is None:
             return "starting from the roots"
         if self.hops is None:

@@ -169,7 +169,7 @@ def _card(row: RuleActivity, best: float | None) -> str:
 def rules_data(rules: RuleTable) -> dict[str, Any]:
     """Return all data of the rule browser, ready for JSON, so that it works without a kernel.
 
-    ``rules`` has what the table shows. ``cards`` has the rest by the rule's name, with the drawing of both
+    ``rules`` has the rows of the table. ``cards`` has the rest by the rule's name, with the drawing of both
     sides, as deflated JSON in base64: of many rules few cards are looked at, and they are similar.
     """
     cards = {row.rule.name: _card_data(row, rules.best) for row in rules.rows}

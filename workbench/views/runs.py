@@ -23,7 +23,7 @@ OURS: Final = "ours"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of runs: its key, its name with the unit, and what two runs must share to be compared.
+    """A figure of runs: its key, its name with the unit, and the settings that comparable runs share.
 
     ``kind`` is ``"cost"`` if they must share the source of costs, ``"time"`` for the machine, or ``""``.
     ``ratio`` is ``"percent"`` for a gain in percent, whose ratio is that of the factors, and ``"none"`` for

@@ -87,7 +87,7 @@ class Stepper(View):
                 read()
 
     def _say(self) -> None:
-        """Say in words whether the run goes on, and if not, why."""
+        """Return in words whether the run continues, and the reason if it does not."""
         if not isinstance(self._subject, Stepwise):
             return
         reason = self._subject.stop_reason
@@ -132,7 +132,7 @@ class Stepper(View):
     def _answered(self, question: str) -> str:
         target, compared, other = (part.strip() for part in question.partition("=="))
         if compared and not (target and other):
-            raise ValueError(f"== must stand between two terms, got {question.strip()!r}")
+            raise ValueError(f"== must be between two terms, got {question.strip()!r}")
         told = self._subject.why_not(target, equals=other or None)
         explained = static_html(self._subject.explain(target, other)) if told.represented and other else ""
         return static_html(told) + explained

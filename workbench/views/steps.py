@@ -21,7 +21,7 @@ def stepper_data(trace: Trace, title: str = "", *, going: bool = False) -> dict[
 
     Each of ``steps`` has a ``label`` and ``rows`` with the activity of the rules. The browser draws
     ``charts``: lines with one value per step, or a heat map of rules and steps. ``going`` is whether the run
-    goes on: the e-nodes of its rules are then counted at its end.
+    continues: the e-nodes of its rules are then counted at its end.
     """
     kind = str(trace.meta.get("kind", "saturation"))
     unit = UNITS.get(kind, "step")

@@ -247,3 +247,22 @@ def test_limits_are_checked():
         certify_files(network(), network(), seconds=0)
     with pytest.raises(ValueError, match="draws must be at least 1, got 0"):
         certify_files(network(), network(), draws=0)
+
+
+def test_limits_hold_for_any_number_of_draws():
+    with pytest.raises(ModelError, match="did not finish within"):
+        certify_files(chain(["Relu"]), chain(["Relu"]), draws=10**30, seconds=0.2)
+
+
+def test_less_memory_than_the_runtime_needs_is_an_error_of_one_line(capfd):
+    with pytest.raises(ModelError, match="does not load in ONNX Runtime: needs more than the"):
+        certify_files(chain(["Relu"]), chain(["Relu"]), memory=100 << 20)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_input_too_large_to_draw_is_refused():
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 8]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError, match="input 'x' must have at most"):
+        certify_files(large, large, dims={"n": 10**11})

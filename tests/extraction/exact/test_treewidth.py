@@ -6,7 +6,7 @@ import pytest
 from networkx.algorithms.approximation import treewidth_min_fill_in
 
 from tests.extraction.egraphs import egraph_of, problem_of, random_problem
-from workbench.extraction.exact.treewidth import Sparse, decomposition, width_of
+from workbench.extraction.exact.treewidth import Sparse, decomposition
 
 
 def problem(nodes, roots=(0,)):
@@ -50,15 +50,15 @@ def test_the_width_is_about_that_of_networkx(seed):
 
 def test_known_widths():
     line = problem([(c, [c + 1]) for c in range(20)] + [(20, [])])
-    assert width_of(line) == 1
+    assert decomposition(Sparse.of(line), widest=20).width == 1
     star = problem([(0, list(range(1, 30))), *((c, []) for c in range(1, 30))])
-    assert width_of(star) == 2  # split into a chain
+    assert decomposition(Sparse.of(star), widest=20).width == 2  # split into a chain
     cycle = problem([(c, [(c + 1) % 10]) for c in range(10)] + [(5, [])])
-    assert width_of(cycle) == 2
+    assert decomposition(Sparse.of(cycle), widest=20).width == 2
     classes = range(12)
     clique = problem([(a, [b]) for a in classes for b in classes if a != b] + [(3, [])])
-    assert width_of(clique) == 11
-    assert width_of(clique, widest=10) is None
+    assert decomposition(Sparse.of(clique), widest=20).width == 11
+    assert decomposition(Sparse.of(clique), widest=10) is None
 
 
 def test_long_candidates_become_chains():

@@ -74,6 +74,8 @@ def test_a_dimension_that_does_not_exist_gets_the_nearest():
         ModelError, match="dims must name a dimension of an input that is not bound, got 'batch'"
     ):
         load_onnx(relu([3, 4]), dims={"batch": 1})
+    with pytest.raises(ModelError, match=r"got 'z'; there are: batch, x"):
+        load_onnx(relu(["batch", 4]), dims={"batch": 1, "z": 1})
 
 
 def test_operator_sets_out_of_range_are_refused():

@@ -1,7 +1,7 @@
 import pytest
 
 from workbench.rules import RuleSyntaxError
-from workbench.rules.foreign.reading import read_rules
+from workbench.rules.foreign.reading import load_rules, read_rules
 
 
 def write(tmp_path, text, name="some.rules"):
@@ -58,3 +58,11 @@ def test_equations(tmp_path):
 def test_files_without_rules(tmp_path, text):
     with pytest.raises(RuleSyntaxError):
         read_rules(write(tmp_path, text))
+
+
+def test_a_file_of_rules_in_another_encoding_names_the_line(tmp_path):
+    file = tmp_path / "some.rules"
+    file.write_bytes("# fine\na: relu(x) => x  # caf\u00e9\n".encode("latin-1"))
+    for read in (read_rules, load_rules):
+        with pytest.raises(RuleSyntaxError, match="line 2: rules must be UTF-8 text, got byte 0xe9"):
+            read(file)

@@ -54,7 +54,6 @@ def block(
 
 def _network(
     name: str,
-    weights: Weights,
     widths: Sequence[tuple[int, int, int]],
     make: Callable[[int, int, int], list[tuple[Branches, int]]],
     *,
@@ -133,9 +132,7 @@ def repvgg(
         return [(found, groups)]
 
     widths = _widths(blocks, channels, stride)
-    return _network(
-        "repvgg", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
-    )
+    return _network("repvgg", widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu)
 
 
 def acnet(
@@ -185,9 +182,7 @@ def acnet(
         return [(found, groups)]
 
     widths = _widths(blocks, channels, stride)
-    return _network(
-        "acnet", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
-    )
+    return _network("acnet", widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu)
 
 
 #: The treatments of the border between the 1x1 convolution of a diverse branch and its window; see dbb.
@@ -262,9 +257,7 @@ def dbb(
         return [(branches, groups)]
 
     widths = _widths(blocks, channels, stride)
-    return _network(
-        "dbb", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
-    )
+    return _network("dbb", widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu)
 
 
 def mobileone(
@@ -320,7 +313,7 @@ def mobileone(
 
     widths = _widths(blocks, channels, stride)
     return _network(
-        "mobileone", weights, widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
+        "mobileone", widths, make, batch=batch, size=size, order=order, by_hand=by_hand, relu=relu
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +13,53 @@ from workbench.graph import Graph, GraphBuilder
 
 def _constant(b: GraphBuilder, data: np.ndarray) -> int:
     return b.weight(data=np.asarray(data, np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class _Adapters:
+    """Projections ``x·W + b + s·(x·A)·B`` in a graph that is built; the fields are those of :func:`lora`."""
+
+    b: GraphBuilder
+    weights: Weights
+    rank: int
+    factor: float
+    bias: bool
+    dropout: bool
+    by_hand: bool
+
+    def drawn(self, into: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return new random W, A, B and b."""
+        w, first = self.weights.matrix(into, out), self.weights.matrix(into, self.rank)
+        second = self.weights.matrix(self.rank, out)
+        return w, first, second, self.weights.normal(out, size=0.1) if self.bias else None
+
+    def product(self, value: int, whole: np.ndarray, shift: np.ndarray | None) -> int:
+        y = self.b.op("matmul", value, _constant(self.b, whole))
+        return y if shift is None else self.b.op("add", y, _constant(self.b, shift))
+
+    def merged(self, w: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Return the weight W + s·A·B."""
+        return w.astype(np.float64) + self.factor * (first.astype(np.float64) @ second.astype(np.float64))
+
+    def linear(self, value: int, into: int, out: int) -> int:
+        w, first, second, shift = self.drawn(into, out)
+        if self.by_hand:
+            return self.product(value, self.merged(w, first, second), shift)
+        y = self.product(value, w, shift)
+        dropped = self.b.op("identity", value) if self.dropout else value
+        low = self.b.op("matmul", dropped, _constant(self.b, first))
+        low = self.b.op("matmul", low, _constant(self.b, second))
+        return self.b.op("add", y, self.b.op("mul", low, _constant(self.b, np.array(self.factor))))
+
+    def linears(self, value: int, width: int, count: int, together: bool) -> list[int]:
+        """Return several projections of one operand; ``together`` joins them in one product."""
+        if not (self.by_hand and together):
+            return [self.linear(value, width, width) for _ in range(count)]
+        each = [self.drawn(width, width) for _ in range(count)]
+        shifts = [shift for *_, shift in each if shift is not None]
+        whole = np.concatenate([self.merged(w, first, second) for w, first, second, _ in each], axis=1)
+        y = self.product(value, whole, np.concatenate(shifts) if shifts else None)
+        return self.b.split(y, -1, [width] * count)
 
 
 def lora(
@@ -51,38 +99,7 @@ def lora(
     b = GraphBuilder("lora", share=False)
     x = b.input("x", (batch, sequence, hidden))
     depth = hidden // heads
-
-    def drawn(into: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        w, first = weights.matrix(into, out), weights.matrix(into, rank)
-        second = weights.matrix(rank, out)
-        return w, first, second, weights.normal(out, size=0.1) if bias else None
-
-    def product(value: int, whole: np.ndarray, shift: np.ndarray | None) -> int:
-        y = b.op("matmul", value, _constant(b, whole))
-        return y if shift is None else b.op("add", y, _constant(b, shift))
-
-    def adapted(w: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return w.astype(np.float64) + factor * (first.astype(np.float64) @ second.astype(np.float64))
-
-    def linears(value: int, count: int) -> list[int]:
-        if not (by_hand and together):
-            return [linear(value, hidden, hidden) for _ in range(count)]
-        each = [drawn(hidden, hidden) for _ in range(count)]
-        shifts = [shift for *_, shift in each if shift is not None]
-        whole = np.concatenate([adapted(w, first, second) for w, first, second, _ in each], axis=1)
-        y = product(value, whole, np.concatenate(shifts) if shifts else None)
-        return b.split(y, -1, [hidden] * count)
-
-    def linear(value: int, into: int, out: int) -> int:
-        w, first, second, shift = drawn(into, out)
-        if by_hand:
-            return product(value, adapted(w, first, second), shift)
-        y = b.op("matmul", value, _constant(b, w))
-        if shift is not None:
-            y = b.op("add", y, _constant(b, shift))
-        dropped = b.op("identity", value) if dropout else value
-        low = b.op("matmul", b.op("matmul", dropped, _constant(b, first)), _constant(b, second))
-        return b.op("add", y, b.op("mul", low, _constant(b, np.array(factor))))
+    adapters = _Adapters(b, weights, rank, factor, bias, dropout, by_hand)
 
     def heads_of(value: int, perm: tuple[int, ...]) -> int:
         split = b.op("reshape", value, shape=(batch, sequence, heads, depth))
@@ -93,15 +110,15 @@ def lora(
         return b.op("layernorm", value, _constant(b, scale), _constant(b, shift), axis=-1)
 
     for _ in range(blocks):
-        of_x = linears(x, 3)
+        of_x = adapters.linears(x, hidden, 3, together)
         q, v = (heads_of(y, (0, 2, 1, 3)) for y in (of_x[0], of_x[2]))
         k = heads_of(of_x[1], (0, 2, 3, 1))
         scores = b.op("mul", b.op("matmul", q, k), _constant(b, np.array(1 / math.sqrt(depth))))
         mixed = b.op("transpose", b.op("matmul", b.op("softmax", scores, axis=-1), v), perm=(0, 2, 1, 3))
         joined = b.op("reshape", mixed, shape=(batch, sequence, hidden))
-        x = norm(b.op("add", x, linear(joined, hidden, hidden)))
-        wide = b.op("gelu", linear(x, hidden, 4 * hidden))
-        x = norm(b.op("add", x, linear(wide, 4 * hidden, hidden)))
+        x = norm(b.op("add", x, adapters.linear(joined, hidden, hidden)))
+        wide = b.op("gelu", adapters.linear(x, hidden, 4 * hidden))
+        x = norm(b.op("add", x, adapters.linear(wide, 4 * hidden, hidden)))
     return b.graph({"y": x})
 
 

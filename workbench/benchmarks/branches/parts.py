@@ -1,4 +1,4 @@
-"""Layers of networks with branches, and the formulas by which people merge a branch by hand.
+"""Layers of networks with branches, and the formulas for merging a branch by hand.
 
 A branch is a chain of linear layers: convolutions, batch normalisations, average pools. :func:`separate`
 adds the chain as it is trained; :func:`fused` computes the equivalent kernel and bias by the published

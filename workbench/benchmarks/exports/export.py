@@ -59,7 +59,7 @@ def export(
     write = _trace if exporter == "torchscript" else _dynamo
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         write(wanted, module, example(wanted, chosen, seed), Path(folder) / target.name, dynamic, opset)
-        _gather(wanted, Path(folder) / target.name, target)
+        _gather(Path(folder) / target.name, target)
     return target
 
 
@@ -105,7 +105,7 @@ def _dynamo(
         )  # fmt: skip
 
 
-def _gather(wanted: Architecture, written: Path, target: Path) -> None:
+def _gather(written: Path, target: Path) -> None:
     """Move the model that an exporter wrote, in one file or many, to its target.
 
     The result is one file, or two if the weights exceed EXTERNAL_BEYOND.

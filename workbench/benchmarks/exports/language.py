@@ -49,7 +49,7 @@ class Bert(nn.Module):
 
     @staticmethod
     def hidden(mask: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return what is added to scores: nothing, or a large negative number for a masked position."""
+        """Return the addend of scores: nothing, or a large negative number for a masked position."""
         return (1.0 - mask[:, None, None, :].to(dtype)) * -10000.0
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor | tuple[Tensor, Tensor]:

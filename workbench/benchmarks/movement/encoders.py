@@ -152,7 +152,7 @@ def pre_normed(
     seed: int = 0,
     by_hand: bool = False,
 ) -> Graph:
-    """Return a transformer that normalises before every block, and of which one row goes into the head.
+    """Return a transformer that normalises before every block, and whose head reads one row.
 
     Read at the first row it is a vision transformer (arXiv 2010.11929), or CLIP's image encoder; read at the
     last one it is a decoder of which only the next word is wanted, with a causal mask.

@@ -200,7 +200,7 @@ class _Task:
                 break
             shapes = {n: bound(self.interface.shapes.get(n), binding) for n in self.a.inputs}
             limits = index_limits(self.a, shapes)
-            planned = [KINDS[i % len(KINDS)] for i in range(self.count if not running else 1)]
+            planned = (KINDS[i % len(KINDS)] for i in range(self.count if not running else 1))
             before = len(results)
             for kind in planned:
                 for attempt in (kind, *GENTLER):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.certifying.files.interface import Dim, bound
 from workbench.certifying.files.model import Model
+from workbench.frontends.onnx.file import check_elements
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
 #: The distributions from which inputs are drawn, in this order.
@@ -64,13 +66,15 @@ def draw(
         number: The number of the draw.
         kind: The distribution, one of ``KINDS`` or ``GENTLER``.
         seed: The seed.
+
+    Raises:
+        ModelError: An input is too large to be drawn.
     """
-    feeds = {
-        name: _value(
-            types, bound(shapes.get(name), binding), limits.get(name), kind, _generator(seed, number, name)
-        )
-        for name, types in model.inputs.items()
-    }
+    feeds = {}
+    for name, types in model.inputs.items():
+        shape = bound(shapes.get(name), binding)
+        check_elements(math.prod(shape), f"input {name!r}")
+        feeds[name] = _value(types, shape, limits.get(name), kind, _generator(seed, number, name))
     return Draw(number, kind, seed, dict(binding), feeds)
 
 

@@ -127,12 +127,6 @@ class Model:
             graph.output.append(ValueInfoProto(name=name))
         return piece
 
-    def fed(self, outputs: Sequence[str], given: Iterable[str] = ()) -> set[str]:
-        """Return the inputs of the model that the piece for ``outputs`` and ``given`` reads."""
-        chosen = [self.nodes[i] for i in self.needed(outputs, given)]
-        reads = {name for node in chosen for name in read_by(node)} | set(outputs)
-        return {name for name in self.inputs if name in reads}
-
     def weight(self, name: str) -> np.ndarray | None:
         """Return a dense weight, read from its external file if it has one; None if the name is not one."""
         stored = self.weights.get(name)

@@ -239,7 +239,7 @@ def mismatch(expected: object, found: object, moved: Sequence[Any]) -> Mismatch 
     between the runs of the original.
     """
     if isinstance(expected, list | tuple | dict) or expected is None:
-        return _structure(expected, found, moved)
+        return _structure(expected, found)
     if not isinstance(found, np.ndarray | np.generic):
         return Mismatch((), _short(expected), _short(found), 0.0, "not a tensor in B")
     a, b = np.asarray(expected), np.asarray(found)
@@ -254,7 +254,7 @@ def mismatch(expected: object, found: object, moved: Sequence[Any]) -> Mismatch 
     return _discrete(a, b, others)
 
 
-def _structure(expected: Any, found: Any, moved: Sequence[Any]) -> Mismatch | None:
+def _structure(expected: Any, found: Any) -> Mismatch | None:
     if expected is None or found is None:
         return (
             None

@@ -46,8 +46,11 @@ def _run(session: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> dict[s
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until the parent closes the pipe."""
-    import onnxruntime as ort
-
+    try:
+        import onnxruntime as ort
+    except (ImportError, MemoryError):  # the limit is less than what the library itself needs
+        send(answers, ("memory", "out of memory"))
+        return
     ort.set_default_logger_severity(4)
     sessions: dict[int, Any] = {}
     send(answers, ("ok", None))

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart
 from workbench.experiments.config import AblationStudy, SaturationMethod
-from workbench.experiments.crossed import cells
+from workbench.experiments.crossed import Cell, cells
 from workbench.experiments.plan import Plan, Record, Run
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ class Order:
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
     found, skipped = cells(study, "ablation", home)
-    runs, calls = [], {}
-    for cell in found:
-        own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
-        config = {**cell.config, **own}
-        run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
-        runs.append(run)
-        order = Order(cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds)
-        columns = {"network": cell.network, "by": "ablation", "published": False}
-        # When the time is up, the optimisation without the current rule is still finished.
-        calls[run.name] = Call(order, columns, cell.method.limit + study.grace)
-    return Plan(study, Apart(ablate_one, calls, study.memory), tuple(runs), folder, skipped)
+    return plan_apart(study, folder, ablate_one, (_run(study, cell) for cell in found), skipped=skipped)
+
+
+def _run(study: AblationStudy, cell: Cell[SaturationMethod]) -> tuple[Run, Call]:
+    own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
+    config = {**cell.config, **own}
+    run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
+    order = Order(cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds)
+    columns = {"network": cell.network, "by": "ablation", "published": False}
+    # When the time is up, the optimisation without the current rule is still finished.
+    return run, Call(order, columns, cell.method.limit + study.grace)
 
 
 def outcome(record: Record) -> str:

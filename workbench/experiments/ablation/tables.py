@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from workbench.experiments.markdown import distinct, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import about, distinct, lines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 def _about(records: Sequence[Record]) -> str:
     sources = distinct(str(r["row"]["cost_source"]) for r in records if r["row"].get("cost_source"))
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+    return about(
+        records,
+        ".",
         f"Costs: {'; '.join(sources) or 'none yet'}; sums over operators in µs, not measured run times. A "
         "law and its reverse (`NAME-back`) are two rules. A rule that is not needed may still be useful: if "
         "two rules lead to the same graph, either one can be left out.",
-    ]
-    return "\n".join([*text, *machines(records)])
+    )
 
 
 def _overview(records: Sequence[Record]) -> str:

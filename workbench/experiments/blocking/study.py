@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.blocking.config import MOBILENET, BlockingStudy
 from workbench.experiments.plan import Plan, Record, Run
 
@@ -32,30 +34,19 @@ class Order:
 
 def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; files of units are relative to ``home``."""
-    runs, calls = [], {}
-    for network in study.networks:
-        for name in study.units:
-            place = str(home / name) if name.endswith(".toml") else name
-            for method in study.methods:
-                for repeat in range(study.repeats):
-                    seed = study.seed + repeat
-                    config = {
-                        "study": "blocking",
-                        "network": network,
-                        "unit": _described(place),
-                        "method": method,
-                        "e_nodes": study.e_nodes,
-                        "seconds": study.seconds,
-                        "certify": study.certify,
-                        "seed": seed,
-                    }
-                    known = Path(name).stem
-                    run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
-                    runs.append(run)
-                    order = Order(network, place, method, study.e_nodes, study.seconds, study.certify, seed)
-                    columns = {"network": network, "unit": known, "by": "saturation"}
-                    calls[run.name] = Call(order, columns, study.grace)
-    return Plan(study, Apart(block_one, calls, study.memory, {"seconds": {}}), tuple(runs), folder, ())
+    return plan_apart(study, folder, block_one, _runs(study, home), blank={"seconds": {}})
+
+
+def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
+    for network, name, method in product(study.networks, study.units, study.methods):
+        place = str(home / name) if name.endswith(".toml") else name
+        known = Path(name).stem
+        for repeat, seed in repeats(study.repeats, study.seed):
+            order = Order(network, place, method, study.e_nodes, study.seconds, study.certify, seed)
+            config = {"study": "blocking", **asdict(order), "unit": _described(place)}
+            columns = {"network": network, "unit": known, "by": "saturation"}
+            run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
+            yield run, Call(order, columns, study.grace)
 
 
 def _described(place: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import about, cell, frame_of, lines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.support.numbers import thousands
 
@@ -34,7 +34,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
             str(row["network"]), str(row["unit"]), str(row["method"]), _number(row["e_nodes"]),
             seconds_text(row["saturation"]), seconds_text(row["extraction"]), str(row["stop_reason"]),
             str(row["status"]), _number(row["products_left"]), _number(row["depthwise_left"]),
-            _number(row["tiles"]), _number(row["cycles"]), _yes(row["certified"]),
+            _number(row["tiles"]), _number(row["cycles"]), cell(row["certified"]),
         ]
         for row in frame.to_dict("records")
     ]  # fmt: skip
@@ -43,23 +43,19 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 
 def _about(records: Sequence[Record]) -> str:
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+    return about(
+        records,
+        ".",
         "*generic*: rules like Glenside's, which fill, cut and join whatever they made. *demanded*: tiles "
         "one by one, each rule on demand of a product. *glenside-orientation*: a product is one operator, "
         "kernels stream and the image stays. *any-orientation*: the extraction chooses what stays.",
         "Rules on demand are not a discovery: they state how a product is blocked, and the extraction "
         "chooses among the ways. Cycles are those of the unit's file, of the vector unit and of memory "
         "together.",
-    ]
-    return "\n".join([*text, *machines(records)])
+    )
 
 
 def _number(value: Any) -> str:
     import pandas as pd
 
     return "" if pd.isna(value) else thousands(round(value))
-
-
-def _yes(value: Any) -> str:
-    return {True: "yes", False: "no"}.get(value, "")

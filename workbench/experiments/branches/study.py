@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.branches.config import BranchesMethod, BranchesStudy, Latency, Parameters
 from workbench.experiments.optimisation.study import outcome as outcome
 from workbench.experiments.optimisation.study import run_figures
@@ -48,51 +49,64 @@ class Order:
 
 def make_plan(study: BranchesStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, family by family, then those of the scaling; paths are relative to ``home``."""
-    runs: list[Run] = []
-    calls: dict[str, Call] = {}
     skipped: dict[str, None] = {}
-
-    def add(subject: str, family: str, parameters: Parameters, name: str, latency: Latency | None) -> None:
-        method = study.methods[name]
-        rules, rules_config, no_rules = resource(method.rules, home)
-        costs, cost_config, no_costs = resource(method.cost, home)
-        skipped.update({f"{name}: {absent}": None for absent in (no_rules, no_costs) if absent})
-        seconds = study.limit(name) if latency is not None else method.limit
-        for repeat in range(study.repeats):
-            seed = study.seed + repeat
-            config = {
-                "study": "branches",
-                "network": subject,
-                "family": family,
-                "parameters": dict(parameters),
-                "method": {**asdict(method), "rules": rules_config, "cost": cost_config},
-                "latency": None if latency is None else _plain(latency),
-                "threads": study.latency.threads,
-                "seed": seed,
-            }
-            run = Run(subject, name, config, seconds, seed, repeat, no_rules or no_costs)
-            runs.append(run)
-            order = Order(family, parameters, method, rules, costs, latency, study.latency.threads, seed)
-            columns = {
-                "network": subject,
-                "by": "saturation",
-                "family": family,
-                "blocks": parameters.get("blocks"),
-                "published": False,
-            }
-            calls[run.name] = Call(order, columns, study.grace)
-
     blank: Record = {"device": None, "seconds": {}, "latency": {}}
+    found = (pair for case in _cases(study) for pair in _runs(study, case, home, skipped))
+    return plan_apart(study, folder, merge_one, found, blank=blank, skipped=skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A network and the name of a method; ``latency`` is None if nothing is timed."""
+
+    subject: str
+    family: str
+    parameters: Parameters
+    method: str
+    latency: Latency | None
+
+
+def _cases(study: BranchesStudy) -> Iterator[_Case]:
     timed = study.latency if study.latency.targets else None
     for family, given in study.families.items():
         for name in study.methods:
-            add(family, family, given, name, timed)
+            yield _Case(family, family, given, name, timed)
     for family, more in study.scaling.families.items():
-        for blocks in study.scaling.blocks:
-            for name in study.scaling.methods:
-                larger = {**study.families[family], **more, "blocks": blocks}
-                add(f"{family}-x{blocks}", family, larger, name, None)
-    return Plan(study, Apart(merge_one, calls, study.memory, blank), tuple(runs), folder, tuple(skipped))
+        for blocks, name in product(study.scaling.blocks, study.scaling.methods):
+            larger = {**study.families[family], **more, "blocks": blocks}
+            yield _Case(f"{family}-x{blocks}", family, larger, name, None)
+
+
+def _runs(
+    study: BranchesStudy, case: _Case, home: Path, skipped: dict[str, None]
+) -> Iterator[tuple[Run, Call]]:
+    name, latency, threads = case.method, case.latency, study.latency.threads
+    method = study.methods[name]
+    rules, rules_config, no_rules = resource(method.rules, home)
+    costs, cost_config, no_costs = resource(method.cost, home)
+    skipped.update({f"{name}: {absent}": None for absent in (no_rules, no_costs) if absent})
+    seconds = study.limit(name) if latency is not None else method.limit
+    for repeat, seed in repeats(study.repeats, study.seed):
+        config = {
+            "study": "branches",
+            "network": case.subject,
+            "family": case.family,
+            "parameters": dict(case.parameters),
+            "method": {**asdict(method), "rules": rules_config, "cost": cost_config},
+            "latency": None if latency is None else _plain(latency),
+            "threads": threads,
+            "seed": seed,
+        }
+        run = Run(case.subject, name, config, seconds, seed, repeat, no_rules or no_costs)
+        order = Order(case.family, case.parameters, method, rules, costs, latency, threads, seed)
+        columns = {
+            "network": case.subject,
+            "by": "saturation",
+            "family": case.family,
+            "blocks": case.parameters.get("blocks"),
+            "published": False,
+        }
+        yield run, Call(order, columns, study.grace)
 
 
 def _plain(latency: Latency) -> dict[str, Any]:

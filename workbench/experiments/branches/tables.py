@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.branches.study import BY_HAND, ORIGINAL, OURS
-from workbench.experiments.markdown import distinct, lines, machines, missing, rival_lines, seconds_text
+from workbench.experiments.markdown import (
+    about,
+    distinct,
+    lines,
+    missing,
+    ratio_cell,
+    repeat_text,
+    rival_lines,
+    seconds_text,
+    timed_columns,
+)
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.results import NOTHING, frame_of, latency_frame, row_of
 
@@ -28,11 +38,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 
     kept = list(records)
     frame = frame_of(map(row_of, kept))[list(COLUMNS)]
-    timed = [
-        {f"{row.target}: {row.form} µs": row.median for row in latency_frame([record]).itertuples()}
-        for record in kept
-    ]
-    return pd.concat([frame, pd.DataFrame(timed, index=frame.index)], axis=1)
+    return pd.concat([frame, timed_columns(kept, frame.index)], axis=1)
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
@@ -68,17 +74,16 @@ _KEY: Final = (
 
 
 def _about(records: Sequence[Record]) -> str:
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, one row per "
-        f"run. *{BY_HAND}*: merged by the published formulas, without rewrite rules. *{OURS}*: merged by the "
-        "default rules, which contain nothing specific to the family.",
+    return about(
+        records,
+        f", one row per run. *{BY_HAND}*: merged by the published formulas, without rewrite rules. *{OURS}*: "
+        "merged by the default rules, which contain nothing specific to the family.",
         *rival_lines(records),
-    ]
-    return "\n".join([*text, *machines(records)])
+    )
 
 
 def _named(row: Record) -> list[str]:
-    return [row["network"], row["method"] + (f" (repeat {row['repeat'] + 1})" if row["repeat"] else "")]
+    return [row["network"], row["method"] + repeat_text(row["repeat"])]
 
 
 def _costs(records: Sequence[Record]) -> str:
@@ -132,20 +137,12 @@ def _latency(rows: pd.DataFrame) -> str:
         }
         original = by_form[ORIGINAL]
         first = NOTHING if original["median"] != original["median"] else _microseconds(original)
-        said.append([*_named(original), first, *(_ratio(by_form.get(form)) for form in forms)])
+        said.append([*_named(original), first, *(ratio_cell(by_form.get(form)) for form in forms)])
     return lines(["family", "method", "original", *forms], said)
 
 
 def _microseconds(row: dict[str, Any]) -> str:
     return f"{row['median']:.0f} µs ({row['low']:.0f}–{row['high']:.0f})"
-
-
-def _ratio(row: dict[str, Any] | None) -> str:
-    if row is None or row["speedup"] != row["speedup"]:
-        return NOTHING
-    text = f"{row['speedup']:.2f}×"
-    text = f"**{text}**" if row["speedup_low"] > 1 else text
-    return f"{text} ({row['speedup_low']:.2f}–{row['speedup_high']:.2f})"
 
 
 def _rounding(records: Sequence[Record]) -> str:

@@ -64,7 +64,7 @@ class DeploymentTiming:
             raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
 
     def config(self) -> dict[str, Any]:
-        """Return the settings as plain data; what only some studies ask for is left out by the others."""
+        """Return the settings as plain data, without optional ones that the study does not use."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         return {k: v for k, v in plain.items() if v or k not in ("targets", "by_hand")}
 

@@ -6,13 +6,14 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.deployment.config import (
     LIGHT,
     QUANTISED,
@@ -56,25 +57,23 @@ class Order:
 
 def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, model by model; a study of deployment names no files, so ``home`` is unused."""
-    runs: list[Run] = []
-    calls: dict[str, Call] = {}
-    for model in study.models:
-        for name, method in study.methods.items():
-            for repeat in range(study.repeats):
-                seed = study.seed + repeat
-                config = {
-                    "study": "deployment",
-                    "network": model,
-                    "method": {**asdict(method), "options": list(method.options)},
-                    "timing": study.timing.config(),
-                    "seed": seed,
-                }
-                run = Run(model, name, config, study.limit(name), seed, repeat)
-                runs.append(run)
-                columns = {"network": model, "by": "saturation", "published": False}
-                calls[run.name] = Call(Order(model, method, study.timing, seed), columns, study.grace)
     blank: Record = {"device": None, "seconds": {}, "call": {}, "latency": {}}
-    return Plan(study, Apart(deploy_one, calls, study.memory, blank), tuple(runs), folder, ())
+    return plan_apart(study, folder, deploy_one, _runs(study), blank=blank)
+
+
+def _runs(study: DeploymentStudy) -> Iterator[tuple[Run, Call]]:
+    for model, (name, method) in product(study.models, study.methods.items()):
+        for repeat, seed in repeats(study.repeats, study.seed):
+            config = {
+                "study": "deployment",
+                "network": model,
+                "method": {**asdict(method), "options": list(method.options)},
+                "timing": study.timing.config(),
+                "seed": seed,
+            }
+            run = Run(model, name, config, study.limit(name), seed, repeat)
+            columns = {"network": model, "by": "saturation", "published": False}
+            yield run, Call(Order(model, method, study.timing, seed), columns, study.grace)
 
 
 # -- in the process of a run ---------------------------------------------------------------------------

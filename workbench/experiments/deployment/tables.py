@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.deployment.study import AGAIN, ORIGINAL, OURS, WORTH
-from workbench.experiments.markdown import distinct, lines, machines, missing, rival_lines, seconds_text
+from workbench.experiments.markdown import (
+    about,
+    distinct,
+    lines,
+    missing,
+    ratio_cell,
+    repeat_text,
+    rival_lines,
+    seconds_text,
+    timed_columns,
+)
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.results import NOTHING, frame_of, geometric_mean, latency_frame, row_of
 
@@ -38,11 +48,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     own = pd.DataFrame(
         [{k: r["row"].get(k) for k in OWN} for r in kept], index=frame.index, columns=list(OWN)
     )
-    timed = [
-        {f"{row.target}: {row.form} µs": row.median for row in latency_frame([record]).itertuples()}
-        for record in kept
-    ]
-    return pd.concat([frame, own, pd.DataFrame(timed, index=frame.index)], axis=1)
+    return pd.concat([frame, own, timed_columns(kept, frame.index)], axis=1)
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
@@ -85,21 +91,20 @@ _CALL_KEY: Final = (
 def _about(records: Sequence[Record]) -> str:
     sources = distinct(str(r["row"].get("cost_source") or "").partition(";")[0] for r in records)
     loads = [v for r in records if (v := r.get("latency", {}).get("load")) is not None]
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, one row per "
-        "run. Every model is exported by torch with seeded random weights (models in `light/` come with "
-        "onnx) and optimised by `workbench optimize` with its default settings, apart from the options of a "
-        "method. Then both files run.",
+    return about(
+        records,
+        ", one row per run. Every model is exported by torch with seeded random weights (models in `light/` "
+        "come with onnx) and optimised by `workbench optimize` with its default settings, apart from the "
+        "options of a method. Then both files run.",
         f"Costs: {'; '.join(s for s in sources if s) or 'none yet'}.",
         *rival_lines(records),
         *([f"Load when the calls began: {min(loads):.1f} to {max(loads):.1f}."] if loads else []),
-    ]
-    return "\n".join([*text, *machines(records)])
+    )
 
 
 def _named(row: Record) -> str:
     method = "" if row["method"] == "default" else f", {row['method']}"
-    return row["network"] + method + (f" (repeat {row['repeat'] + 1})" if row["repeat"] else "")
+    return row["network"] + method + repeat_text(row["repeat"])
 
 
 def _by_run(rows: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, dict[str, Any]]]:
@@ -157,22 +162,13 @@ def _speed(rows: pd.DataFrame, records: Sequence[Record]) -> str:
                 _named(row),
                 f"{original['median'] / 1000:.3g} ms "
                 f"({original['low'] / 1000:.3g}–{original['high'] / 1000:.3g})",
-                _ratio(forms.get(AGAIN)),
-                _ratio(forms.get(OURS)).replace("**", "" if row.get("kept") else "**"),
+                ratio_cell(forms.get(AGAIN), 3, WORTH),
+                ratio_cell(forms.get(OURS), 3, WORTH).replace("**", "" if row.get("kept") else "**"),
                 "kept" if row.get("kept") else "",
-                *(_ratio(forms.get(name)) for name in rivals),
+                *(ratio_cell(forms.get(name), 3, WORTH) for name in rivals),
             ]
         )
     return lines(["model", ORIGINAL, AGAIN, OURS, "", *rivals], said)
-
-
-def _ratio(row: dict[str, Any] | None) -> str:
-    if row is None or not _ratio_known(row):
-        return NOTHING
-    text = f"{row['speedup']:.3f}×"
-    text = f"**{text}**" if row["speedup_low"] > 1 else text
-    text = f"✗ {text}" if row["speedup_high"] < WORTH else text
-    return f"{text} ({row['speedup_low']:.2f}–{row['speedup_high']:.2f})"
 
 
 _STAGES: Final = ("import", "engine", "saturation", "pricing", "extraction", "measuring", "certificate")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.config import ExtractionStudy
-from workbench.experiments.markdown import lines, machines, missing, seconds_text
+from workbench.experiments.markdown import about, lines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.published import PUBLISHED, SOURCE
 from workbench.experiments.store import repetition
@@ -90,16 +90,13 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 
 def _about(records: Sequence[Record]) -> str:
-    return "\n".join(
-        [
-            "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures. "
-            "Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
-            "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
-            "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
-            "methods begin with the greedy selections; *found by* names the source of the best selection. "
-            "`highs` and `cp-sat` continue even if a greedy selection meets its bound.",
-            *machines(records),
-        ]
+    return about(
+        records,
+        ". Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
+        "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
+        "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
+        "methods begin with the greedy selections; *found by* names the source of the best selection. "
+        "`highs` and `cp-sat` continue even if a greedy selection meets its bound.",
     )
 
 

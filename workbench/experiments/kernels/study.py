@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.kernels.config import KernelsStudy
 from workbench.experiments.plan import Plan, Record, Run
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
     from workbench.graph import Graph
 
-#: The rules by which the e-graphs of chains are saturated.
+#: The rules that saturate the e-graphs of chains.
 RULES: Final = "default"
 
 
@@ -32,29 +34,26 @@ class Order:
 
 def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, subject by subject; the study names no files, so ``home`` is unused."""
-    runs: list[Run] = []
-    calls: dict[str, Call] = {}
+    return plan_apart(study, folder, run_one, _runs(study), blank={"result": {}})
+
+
+def _runs(study: KernelsStudy) -> Iterator[tuple[Run, Call]]:
     subjects = [*((name, True) for name in study.chains), *((name, False) for name in study.models)]
-    for subject, chain in subjects:
-        for threads in study.threads:
-            for repeat in range(study.repeats):
-                seed = study.seed + repeat
-                config = {
-                    "study": "kernels",
-                    "network": subject,
-                    "chain": chain,
-                    "threads": threads,
-                    "timing": study.seconds,
-                    "seed": seed,
-                }
-                if chain:
-                    config["rules"] = RULES
-                run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
-                runs.append(run)
-                order = Order(subject, chain, threads, study.seconds, seed)
-                columns = {"network": subject, "kind": "chain" if chain else "model", "threads": threads}
-                calls[run.name] = Call(order, columns, study.grace)
-    return Plan(study, Apart(run_one, calls, study.memory, {"result": {}}), tuple(runs), folder, ())
+    for (subject, chain), threads in product(subjects, study.threads):
+        for repeat, seed in repeats(study.repeats, study.seed):
+            config = {
+                "study": "kernels",
+                "network": subject,
+                "chain": chain,
+                "threads": threads,
+                "timing": study.seconds,
+                "seed": seed,
+                **({"rules": RULES} if chain else {}),
+            }
+            order = Order(subject, chain, threads, study.seconds, seed)
+            columns = {"network": subject, "kind": "chain" if chain else "model", "threads": threads}
+            run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
+            yield run, Call(order, columns, study.grace)
 
 
 def outcome(record: Record) -> str:

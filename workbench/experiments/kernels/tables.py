@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import frame_of, lines, machines, missing
+from workbench.experiments.markdown import about, cell, frame_of, lines, missing
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
             "mixed µs", "speed-up", "noise", "certified", "error", "result"]  # fmt: skip
     rows = [
         [
-            str(row["network"]), str(row["threads"]), _text(row["kernels"], "{:d}"),
-            _text(row["operators"], "{:d}"), _text(row["others"], "{:d}"), _text(row["before"], "{:.0f}"),
-            _text(row["after"], "{:.0f}"), _speedup(row), _text(row["noise"], "{:.1%}"),
-            {True: "yes", False: "no"}.get(row["certified"], ""), _text(row["error"], "{:.1e}"),
+            str(row["network"]), str(row["threads"]), cell(row["kernels"], "{:d}"),
+            cell(row["operators"], "{:d}"), cell(row["others"], "{:d}"), cell(row["before"], "{:.0f}"),
+            cell(row["after"], "{:.0f}"), _speedup(row), cell(row["noise"], "{:.1%}"),
+            cell(row["certified"]), cell(row["error"], "{:.1e}"),
             "the original stays" if row["status"] == "kept" else str(row["status"]),
         ]
         for row in frame.to_dict("records")
     ]  # fmt: skip
-    parts = ["# Kernels: clusters of operators as C, beside ONNX Runtime", _about(frame, records)]
+    parts = ["# Kernels: clusters of operators as C, next to ONNX Runtime", _about(frame, records)]
     return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
 
 
@@ -58,8 +58,9 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
         )
     used = sorted({str(a) for a in frame["arithmetic"].dropna()})
     flags = sorted({str(f) for f in frame["flags"].dropna()})
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+    return about(
+        records,
+        ".",
         "A mixed program runs clusters of operators as C kernels, which are operators of ONNX Runtime in one "
         "session with the others; a program of kernels alone has no session. In chains, clusters compete "
         "with rewrites in one saturated e-graph. The program and the original "
@@ -68,19 +69,8 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
         "original stays.",
         f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`).",
         *counts,
-    ]
-    return "\n".join([*text, *machines(records)])
-
-
-def _text(value: Any, form: str) -> str:
-    import pandas as pd
-
-    return "" if pd.isna(value) else form.format(int(value) if form == "{:d}" else value)
+    )
 
 
 def _speedup(row: Any) -> str:
-    import pandas as pd
-
-    if pd.isna(row["speedup"]):
-        return ""
-    return f"{row['speedup']:.2f} ({row['low']:.2f}–{row['high']:.2f})"
+    return cell(row["speedup"], f"{{:.2f}} ({row['low']:.2f}–{row['high']:.2f})")

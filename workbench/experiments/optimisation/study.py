@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
-from workbench.experiments.crossed import cells
+from workbench.experiments.crossed import Cell, cells
 from workbench.experiments.plan import Plan, Record, Run
 from workbench.run.trace import StopReason
 from workbench.support.numbers import gain
@@ -50,23 +52,22 @@ class Order:
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
     found, skipped = cells(study, "optimisation", home)
-    runs, calls = [], {}
-    for cell in found:
-        for repeat in range(study.repeats):
-            seed = study.seed + repeat
-            config = {**cell.config, "certify": study.certify, "seed": seed}
-            run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)
-            runs.append(run)
-            order = Order(cell.network, cell.method, cell.rules, cell.cost, study.certify, seed)
-            columns = {
-                "network": cell.network,
-                "by": cell.method.BY,
-                "k_multi": getattr(cell.method, "k_multi", None),
-                "published": False,
-            }
-            calls[run.name] = Call(order, columns, study.grace)
     blank: Record = {"device": None, "seconds": {}}
-    return Plan(study, Apart(optimise_one, calls, study.memory, blank), tuple(runs), folder, skipped)
+    return plan_apart(study, folder, optimise_one, _runs(study, found), blank=blank, skipped=skipped)
+
+
+def _runs(study: OptimisationStudy, found: Sequence[Cell[Method]]) -> Iterator[tuple[Run, Call]]:
+    for cell, (repeat, seed) in product(found, repeats(study.repeats, study.seed)):
+        config = {**cell.config, "certify": study.certify, "seed": seed}
+        run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)
+        order = Order(cell.network, cell.method, cell.rules, cell.cost, study.certify, seed)
+        columns = {
+            "network": cell.network,
+            "by": cell.method.BY,
+            "k_multi": getattr(cell.method, "k_multi", None),
+            "published": False,
+        }
+        yield run, Call(order, columns, study.grace)
 
 
 def outcome(record: Record) -> str:
@@ -98,7 +99,7 @@ def optimise_one(order: Order) -> Record:
 
 
 def run_figures(done: Result) -> Record:
-    """Return the row of a result, why its run ended, the seconds by stage, and what made it."""
+    """Return the row of a result, why its run ended, the seconds by stage, and its origin."""
     from workbench.extraction.solution import Status
     from workbench.optimizer.record import SaturationFigures, to_json
     from workbench.plots.records import record

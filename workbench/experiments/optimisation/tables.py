@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.config import OptimisationStudy
-from workbench.experiments.markdown import distinct, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import about, distinct, lines, missing, repeat_text, seconds_text
 from workbench.experiments.plan import Plan, Record
 from workbench.experiments.results import NOTHING, frame_of, geometric_mean, labels, row_of, with_published
 
@@ -44,8 +44,6 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 def _about(study: OptimisationStudy, ours: pd.DataFrame, records: Sequence[Record]) -> str:
     sources = "; ".join(distinct(str(s) for s in ours["cost_source"] if s)) or "none yet"
     text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, one row per "
-        "run.",
         f"Costs: {sources}, the same for all methods; sums over operators in µs, not measured run times.",
         "Seconds: the optimiser's time. Saturation runs: saturation + reading the e-graph + extraction "
         "(Tensat's definition). Search runs: the search. Loading, engine start-up, pricing and certification "
@@ -58,7 +56,7 @@ def _about(study: OptimisationStudy, ours: pd.DataFrame, records: Sequence[Recor
             "and graphs. It edits and prices graphs incrementally, which makes it much faster than TASO's "
             "program: its seconds do not measure TASO, and the ratios below are not those of the papers."
         )
-    return "\n".join([*text, *machines(records)])
+    return about(records, ", one row per run.", *text)
 
 
 def _costs(frame: pd.DataFrame) -> str:
@@ -122,7 +120,7 @@ def _spent(rows: pd.DataFrame, column: str) -> str:
 
 
 def _whole_calls(ours: pd.DataFrame) -> list[str]:
-    """Return the seconds of whole calls, of which those of the optimiser are a part."""
+    """Return the seconds of whole calls, which include those of the optimiser."""
     if not ours["call_seconds"].notna().any():
         return []
     key = (
@@ -208,7 +206,7 @@ def _e_graphs(ours: pd.DataFrame) -> list[str]:
         return []
     rows = []
     for row in grown.to_dict("records"):
-        method = str(row["method"]) + (f" (repeat {row['repeat'] + 1})" if row["repeat"] else "")
+        method = str(row["method"]) + repeat_text(row["repeat"])
         counts = [f"{row[name]}" for name in ("nodes", "classes")]
         spent = [seconds_text(row[name]) for name in ("saturation", "extraction")]
         ended = [str(row["stop_reason"]), str(row["status"])]

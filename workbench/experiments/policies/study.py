@@ -1,14 +1,15 @@
-"""The study of policies: one e-graph grown under the same limits by every policy, and what is found in it."""
+"""The study of policies: an e-graph grown under the same limits by every policy, and its best term."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.policies.config import PoliciesStudy
 
@@ -41,26 +42,21 @@ class Order:
 
 def make_plan(study: PoliciesStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; the study names no files, so ``home`` is unused."""
-    runs: list[Run] = []
-    calls: dict[str, Call] = {}
-    for network in study.networks:
-        for k in study.k_multi:
-            for policy in study.policies:
-                for repeat in range(study.repeats):
-                    order = Order(
-                        network, policy, k, study.rules, study.cost, study.e_nodes, study.iterations,
-                        study.seconds, study.extraction_seconds, study.seed + repeat,
-                    )  # fmt: skip
-                    config = {
-                        "study": "policies",
-                        **{name: getattr(order, name) for name in order.__dataclass_fields__},
-                    }
-                    limit = study.seconds + study.extraction_seconds
-                    run = Run(network, f"{policy}-k{k}", config, limit, order.seed, repeat)
-                    runs.append(run)
-                    columns = {"network": network, "policy": policy, "k_multi": k}
-                    calls[run.name] = Call(order, columns, study.grace)
-    return Plan(study, Apart(run_one, calls, study.memory), tuple(runs), folder, ())
+    return plan_apart(study, folder, run_one, _runs(study))
+
+
+def _runs(study: PoliciesStudy) -> Iterator[tuple[Run, Call]]:
+    limit = study.seconds + study.extraction_seconds
+    for network, k, policy in product(study.networks, study.k_multi, study.policies):
+        for repeat, seed in repeats(study.repeats, study.seed):
+            order = Order(
+                network, policy, k, study.rules, study.cost, study.e_nodes, study.iterations,
+                study.seconds, study.extraction_seconds, seed,
+            )  # fmt: skip
+            config = {"study": "policies", **asdict(order)}
+            columns = {"network": network, "policy": policy, "k_multi": k}
+            run = Run(network, f"{policy}-k{k}", config, limit, seed, repeat)
+            yield run, Call(order, columns, study.grace)
 
 
 def outcome(record: Record) -> str:
@@ -82,7 +78,7 @@ def groups_of(rules: RuleSet) -> dict[str, frozenset[str]]:
 
 
 def timed(policy: Policy, until: float) -> Policy:
-    """Return a policy that ends the run at a deadline of ``time.perf_counter``, whatever another chooses."""
+    """Return a policy that chooses as another until a deadline of ``time.perf_counter``, and then ends."""
     from workbench.saturation.guided.policies import Policy as Base
 
     class Timed(Base):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from workbench.experiments.markdown import lines, machines, missing
+from workbench.experiments.markdown import about, frame_of, lines, missing
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -22,14 +23,7 @@ SAME: Final = 1e-9
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    import pandas as pd
-
-    rows = [
-        {**record["row"], "stop_reason": record["stop_reason"], "failed": record["failed"]}
-        for record in records
-    ]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(["k_multi", "e_nodes", "steps", "trials", "repeat"], "Int64"))
+    return frame_of(records, COLUMNS, ["k_multi", "e_nodes", "steps", "trials", "repeat"])
 
 
 def winners(frame: pd.DataFrame) -> dict[tuple[str, int], list[str]]:
@@ -69,18 +63,14 @@ def _row(row: Any, best: Sequence[str]) -> list[str]:
 
 
 def _about(best: dict[tuple[str, int], list[str]], records: Sequence[Record]) -> str:
-    wins: dict[str, int] = {}
-    for policies in best.values():
-        for policy in policies:
-            wins[policy] = wins.get(policy, 0) + 1
-    order = sorted(wins.items(), key=lambda entry: -entry[1])
-    said = ", ".join(f"{policy} {count}" for policy, count in order)
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures.",
+    wins = Counter(policy for policies in best.values() for policy in policies)
+    said = ", ".join(f"{policy} {count}" for policy, count in wins.most_common())
+    return about(
+        records,
+        ".",
         "Every run grows one e-graph under the same limits on e-nodes, iterations and seconds; trials of "
         "`best-first` and `tree-search` count towards the seconds. The cheapest term is then extracted "
-        "exactly. *Found* is its cost, and *bound* what no term of that e-graph is below. `plain` is a "
-        "saturation without a policy. **Bold**: the least cost of its network and `k_multi`.",
+        "exactly. *Found* is its cost. *Bound* is a lower bound on the cost of every term of that e-graph. "
+        "`plain` is a saturation without a policy. **Bold**: the least cost of its network and `k_multi`.",
         f"Least cost, of {len(best)} in all: {said}." if best else "",
-    ]
-    return "\n".join([*text, *machines(records)])
+    )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.config import SynthesisStudy
 from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
@@ -34,8 +36,14 @@ class Order:
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
-    runs, calls = [], {}
     skipped: dict[str, None] = {}
+    found = _runs(study, home, folder, skipped)
+    return plan_apart(study, folder, synthesise_one, found, skipped=skipped)
+
+
+def _runs(
+    study: SynthesisStudy, home: Path, folder: Path, skipped: dict[str, None]
+) -> Iterator[tuple[Run, Call]]:
     files: list[tuple[str, str]] = []
     named: dict[str, Any] = {}
     for text in study.against:
@@ -45,46 +53,33 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
         else:
             files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
             named[text] = config
+    path, known_config, missing = resource(study.known, home) if study.known else ("", "", "")
+    # Coverage and further instances come after the synthesis, and have their own limits.
+    grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
     for text in study.grammars:
         where, grammar, absent = resource(text, home)
         if absent:
             skipped[absent] = None
-        known = study.known
-        path, known_config, missing = resource(known, home) if known else ("", "", "")
-        for size in study.sizes or (0,):
-            for repeat in range(study.repeats):
-                seed = study.seed + repeat
-                config = {
-                    "study": "synthesis",
-                    "grammar": grammar,
-                    "size": size,
-                    "known": known_config,
-                    **({"without": list(study.without)} if study.without else {}),
-                    "against": named,
-                    "seconds": study.seconds,
-                    "seed": seed,
-                }
-                if study.instances:
-                    config["instances"] = study.instances
-                name = Path(text).stem
-                method = f"{size}-operators" if size else "own-size"
-                run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
-                runs.append(run)
-                order = Order(
-                    where,
-                    size,
-                    path,
-                    study.without,
-                    tuple(files),
-                    study.seconds,
-                    seed,
-                    str(folder / "unfinished" / f"{run.folder}.journal"),
-                    study.instances,
-                )
-                # Coverage and further instances come after the synthesis, and have their own limits.
-                grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
-                calls[run.name] = Call(order, {"grammar": name}, grace)
-    return Plan(study, Apart(synthesise_one, calls, study.memory), tuple(runs), folder, tuple(skipped))
+        name = Path(text).stem
+        for size, (repeat, seed) in product(study.sizes or (0,), repeats(study.repeats, study.seed)):
+            config = {
+                "study": "synthesis",
+                "grammar": grammar,
+                "size": size,
+                "known": known_config,
+                **({"without": list(study.without)} if study.without else {}),
+                "against": named,
+                "seconds": study.seconds,
+                "seed": seed,
+                **({"instances": study.instances} if study.instances else {}),
+            }
+            method = f"{size}-operators" if size else "own-size"
+            run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
+            journal = str(folder / "unfinished" / f"{run.folder}.journal")
+            order = Order(
+                where, size, path, study.without, tuple(files), study.seconds, seed, journal, study.instances
+            )
+            yield run, Call(order, {"grammar": name}, grace)
 
 
 def outcome(record: Record) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import about, frame_of, lines, missing, seconds_text
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -44,16 +44,15 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 
 def _about(records: Sequence[Record]) -> str:
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, one row per "
-        "run.",
+    return about(
+        records,
+        ", one row per run.",
         "*Terms* are evaluated, *classes* are those with a fingerprint of their own, *candidates* are equal "
         "pairs up to renaming, *laws* are those that the others do not imply. Each law was verified. "
         "*Joint* laws have several outputs; the laws imply each of their equations. *Memory* is the largest "
         "of the process plus the largest of the engine's. *Processor* time is that of both, without what "
         "follows a synthesis.",
-    ]
-    return "\n".join([*text, *machines(records)])
+    )
 
 
 def _funnel(records: Sequence[Record]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.experiments.apart import Apart, Call
+from workbench.experiments.apart import Call, plan_apart, repeats
 from workbench.experiments.config import VerificationStudy
 from workbench.experiments.plan import Plan, Record, Run
 from workbench.experiments.resources import is_file_name, resource
@@ -32,30 +33,28 @@ class Order:
 
 def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one set of rules after another; paths in the study are relative to ``home``."""
-    runs, calls = [], {}
     skipped: dict[str, None] = {}
+    return plan_apart(study, folder, verify_one, _runs(study, home, skipped), skipped=skipped)
+
+
+def _runs(study: VerificationStudy, home: Path, skipped: dict[str, None]) -> Iterator[tuple[Run, Call]]:
     for text in study.rules:
         where, rules_config, absent = resource(text, home)
         if absent:
             skipped[absent] = None
-        for mode in study.modes:
-            for repeat in range(study.repeats):
-                seed = study.seed + repeat
-                config = {
-                    "study": "verification",
-                    "rules": rules_config,
-                    "mode": mode,
-                    "seconds": study.seconds,
-                    "e_nodes": study.e_nodes,
-                    "rounds": study.rounds,
-                    "seed": seed,
-                }
-                run = Run(subject(text), mode, config, study.seconds, seed, repeat, absent)
-                runs.append(run)
-                one_by_one = mode == "one-by-one"
-                order = Order(where, one_by_one, study.seconds, study.e_nodes, study.rounds, seed)
-                calls[run.name] = Call(order, {"rules": run.subject}, study.grace)
-    return Plan(study, Apart(verify_one, calls, study.memory), tuple(runs), folder, tuple(skipped))
+        for mode, (repeat, seed) in product(study.modes, repeats(study.repeats, study.seed)):
+            config = {
+                "study": "verification",
+                "rules": rules_config,
+                "mode": mode,
+                "seconds": study.seconds,
+                "e_nodes": study.e_nodes,
+                "rounds": study.rounds,
+                "seed": seed,
+            }
+            run = Run(subject(text), mode, config, study.seconds, seed, repeat, absent)
+            order = Order(where, mode == "one-by-one", study.seconds, study.e_nodes, study.rounds, seed)
+            yield run, Call(order, {"rules": run.subject}, study.grace)
 
 
 def subject(rules: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from workbench.experiments.markdown import frame_of, lines, machines, missing, seconds_text
+from workbench.experiments.markdown import about, cell, frame_of, lines, missing, repeat_text, seconds_text
 from workbench.experiments.plan import Plan, Record
 
 if TYPE_CHECKING:
@@ -36,14 +36,13 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 
 def _about(records: Sequence[Record]) -> str:
-    text = [
-        "Made by `workbench run` from the records in `runs/`; `table.csv` has the same figures, one row per "
-        "run.",
+    return about(
+        records,
+        ", one row per run.",
         "*In the e-graph*: the seconds of loading terms and applying axioms, in which the two modes differ. "
         "*Proving* adds the generic instances of every rule, which both modes need. *Whole* adds the search "
         "for counterexamples and the explanations.",
-    ]
-    return "\n".join([*text, *machines(records)])
+    )
 
 
 def _seconds(frame: pd.DataFrame) -> str:
@@ -67,17 +66,10 @@ def _verdicts(frame: pd.DataFrame) -> str:
     names = ["proved", "tested", "refuted", "unknown", "rejected", "contradictions"]
     rows = []
     for row in frame.to_dict("records"):
-        counts = [_count(row[name]) for name in names]
-        size = _count(row["e_nodes"])
-        number = f" (repeat {row['repeat'] + 1})" if row["repeat"] else ""
-        rows.append([str(row["rules"]), str(row["method"]) + number, *counts, size, str(row["status"])])
+        counts = [cell(row[name]) for name in [*names, "e_nodes"]]
+        method = str(row["method"]) + repeat_text(row["repeat"])
+        rows.append([str(row["rules"]), method, *counts, str(row["status"])])
     return lines(["rules", "mode", *names, "largest e-graph (e-nodes)", "ended by"], rows)
-
-
-def _count(value: Any) -> str:
-    import pandas as pd
-
-    return "" if pd.isna(value) else str(value)
 
 
 def _differing(records: Sequence[Record]) -> list[str]:

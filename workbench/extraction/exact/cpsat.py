@@ -5,10 +5,12 @@ CP-SAT runs in its own process, because CP-SAT and HiGHS cannot be loaded into t
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from workbench.extraction.exact.loops import pair_formulas, unfounded
@@ -52,76 +54,95 @@ def solve_cpsat(
     from ortools.sat.python import cp_model
 
     until = time.perf_counter() + seconds
-    cost = selection_cost(problem, start) if start is not None else math.inf
-    reference = cost if 0.0 < cost < math.inf else max(1e-300, math.fsum(problem.cost))
+    known = _Known(problem, tell, None, math.inf)
+    if start is not None and (cost := selection_cost(problem, start)) < math.inf:
+        known.best, known.cost = dict(start), cost
+    reference = known.cost if 0.0 < known.cost < math.inf else max(1e-300, math.fsum(problem.cost))
     scale = UNITS / reference
     model, x = _model(cp_model, problem, must, scale)
-    best = dict(start) if start is not None and cost < math.inf else None
-    bound = 0.0
-    lock = threading.Lock()
     members = problem.members()
-
-    def offer(picked: dict[int, int]) -> None:
-        nonlocal best, cost
-        if unfounded(problem, picked):  # not expected: the order variables forbid loops
-            return
-        with lock:
-            price = selection_cost(problem, picked)
-            if price < cost:
-                best, cost = picked, price
-                tell(best, bound, 0)
 
     class Watcher(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
         def on_solution_callback(self) -> None:
             taken = {c: next((i for i in m if self.boolean_value(x[i])), -1) for c, m in members.items()}
-            offer({c: i for c, i in taken.items() if i >= 0})
-
-    def raise_bound(value: float) -> None:
-        nonlocal bound
-        if value / scale > bound:
-            with lock:
-                bound = value / scale
-                tell(None, bound, 0)
+            known.offer({c: i for c, i in taken.items() if i >= 0})
 
     wait = AFTER
     while True:
-        if best is not None:
-            _hint(model, x, problem, best)
+        if known.best is not None:
+            _hint(model, x, problem, known.best)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = threads
         solver.parameters.random_seed = 1
         if threads == 1:
             solver.parameters.linearization_level = 0
         solver.parameters.max_time_in_seconds = max(0.01, until - time.perf_counter())
-        solver.best_bound_callback = raise_bound
-        again = threading.Event()
-        finished = threading.Event()
-        known = cost
+        solver.best_bound_callback = lambda value: known.raise_bound(value / scale)
+        with _listening(solver, known, hear, wait) as again:
+            status = solver.solve(model, Watcher())
+        known.raise_bound(solver.best_objective_bound / scale)
+        if status in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
+            return Solved(known.best, known.bound, proved=status == cp_model.OPTIMAL)
+        if not again.is_set():
+            return Solved(known.best, known.bound, proved=False)
+        wait *= 2
 
-        def listen(
-            solver: Any = solver, again: threading.Event = again, finished: threading.Event = finished,
-            known: float = known, earliest: float = time.perf_counter() + wait,
-        ) -> None:  # fmt: skip
-            while not finished.wait(0.05):
-                heard = hear()
-                if heard is not None:
-                    offer(dict(heard))
-                if cost < known * (1 - BETTER) and time.perf_counter() > earliest:
-                    again.set()
-                    solver.stop_search()
-                    return
 
-        listener = threading.Thread(target=listen, daemon=True)
-        listener.start()
-        status = solver.solve(model, Watcher())
+@dataclass(slots=True)
+class _Known:
+    """The best selection and the lower bound so far; several threads report to it."""
+
+    problem: Problem
+    tell: Tell
+    best: dict[int, int] | None
+    cost: float
+    bound: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def offer(self, picked: dict[int, int]) -> None:
+        """Take a selection if it is cheaper."""
+        if unfounded(self.problem, picked):  # not expected: the order variables forbid loops
+            return
+        with self.lock:
+            price = selection_cost(self.problem, picked)
+            if price < self.cost:
+                self.best, self.cost = picked, price
+                self.tell(picked, self.bound, 0)
+
+    def raise_bound(self, bound: float) -> None:
+        """Take a lower bound if it is higher."""
+        if bound > self.bound:
+            with self.lock:
+                self.bound = bound
+                self.tell(None, bound, 0)
+
+
+@contextlib.contextmanager
+def _listening(solver: Any, known: _Known, hear: Hear, wait: float) -> Iterator[threading.Event]:
+    """Take other solvers' selections during a block; yield the event that a restart pays.
+
+    The solver is then stopped. The first restart is possible after ``wait`` seconds.
+    """
+    again, finished = threading.Event(), threading.Event()
+    cost, earliest = known.cost, time.perf_counter() + wait
+
+    def listen() -> None:
+        while not finished.wait(0.05):
+            heard = hear()
+            if heard is not None:
+                known.offer(dict(heard))
+            if known.cost < cost * (1 - BETTER) and time.perf_counter() > earliest:
+                again.set()
+                solver.stop_search()
+                return
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield again
+    finally:
         finished.set()
         listener.join()
-        raise_bound(solver.best_objective_bound)
-        if status in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
-            return Solved(best, bound, proved=status == cp_model.OPTIMAL)
-        if not again.is_set():
-            return Solved(best, bound, proved=False)
-        wait *= 2
 
 
 def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> tuple[Any, list[Any]]:

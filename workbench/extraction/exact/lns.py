@@ -1,7 +1,7 @@
 """Large-neighbourhood search: solve one neighbourhood of the best selection after another.
 
 Local search changes a few choices at a time. A solver decides hundreds at once, also on cycles. The size of a
-neighbourhood follows from what the solver proves in a short time.
+neighbourhood follows from the proofs that the solver finishes in a short time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Neighbourhoods of a selection: the choices of some e-classes are free, all others stay as they are.
 
-What is left is a small extraction of its own. An e-class that the roots reach without a free choice is built
+The rest is a small extraction problem. An e-class that the roots reach without a free choice is built
 in any case, so that reading it costs nothing. Reading it can still close a cycle. The reader therefore reads
 the free e-classes below it in its place; these are needed in any case.
 """

@@ -93,7 +93,7 @@ def solve(
         incumbent: A selection to begin with (e-class → e-node).
         seconds: Time limit.
         solver: A name of :data:`SOLVERS`.
-        patience: Callback with seconds, cost and bound; returns whether a race of solvers goes on.
+        patience: Callback with seconds, cost and bound; returns whether a race of solvers continues.
         memory: Bytes that each solver's process may use.
         effort: How far the solution is proved.
 
@@ -122,23 +122,15 @@ def solve(
     for done, k in enumerate(order):
         part = parts[k]
         shape = _shape(part)
-        found = solved.get(shape)
-        if found is not None and found.picked is not None:
-            # The same problem again, with its candidates at the same positions.
-            chosen = set(found.picked.values())
-            found = replace(found, picked={part.eclass[i]: i for i in chosen})
-        else:
-            found = _trivial(part, picks[k], bounds[k])
-            if found is None:
-                share = Effort(slack / (len(order) - done), effort.nodes)
-                one, found = by_width(part, until) if solver == "portfolio" else (None, None)
-                width = None if one is None or width is None else max(width, one)
-                if found is None:
-                    found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
+        found = _again(part, solved.get(shape)) or _trivial(part, picks[k], bounds[k])
         if found is None:
-            job = Job(part, musts[k], picks[k], until - time.perf_counter())
-            joins = solver == "portfolio" and len(part.nodes) >= VAST and picks[k] is not None
-            race = Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
+            share = Effort(slack / (len(order) - done), effort.nodes)
+            one, found = by_width(part, until) if solver == "portfolio" else (None, None)
+            width = None if one is None or width is None else max(width, one)
+            if found is None:
+                found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
+        if found is None:
+            race = _race(part, musts[k], picks[k], until, solver, memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)
@@ -158,10 +150,27 @@ def solve(
     yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts, width)
 
 
+def _again(part: Problem, known: Solved | None) -> Solved | None:
+    """Return the solution of an equal part, whose candidates have the same positions, for this one."""
+    if known is None or known.picked is None:
+        return None
+    chosen = set(known.picked.values())
+    return replace(known, picked={part.eclass[i]: i for i in chosen})
+
+
+def _race(
+    part: Problem, must: Must | None, start: dict[int, int] | None, until: float, solver: str, memory: int
+) -> Race:
+    """Return the race of the solvers for a part."""
+    job = Job(part, must, start, until - time.perf_counter())
+    joins = solver == "portfolio" and len(part.nodes) >= VAST and start is not None
+    return Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
+
+
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
     """Return the cost that every selection pays for roots, and the parts without it.
 
-    A solver's tolerances are relative to the costs it is given, so it is given what depends on the choice.
+    A solver's tolerances are relative to its costs, so it gets only the costs that depend on the choice.
     """
     paid: list[float] = []
     rest: list[Problem] = []

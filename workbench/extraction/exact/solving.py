@@ -12,7 +12,8 @@ from workbench.extraction.limits import Ending
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.must import Must
 
-#: A bound meets a cost when they differ by at most this share of the cost above what all selections pay.
+#: A bound meets a cost when they differ by at most this share of the cost beyond the part that all selections
+#: pay.
 MET: Final = 1e-9
 
 #: Callback by which a solver reports progress: a selection (e-class → candidate) or None, a lower bound, and

@@ -1,7 +1,7 @@
 """Reduce independent parts of an extraction once more, each with an incumbent of its own.
 
-A candidate goes if every solution with it costs more than the incumbent. Within a part the incumbent is near
-its bound, so this removes far more than in the whole, and the part often splits again.
+A candidate is dropped if every solution with it costs more than the incumbent. Within a part the incumbent is
+near its bound, so this removes far more than in the whole, and the part often splits again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -
 
 
 def _near(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
-    """Return an acyclic selection that takes what is left of another as if it cost nothing."""
+    """Return an acyclic selection in which the remaining choices of another cost nothing."""
     price = list(part.cost)
     for i in picked.values():
         price[i] = 0.0

@@ -143,9 +143,3 @@ def _fill(near: Sequence[set[int]], v: int, widest: int) -> int:
     if degree > widest:
         return widest * widest + degree
     return (degree * (degree - 1) - sum(len(near[a] & around) for a in around)) // 2
-
-
-def width_of(problem: Problem, widest: int = WIDEST) -> int | None:
-    """Return the width of a tree decomposition of a problem, or None if it is more than ``widest``."""
-    found = decomposition(Sparse.of(problem), widest)
-    return None if found is None else found.width

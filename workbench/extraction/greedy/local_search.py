@@ -268,7 +268,7 @@ def _stir(search: _Search, rng: random.Random, pool: list[int], moves: int, heat
         i = members[c][int(random_() * len(members[c]))]
         mark = s.mark()
         if random_() < 0.1:
-            f, i = _descent(s, rng, c, i)
+            f, i = _descent(s, rng, i)
             done = f >= 0 and s.price(i) < math.inf and _open(search, f, i)
         else:
             done = i != pick[c] and s.price(i) < math.inf and s.take(c, i)
@@ -288,7 +288,7 @@ def _stir(search: _Search, rng: random.Random, pool: list[int], moves: int, heat
         s.undo(start)
 
 
-def _descent(s: Selection, rng: random.Random, c: int, i: int) -> tuple[int, int]:
+def _descent(s: Selection, rng: random.Random, i: int) -> tuple[int, int]:
     """Walk down at random from a candidate to an unbuilt e-class (-1 if none) and one of its candidates."""
     pick, members, children, random_ = s.pick, s.members, s.problem.children, rng.random
     f = -1

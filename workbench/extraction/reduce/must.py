@@ -3,7 +3,7 @@
 ``Must(c)`` is ``c`` and every e-class that is in a must-set of some child of every candidate of ``c``:
 the greatest solution of ``Must(c) = {c} ∪ ⋂ᵢ ⋃ Must(d)``, over candidates ``i`` and their children ``d``.
 The solution is the greatest one because terms are finite: an e-class outside ``Must(c)`` can be avoided by
-some finite term, and one inside it by none, whatever cycles the e-graph has. Sets are the bits of an
+some finite term, and one inside it by none, even if the e-graph has cycles. Sets are the bits of an
 integer.
 """
 

@@ -33,7 +33,8 @@ class _Recorder:
 def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
     """Yield the functions of a model that are exactly those of registered operators, as (domain, name).
 
-    A function of the same name that computes something else is not among them: it is what the model says.
+    A function of the same name that computes something else is not among them: the model's own definition
+    counts.
     """
     for function in model.functions:
         spec = own_form(function.domain, function.name)

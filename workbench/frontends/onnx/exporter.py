@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final
 
 from onnx import ModelProto
 
@@ -22,9 +21,6 @@ from workbench.frontends.onnx.versions import candidate_opsets, default_opset, l
 from workbench.frontends.onnx.writer import Writer, shell_of
 from workbench.graph import Graph, fold_constants
 from workbench.ops.onnx_form import OpsetTooOld
-
-#: A weight that repeats one element is written as ConstantOfShape if it has at least this many elements.
-GENERATED_ELEMENTS: Final = 4096
 
 
 def save_onnx(

@@ -26,7 +26,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensor
 
 from workbench.frontends.onnx.mapped import mapped_array, read_apart
 from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
-from workbench.support.files import check_writable, write_atomic
+from workbench.support.files import check_writable, is_device, write_atomic
 
 #: A protobuf message cannot exceed 2 GiB; larger weights are written to a separate file.
 EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
@@ -359,7 +359,7 @@ def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     OSError if the files cannot be written.
     """
     target = check_writable(path)
-    if weight_bytes(model) <= EXTERNAL_BEYOND:
+    if weight_bytes(model) <= EXTERNAL_BEYOND or is_device(target):  # nothing can be next to a device
         write_atomic(target, model.SerializeToString())
         return
     data = target.with_name(target.name + ".data")

@@ -268,8 +268,10 @@ def unknown_dimension(name: str, known: Iterable[str], where: str, what: str) ->
         where: The argument with the name, ``dims`` or ``sizes``.
         what: The description of suitable dimensions in the message.
     """
-    near = difflib.get_close_matches(name, sorted(known), 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 1)
+    others = f"; there are: {', '.join(names)}" if names else "; the model has none"
+    hint = f"; did you mean {near[0]!r}?" if near else others
     option = {"dims": "--dim", "sizes": "--size"}[where]
     return DimensionError(
         f"{where} must name a {what}, got {name!r}{hint}", f"{option} must name a {what}, got {name!r}{hint}"

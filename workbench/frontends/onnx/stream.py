@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto
 from workbench.frontends.onnx import file as onnx_file
 from workbench.frontends.onnx.mapped import Apart, tag, varint
 from workbench.ops.types import DTYPE_CODES, TensorType
-from workbench.support.files import atomic_file, check_writable
+from workbench.support.files import atomic_file, check_writable, is_device
 from workbench.support.mapped import checked, release
 
 #: Tensors of at least this many bytes are stored apart from their model.
@@ -76,7 +76,8 @@ def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:
     """
     target = check_writable(path)
     large = sum(array.nbytes for array in apart.arrays.values())
-    if large + onnx_file.weight_bytes(apart.model) <= onnx_file.EXTERNAL_BEYOND:
+    whole = large + onnx_file.weight_bytes(apart.model) <= onnx_file.EXTERNAL_BEYOND
+    if whole or is_device(target):  # nothing can be next to a device
         with atomic_file(target) as file:
             _write_whole(apart, file)
         return

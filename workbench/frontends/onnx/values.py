@@ -110,7 +110,7 @@ def show_type(proto: TypeProto | None) -> str:
     return f"{dtype}[{', '.join(dims)}]"
 
 
-def python_value(attr: onnx.AttributeProto) -> Any:
+def python_value(attr: onnx.AttributeProto) -> object:
     """Return an attribute as a Python value: text, numbers, tuples of them, or an array for a tensor."""
     value = onnx.helper.get_attribute_value(attr)
     if isinstance(value, bytes):

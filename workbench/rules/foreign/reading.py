@@ -42,7 +42,7 @@ def read_rules(path: str | os.PathLike[str]) -> Contents:
     """Read a file of rules; raise :class:`RuleSyntaxError` if the file as a whole is broken."""
     file = Path(path)
     data = file.read_bytes()
-    form = recognise(data)
+    form = _form(file, data)
     if form == "rules":
         return _ours(file, data)
     if form == "taso":
@@ -94,7 +94,7 @@ def load_rules(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
     """
     file = Path(path)
     data = file.read_bytes()
-    form = recognise(data)
+    form = _form(file, data)
     if form == "taso":
         from workbench.rules.foreign.taso_file import load_taso
 
@@ -106,6 +106,19 @@ def load_rules(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
     if not data.strip():
         raise RuleSyntaxError(f"{file.name}: the file is empty")
     return RuleSet(file.stem, tuple(parse_rules(data.decode("utf-8"), file.name)))
+
+
+def _form(file: Path, data: bytes) -> str:
+    """Return the form of a file; raise RuleSyntaxError if it has the extension of text but is not UTF-8."""
+    if file.suffix == ".rules":
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise RuleSyntaxError(
+                f"{file.name}, line {line}: rules must be UTF-8 text, got byte 0x{data[error.start]:02x}"
+            ) from None
+    return recognise(data)
 
 
 def recognise(data: bytes) -> str:

@@ -81,7 +81,7 @@ def parse_schedule(text: str) -> Schedule:
     schedule = reader.sequence()
     if reader.next():
         rest = " ".join(reader.tokens[reader.at :])
-        raise ScheduleError(f"a schedule must go on with ', then', ', repeat' or the end, got {rest!r}")
+        raise ScheduleError(f"a schedule must continue with ', then', ', repeat' or the end, got {rest!r}")
     return schedule
 
 

@@ -1,4 +1,4 @@
-"""Sketches: incomplete terms, of which an e-graph contains an instance or not (Koehler et al., POPL 2024)."""
+"""Sketches: incomplete terms; an e-graph contains an instance of one or not (Koehler et al., POPL 2024)."""
 
 from __future__ import annotations
 

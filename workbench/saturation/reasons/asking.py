@@ -108,7 +108,7 @@ class Asking:
             self.examined.bring(self.proofs, eclass)
 
     def bring_below(self, eclass: int, depth: int) -> None:
-        """Bring in an e-class and what its e-nodes read, down to a depth."""
+        """Bring in an e-class and the operands of its e-nodes, down to a depth."""
         self.bring(eclass)
         if depth > 0:
             for i in self.examined.members[eclass][:8]:
@@ -116,7 +116,7 @@ class Asking:
                     self.bring_below(c, depth - 1)
 
     def bring_beside(self, eclass: int) -> None:
-        """Bring in e-nodes that read what an e-class's e-nodes read, by the same operator."""
+        """Bring in e-nodes with the operator and the operands of an e-class's e-nodes."""
         egraph, seen = self.examined.egraph, 0
         for i in self.examined.members[eclass][:4]:
             for c in egraph.operands(i).tolist():
@@ -190,7 +190,7 @@ class Asking:
         parts: tuple[Represented, ...],
         brought: Sequence[int],
     ) -> WhyNot:
-        """Grow until the target meets its goal; return what is missing.
+        """Grow until the target meets its goal; return the missing terms.
 
         Args:
             target: The number of the target's term.

@@ -98,7 +98,7 @@ class Examined:
 
     # -- text -----------------------------------------------------------------------------------------
     def text(self, proofs: Proofs, term: int, depth: int = DEPTH) -> str:
-        """Return a term as text; what lies deeper is left out."""
+        """Return a term as text; deeper subterms are left out."""
         entry = proofs.entries[term]
         if entry.op == ECLASS:
             return self.class_text(int(entry.attrs[0]), depth)  # type: ignore[arg-type]

@@ -124,7 +124,7 @@ class Growth:
         return Applied(rule, places, pairs, guards)
 
     def merges(self, rule: Rule, index: Index, place: int) -> Iterator[Applied]:
-        """Yield what an ``each`` rule makes of a match at a place together with its other members."""
+        """Yield the results of an ``each`` rule for a match at a place together with its other members."""
         (pattern,) = self.sides(rule, forward=True)
         if not index.has(pattern):
             return

@@ -45,7 +45,7 @@ class RandomChoices:
 class Enumeration:
     """All sequences of decisions, one after another, depth first.
 
-    The function that decides is run again for every sequence; :meth:`advance` goes on to the next sequence
+    The function that decides is run again for every sequence; :meth:`advance` moves to the next sequence
     and skips those that share a failed prefix. ``limited`` means that the current sequence has a decision
     between some of the possibilities only.
 

@@ -1,4 +1,4 @@
-"""The element types of an instance's tensors: open at first, and decided by what type rules require."""
+"""The element types of an instance's tensors: open at first, then decided by type rules."""
 
 from __future__ import annotations
 

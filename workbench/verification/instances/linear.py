@@ -117,7 +117,7 @@ class Linear:
         return relation if reduced.terms else relation.holds({})
 
     def __eq__(self, other: object) -> Any:
-        # Other objects (such as a product of extents) define themselves what they are equal to.
+        # Other objects (such as a product of extents) define their own equality.
         if not isinstance(other, Linear | int | Fraction):
             return NotImplemented
         return self._compare("=", self - other)

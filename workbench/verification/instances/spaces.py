@@ -239,7 +239,7 @@ class Space(Bound):
             raise Inconsistent("a division by 0")
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
             # Channels divided by the columns of a weight are the groups. Their number is decided, unless
-            # one of the two is a multiple of the other whatever the extents are.
+            # one of the two is a multiple of the other for all extents.
             ratio = _ratio(left, right)
             if ratio is not None:
                 return ratio

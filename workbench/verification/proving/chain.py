@@ -60,7 +60,7 @@ class _Operands:
 
 
 class _Target(Matched):
-    """The algebra that builds what a rule makes of a term that it matches."""
+    """The algebra that builds a rule's result for a term that it matches."""
 
     def __init__(self, bindings: Bindings, builder: GraphBuilder) -> None:
         super().__init__(bindings)

@@ -23,6 +23,7 @@ from workbench.verification.refuting.exact_arithmetic import (
     live_nodes,
     run,
 )
+from workbench.verification.refuting.written_numbers import ROUNDED_BY, rounded
 
 #: Largest number of elements of an instance's nodes together, with machine numbers and with others.
 ELEMENTS: Final = 100_000
@@ -106,9 +107,11 @@ class Case:
 
     def differs(self, kind: str, values: dict[int, np.ndarray]) -> tuple[int, tuple[int, ...]] | None:
         """Return the output and the index at which the two sides differ on some values, or None."""
-        results = run(kind, self.nodes, self.live, values)
+        live = self.live
+        results = run(kind, self.nodes, live, values)
+        allowed = ROUNDED_BY if rounded(self.nodes, live) else Fraction(0)
         for number, (left, right) in enumerate(self.pairs):
-            where = differs(kind, results[left], results[right])
+            where = differs(kind, results[left], results[right], allowed=allowed)
             if where is not None:
                 return number, where
         return None
@@ -183,7 +186,8 @@ def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
     results = run(kind, case.nodes, case.live, values)
     sides = [results[i] for i in case.pairs[record["output"]]]
     shown = [plain_list(side) for side in sides] == [record["left"], record["right"]]
-    return shown and differs(kind, *sides) == tuple(record["index"])
+    allowed = ROUNDED_BY if rounded(case.nodes, case.live) else Fraction(0)
+    return shown and differs(kind, *sides, allowed=allowed) == tuple(record["index"])
 
 
 def _tuples(value: Any) -> Any:

@@ -24,7 +24,6 @@ from workbench.verification.instances.ground import Instance
 from workbench.verification.instances.typings import Coordinate
 
 DTYPE = "float32"
-_FACTORS = (1, 1, 2, 2, 3, 4)
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.verification.instances.elements import converts
+from workbench.verification.refuting.written_numbers import beyond
 
 #: The largest prime below 2^20: a product of two residues, summed 2^23 times, fits 64 bits.
 PRIME: Final = 1_048_573
@@ -106,9 +107,10 @@ def draw_values(
 ) -> dict[int, np.ndarray]:
     """Return random values of the leaves: residues, or whole numbers from ``-reach`` to ``reach``.
 
-    In fractions, half of the tensors of whole numbers have values near the bounds of their element type. A
-    variance is drawn such that its sum with the operator's epsilon is the square of a number, and numbers of
-    places such that the axis has them.
+    If a constant is larger than ``reach``, some values lie beside it and beyond it. In fractions, half of the
+    tensors of whole numbers have values near the bounds of their element type. A variance is drawn such that
+    its sum with the operator's epsilon is the square of a number, and numbers of places such that the axis
+    has them.
 
     Args:
         kind: The arithmetic.
@@ -118,6 +120,7 @@ def draw_values(
         reach: The largest absolute value of whole numbers.
     """
     variances, extents = _variances(nodes, live), _extents(nodes, live)
+    far = beyond(nodes, live, reach) if kind in ("ordered", "rational", "digits") else []
     values: dict[int, np.ndarray] = {}
     for i in live:
         if nodes[i].op != "input":
@@ -143,6 +146,8 @@ def draw_values(
             drawn = _near_the_bounds(nodes[i].tensor.dtype, size, rng)
         else:
             drawn = [rng.randint(-reach, reach) for _ in range(size)]
+            if far and rng.random() < 0.4:
+                drawn = [rng.choice(far) if rng.random() < 0.5 else d for d in drawn]
         values[i] = filled(kind, drawn, shape)
     return values
 
@@ -278,7 +283,7 @@ class Decimals:
         """Return ``x ** y``."""
         if x == 0 and y < 0:
             return self.mp.inf
-        return self.mp.nan if x < 0 and y != int(y) else self.mp.power(x, y)
+        return self.mp.nan if x < 0 and not self.mp.isint(y) else self.mp.power(x, y)
 
     def pi(self) -> Number:
         """Return the ratio of a circle's circumference to its diameter."""
@@ -333,10 +338,13 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     if kind in ("ordered", "float64"):
         return np.asarray(spec.evaluate(operands, attrs), dtype=np.float64)
     numbers = numbers_of(kind)
-    if spec.exact is not None and spec.exact.compute is not None:
-        result = spec.exact.compute(numbers, operands, attrs)
-    else:
-        result = spec.evaluate(operands, attrs)
+    try:
+        if spec.exact is not None and spec.exact.compute is not None:
+            result = spec.exact.compute(numbers, operands, attrs)
+        else:
+            result = spec.evaluate(operands, attrs)
+    except (ZeroDivisionError, OverflowError) as error:  # such as a deviation of 0 without an epsilon
+        raise Inexact(f"{node.op}: {error or 'a division by zero'}") from None
     result = np.asarray(result, dtype=object)
     # The elements of a constant are whole numbers, which evaluation makes as floats.
     if kind == "rational" and operands and any(isinstance(e, float) for e in result.flat):
@@ -367,8 +375,18 @@ def _check_bound(nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int
             raise Inexact(f"{node.op} may leave the whole numbers below 2^53")
 
 
-def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
-    """Return the index at which two results differ, or None if they are equal."""
+def differs(
+    kind: str, left: np.ndarray, right: np.ndarray, *, allowed: Fraction = Fraction(0)
+) -> tuple[int, ...] | None:
+    """Return the index at which two results differ, or None if they are equal.
+
+    Args:
+        kind: The arithmetic.
+        left: One result.
+        right: The other one.
+        allowed: A relative difference that counts as equal in fractions and decimals, beside that of the
+            arithmetic itself.
+    """
     if left.shape != right.shape:
         return ()
     if kind == MACHINE:
@@ -380,10 +398,11 @@ def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] |
         return tuple(int(v) for v in wrong[0]) if len(wrong) else None
     if kind == "float64":
         return _far(left, right)
+    apart = numbers_of(kind).number(max(allowed, CLOSE) if kind == "digits" else allowed)
     for index in np.ndindex(left.shape):
         a, b = left[index], right[index]
         if kind == "rational":
-            if a != b:
+            if a != b and abs(a - b) > apart * max(1, abs(a), abs(b)):
                 return index
             continue
         if a != a or b != b:  # at least one side is not a number
@@ -392,7 +411,7 @@ def differs(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] |
             continue
         if a == b:
             continue
-        close = numbers_of("digits").number(CLOSE) * max(1, abs(a), abs(b))
+        close = apart * max(1, abs(a), abs(b))
         if not (abs(a) < math.inf and abs(b) < math.inf) or abs(a - b) > close:
             return index
     return None

@@ -123,12 +123,10 @@ def _shrunk(
                         best, witness, changed = smaller_case, found, True
                         current[unknown] = smaller
                         break
-    return None if witness is None else _shown(best, *_simple(best, witness[0], rng))
+    return None if witness is None else _shown(best, *_simple(best, witness[0]))
 
 
-def _simple(
-    case: Case, values: dict[int, np.ndarray], rng: random.Random
-) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]]:
+def _simple(case: Case, values: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]]:
     """Set elements to 0 or 1 as long as the two sides still differ."""
     kind = _whole(case)
     outcome = case.differs(kind, values)

@@ -1,0 +1,24 @@
+"""Sizes at which a user asks to price symbolic dimensions."""
+
+import pytest
+
+from workbench.frontends.onnx.file import ModelError
+from workbench.graph import GraphBuilder
+from workbench.optimizer.asked_sizes import check_elements_at, check_names
+
+
+def test_names_must_be_known_and_sizes_positive():
+    check_names({"n": 3}, ["n"])
+    with pytest.raises(ModelError, match="got 'm'; there are: n"):
+        check_names({"m": 3}, ["n"])
+    for size in (0, -1, True, 2.0):
+        with pytest.raises(ValueError, match=r"sizes\['n'\] must be a positive integer"):
+            check_names({"n": size}, ["n"])
+
+
+def test_inputs_that_no_machine_holds_are_refused_before_they_are_drawn():
+    b = GraphBuilder("large")
+    graph = b.graph({"y": b.op("relu", b.input("x", (10**12, 8)))})
+    check_elements_at(graph, {})
+    with pytest.raises(ModelError, match="input 'x' at n=1000000000000 must have at most"):
+        check_elements_at(graph, {"n": 10**12})

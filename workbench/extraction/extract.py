@@ -48,6 +48,7 @@ from workbench.extraction.stages import (
     check_limits,
     described,
     original_selection,
+    raised,
     treewidth,
 )
 from workbench.run.stepwise import Stepwise
@@ -115,8 +116,7 @@ class Extraction(Stepwise):
         self._best: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
         self._spent = time.perf_counter() - self._since  # a look at negative costs may be long
-        self._until = math.inf
-        self._bound = 0.0
+        self._until, self._bound = math.inf, 0.0
         self._scope = "e-graph"
         self._core: Problem | None = None
         self._widths: dict[str, int] = {}
@@ -200,6 +200,7 @@ class Extraction(Stepwise):
                 if self._best is None or dag_cost(found, self._costs) < self._best.cost:
                     yield self._offer(found, StepKind.DAG)
             return
+        self._best = raised(self._best, problem, self._share(shares.FIRST))
         if self._done():
             yield self._prove(self._bound, proved=True)
             return
@@ -359,8 +360,7 @@ class Extraction(Stepwise):
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         assert self._best is not None
         bound = min(max(bound, self._best.bound), self._best.cost)
-        closed = self._met(bound)  # optimal only if cost and bound really meet
-        closed |= proved and self._best.cost - bound <= 1e-6 * self._best.cost
+        closed = self._met(bound) or (proved and self._best.cost - bound <= 1e-6 * self._best.cost)
         status = Status.OPTIMAL if closed else self._best.status
         endings = self._best.endings + endings
         self._best = replace(self._best, bound=bound, status=status, scope=self._scope, endings=endings)
@@ -393,13 +393,13 @@ class Extraction(Stepwise):
         counts: Mapping[str, int] | None = None,
     ) -> StepKind:
         """Add a step to the trace, and return its kind."""
-        size = (len(self.egraph), self.egraph.n_classes)
         self.trace.add(
             Step(
                 len(self.trace),
                 kind,
                 0.0,
-                *size,
+                len(self.egraph),
+                self.egraph.n_classes,
                 rules=rules,
                 cost=None if self._best is None else self._best.cost + self._offset,
                 bound=bound + self._offset if math.isfinite(bound) else None,
@@ -435,12 +435,13 @@ class Extraction(Stepwise):
 
     def _finish(self) -> None:
         assert self._best is not None
-        proved = self._best.status is Status.OPTIMAL
         if self.stop_reason is None:
-            self.stop_reason = StopReason.OPTIMAL if proved else StopReason.FEASIBLE
+            optimal = self._best.status is Status.OPTIMAL
+            self.stop_reason = StopReason.OPTIMAL if optimal else StopReason.FEASIBLE
         method = self.method if self.method in ("tree", "dag") else self._best.method
-        spent = self._spent + time.perf_counter() - self._since
-        self._best = replace(self._best, method=method, seconds=spent)
+        self._best = replace(
+            self._best, method=method, seconds=self._spent + time.perf_counter() - self._since
+        )
 
     @property
     def unfinished(self) -> bool:
@@ -463,8 +464,7 @@ class Extraction(Stepwise):
         if self._best is None:
             raise KeyboardInterrupt
         if Limit.INTERRUPTED not in self._best.limits:
-            endings = (*self._best.endings, Ending(Limit.INTERRUPTED))
-            self._best = replace(self._best, endings=endings)
+            self._best = replace(self._best, endings=(*self._best.endings, Ending(Limit.INTERRUPTED)))
         self._best = replace(self._best, seconds=self._spent)
         return cast(Solution, self.solution)
 

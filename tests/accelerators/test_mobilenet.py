@@ -112,7 +112,7 @@ def test_other_units_take_other_numbers_only(model, name):
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("network", ["resnet50", "bert"])
-def test_other_networks_leave_nothing_beside_the_unit(network):
+def test_other_networks_leave_nothing_off_the_unit(network):
     done = workbench.optimize(workbench.benchmark(network), accelerator="systolic64", certify=False)
     assert done.placement.layers
     assert not done.placement.left

@@ -66,7 +66,7 @@ def test_a_unit_of_another_element_type_takes_nothing():
 
 
 @pytest.mark.slow
-def test_a_product_whose_sums_may_overflow_stays_beside_the_unit_with_the_reason():
+def test_a_product_whose_sums_may_overflow_stays_off_the_unit_with_the_reason():
     ranges = {"streamed_range": (-64, 64), "stationary_range": (-64, 64)}
     halves = replace(unit("wmma16"), accumulator="float16", **ranges)
     assert halves.longest == 15

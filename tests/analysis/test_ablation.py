@@ -54,7 +54,7 @@ def test_candidates_can_be_named_and_are_checked():
         ablation(sums(), candidates=["relu-twise"])
 
 
-def test_ctrl_c_keeps_the_rows_and_run_goes_on(monkeypatch):
+def test_ctrl_c_keeps_the_rows_and_run_continues(monkeypatch):
     real, calls = without.optimize, []
 
     def optimize(*args, **settings):

@@ -4,7 +4,7 @@ import pytest
 from workbench.benchmarks.demonstration import WHOLE, demonstration
 
 
-def test_networks_with_branches_stand_beside_the_light_models():
+def test_networks_with_branches_are_listed_with_the_light_models():
     model = demonstration("repvgg")
     onnx.checker.check_model(model)
     assert [n.op_type for n in model.graph.node].count("Conv") == 44

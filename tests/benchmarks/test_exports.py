@@ -178,7 +178,7 @@ def test_a_static_export_has_the_usual_sizes_or_those_given(tmp_path):
 
 
 @pytest.mark.torch
-def test_what_is_too_large_for_one_file_gets_one_beside_it(tmp_path, monkeypatch):
+def test_what_is_too_large_for_one_file_gets_one_next_to_it(tmp_path, monkeypatch):
     torch_or_skip()
     import onnx
 

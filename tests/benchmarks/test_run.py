@@ -24,7 +24,7 @@ def test_exact_is_the_best_and_never_below_its_bound(vgg):
     assert vgg.gain("exact") == pytest.approx(vgg.original / vgg.exact - 1)
 
 
-def test_the_published_figures_stand_beside(vgg):
+def test_the_published_figures_are_shown_too(vgg):
     assert vgg.published.tensat_seconds == 0.4
     assert vgg.faster == pytest.approx(0.4 / vgg.search)
     record = vgg.summary()

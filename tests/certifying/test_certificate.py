@@ -137,7 +137,7 @@ def test_difference_is_relative_to_the_largest_entry():
     assert difference(np.array([1, 2]), np.array([1, 3]))[0] == np.inf
 
 
-def test_what_rewriting_costs_in_accuracy_stands_beside_what_the_dtype_costs():
+def test_what_rewriting_costs_in_accuracy_is_next_to_what_the_dtype_costs():
     certificate = certify(network(scale=0.7), folded(0.7))
     # Both errors are of float32 against float64: of its order, neither ten times the other.
     assert 1e-9 < certificate.own_rounding < 1e-5

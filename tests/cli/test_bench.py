@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_a_benchmark_stands_beside_the_published_figures(run):
+def test_a_benchmark_is_shown_with_the_published_figures(run):
     code, out, err = run("bench", "vgg19")
     assert code == 0, err
     assert "Tensat s" in out

@@ -1,10 +1,12 @@
 """`workbench composite`: list, test, write and show."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.codegen.needs import compiler
 from workbench.cli import app
 
 
@@ -103,3 +105,12 @@ def test_a_missing_file_is_named(tmp_path):
     said = " ".join(call("composite", tmp_path / "gone.composite", "--list", code=2).output.split())
     assert "there is no file" in said
     assert "Errno" not in said
+
+
+@compiler
+def test_two_threads_are_compared_with_one_and_with_numpy():
+    out = call("composite", "library", "--test", "gemm", "M=N=K=40", "OMP=2", "--json").output
+    rows = {row["way"]: row for row in json.loads(out)["ways"]}
+    assert {"numpy", "C, 1 thread", "C"} <= set(rows)
+    assert re.search(r"\d% of numpy's speed, [\d.]+× of one thread", rows["C"]["note"])
+    assert "of one thread" not in rows["C, 1 thread"]["note"]

@@ -78,7 +78,7 @@ def test_extract_of_a_broken_file_says_what_is_wrong(run, egraph, change, messag
     assert message in err
 
 
-def test_the_scope_and_the_method_stand_beside_the_status(run, tmp_path):
+def test_the_scope_and_the_method_are_next_to_the_status(run, tmp_path):
     """Optimal in what is left after breaking cycles is not optimal in the e-graph."""
     rows = {"a": ("r", ["x"], 1), "b": ("r", [], 9), "x": ("s", ["r2"], 1), "r2": ("t", ["x"], 1)}
     rows |= {"y": ("t", [], 5), "z": ("s", [], 7)}

@@ -133,7 +133,7 @@ def test_a_disk_that_fills_up_is_3(run, model, tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("workbench.cli.optimize.write_atomic", full)
+    monkeypatch.setattr("workbench.cli.outcome.write_atomic", full)
     code, _, err = run("optimize", model, "--json", tmp_path / "a.json", "-q")
     assert code == 3
     assert "No space left" in err
@@ -236,7 +236,7 @@ def test_a_dimension_is_bound_on_the_way(run, tmp_path):
     assert [d.dim_value for d in shape.dim] == [2, 8]
 
 
-def test_interrupted_saturation_keeps_what_is_there(run, model, tmp_path, monkeypatch):
+def test_interrupted_saturation_keeps_the_results_so_far(run, model, tmp_path, monkeypatch):
     from workbench.saturation import Saturation
 
     original, seen = Saturation.step, []

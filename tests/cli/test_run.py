@@ -81,7 +81,7 @@ def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupted_study_keeps_what_is_done(run, tmp_path, monkeypatch):
+def test_an_interrupted_study_keeps_finished_runs(run, tmp_path, monkeypatch):
     from workbench.experiments import sweep
 
     save, kept = sweep.save_record, []
@@ -173,7 +173,7 @@ def test_the_command_that_is_kept_names_no_folder_of_this_machine(run, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path):
+def test_a_sweep_that_is_killed_continues_where_it_was(tmp_path):
     study, results = write_optimisation(tmp_path, networks="vgg19, resnet50"), tmp_path / "results"
     command = [sys.executable, "-m", "workbench.cli", "run", str(study), "--results", str(results)]
     command.append("--no-reports")

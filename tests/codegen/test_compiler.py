@@ -37,6 +37,12 @@ def test_values_are_kept_unless_fast_math_is_asked_for():
     assert Build().arithmetic == "strict arithmetic"
     assert "-ffast-math" in Build(fast_math=True).flags
     assert Build(fast_math=True).arithmetic == "-ffast-math"
+
+
+def test_contraction_is_said_to_the_compiler():
+    assert "-ffp-contract=fast" in Build().flags
+    assert "-ffp-contract=off" in build_from({"CONTRACT": "0"}).flags
+    assert Build(contract=False).arithmetic == "strict arithmetic without contraction"
     assert Build(march="").flags[0] == "-O3"
     assert "-march" not in " ".join(Build(march="").flags)
 

@@ -14,7 +14,7 @@ def at(name, *shapes, dtype="float32", **attributes):
     return bind(composite, [TensorType(dtype, s) for s in shapes], attributes)
 
 
-def test_what_is_not_a_composite_is_told_where_it_is():
+def test_what_is_not_a_composite_is_reported_where_it_is():
     class Operator:
         composite = library()["rms"]
 

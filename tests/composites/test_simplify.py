@@ -1,8 +1,10 @@
 """Simplification of equations, its trace, and laws of one's own."""
 
+import numpy as np
 import pytest
 
 from workbench.composites import NotationError, parse
+from workbench.composites.evaluate import evaluate
 from workbench.composites.library import library
 from workbench.composites.simplifiers import WrongSimplifier, default_simplifiers, parse_simplifiers
 from workbench.composites.simplify import simplified
@@ -54,6 +56,24 @@ def test_the_trace_names_what_matched():
 def test_intermediate_tensors_that_nothing_reads_go():
     c = parse("c", "x{T}[~ N] -> y{T}[~ N]", "h[~ i] = -x[~ i]; y[~ i] = -h[~ i]")
     assert [e.target for e in simplified(c).composite.equations] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("body", "joined"),
+    [
+        ("y = x * x + 1", "fma(x[~], x[~], 1)"),
+        ("y = 1 + x * x", "fma(x[~], x[~], 1)"),
+        ("y = x * exp(x) - x", "fma(x[~], exp(x[~]), (-x[~]))"),
+        ("y = x - 3 * x", "fma((-3), x[~], x[~])"),
+    ],
+)
+def test_products_and_sums_are_joined_only_on_request(body, joined):
+    c = parse("c", "x{T}[~] -> y{T}[~]", body)
+    assert "fma" not in str(simplified(c).composite)
+    found = simplified(c, contracted=True).composite
+    assert str(found.equations[0].value).replace("-3", "(-3)").replace("((-3))", "(-3)") == joined
+    x = np.random.default_rng(0).standard_normal(7)
+    np.testing.assert_allclose(evaluate(found, [x]), evaluate(c, [x]), rtol=1e-12)
 
 
 def test_a_law_of_ones_own():

@@ -151,7 +151,7 @@ def test_the_budget_is_one_for_a_model_and_is_new_for_the_next(tmp_path, monkeyp
     assert len(model.table()) > once
 
 
-def test_ctrl_c_keeps_what_was_measured(tmp_path, monkeypatch):
+def test_ctrl_c_keeps_the_measurements(tmp_path, monkeypatch):
     timed, calls = MeasuredCost._timed, []
 
     def interrupted(self, run):

@@ -74,7 +74,7 @@ def test_a_locked_database_is_not_broken(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("measured-broken-*"))
 
 
-def test_where_nothing_can_be_kept_work_goes_on(tmp_path):
+def test_where_nothing_can_be_kept_work_continues(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.warns(UserWarning, match="not kept"):
         store = Store(tmp_path / "file" / "cache", "device")

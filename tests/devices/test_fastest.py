@@ -195,7 +195,7 @@ def test_a_quick_ranking_ends_when_it_is_clear(saturated):
     assert unclear.rounds > 36
 
 
-def test_the_model_as_it_came_is_timed_beside_the_cleaned_one(saturated):
+def test_the_model_as_it_came_is_timed_next_to_the_cleaned_one(saturated):
     graph, egraph, costs, solution = saturated
     found = candidates(graph, egraph, costs, solution, 1)
     given = {"original_cost": 9.0, "seconds": 1e6, "quick": True, "uncleaned": to_onnx(graph)}

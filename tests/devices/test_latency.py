@@ -24,7 +24,7 @@ def run(graphs, device, modes, **more):
     return rows, results
 
 
-def test_graphs_are_timed_beside_each_other_with_the_sum_of_their_operators(device):
+def test_graphs_are_timed_next_to_each_other_with_the_sum_of_their_operators(device):
     modes = ("eager", "cuda-graph") if device.cuda else ("eager", "onnxruntime")
     rows, results = run([products(), products()], device, modes)
     assert [(r["label"], r["mode"]) for r in rows] == [(f"g{i}", m) for m in modes for i in (0, 1)]

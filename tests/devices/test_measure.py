@@ -122,7 +122,7 @@ def test_modes_that_do_not_exist_and_graphs_that_cannot_run_leave_a_reason(tmp_p
     assert len(results.measured) == 1
 
 
-def test_ctrl_c_keeps_what_was_measured(spec, tmp_path, monkeypatch, capsys):
+def test_ctrl_c_keeps_the_measurements(spec, tmp_path, monkeypatch, capsys):
     def interrupted(*args, keep, **options):
         keep()
         raise KeyboardInterrupt

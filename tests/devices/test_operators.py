@@ -66,7 +66,7 @@ def test_weights_are_taken_in_turn_and_other_operands_are_not(cpu, monkeypatch):
         assert len(set(seen)) == 1
 
 
-def test_what_fails_is_reported_and_the_rest_goes_on(cpu, monkeypatch):
+def test_what_fails_is_reported_and_the_rest_continues(cpu, monkeypatch):
     opaque = OpInstance("opaque", ("key",), (X,), X, (False,))
     huge = instance("relu", [(1 << 20, 1 << 20)], (1 << 20, 1 << 20))
     results = empty(cpu)
@@ -81,7 +81,7 @@ def test_what_fails_is_reported_and_the_rest_goes_on(cpu, monkeypatch):
     assert list(again.measured) == [instance_key(RELU)]
 
 
-def test_a_device_that_is_lost_ends_it_and_keeps_what_there_is(cpu, monkeypatch):
+def test_a_device_that_is_lost_ends_it_and_keeps_the_results_so_far(cpu, monkeypatch):
     def measured(found, *rest):
         if found == ADD:
             raise RuntimeError("an illegal memory access was encountered")
@@ -100,7 +100,7 @@ def test_a_device_that_is_lost_ends_it_and_keeps_what_there_is(cpu, monkeypatch)
     assert list(results.failures) == [instance_key(ADD)]
 
 
-def test_ctrl_c_and_a_limit_keep_what_there_is(cpu, monkeypatch):
+def test_ctrl_c_and_a_limit_keep_the_results_so_far(cpu, monkeypatch):
     results, kept = empty(cpu), []
     assert measure_instances([RELU, ADD], cpu, results, seconds=-1) == 0
     assert results.left == 2

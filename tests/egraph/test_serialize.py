@@ -366,7 +366,7 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path, egraph, costs, mes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_attributes_stand_in_the_operators_name(tmp_path):
+def test_attributes_are_in_the_operators_name(tmp_path):
     egraph = replace(egraph_of([(0, [])]), ops=("eye",), attrs=((4, "f"),))
     save_json(egraph, np.ones(1), tmp_path / "e.json")
     assert load_json(tmp_path / "e.json")[0].ops == ("eye 4 f",)

@@ -17,7 +17,7 @@ def test_it_is_found_from_inside_the_repository(start, monkeypatch):
     assert stored_folder() == ROOT / "results"
 
 
-def test_it_is_found_from_elsewhere_beside_the_package(tmp_path, monkeypatch):
+def test_it_is_found_from_elsewhere_next_to_the_package(tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()  # somebody else's
     monkeypatch.chdir(tmp_path)
     assert stored_folder() == ROOT / "results"

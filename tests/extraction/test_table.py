@@ -52,7 +52,7 @@ def test_least_costs_of_larger_shapes(shape):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_choices_stay_acyclic_when_costs_vanish_beside_others(seed):
+def test_choices_stay_acyclic_when_costs_vanish_next_to_others(seed):
     rng = random.Random(seed)
     egraph, costs = tangle(200, seed=seed)
     check(egraph, np.array([rng.choice((0.0, 1e-30, 1.0, 1e17, math.inf)) for _ in costs]))

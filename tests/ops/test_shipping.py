@@ -33,7 +33,7 @@ def test_an_operator_computes_the_same_in_another_process():
     assert done.stdout.decode().split() == ["[27.0,", "27.0]", "(x", "+", "shift)", "**", "3", "False"]
 
 
-def test_nothing_is_no_bytes():
+def test_nothing_takes_no_bytes():
     assert packed([]) == b""
     install(b"")
 

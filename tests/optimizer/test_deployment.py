@@ -120,7 +120,7 @@ def test_without_timing_costs_decide(fake, path):
     assert result.graph is not result.original
 
 
-def test_costs_of_another_device_decide_whatever_this_machine_says(fake, path):
+def test_costs_of_another_device_decide_even_if_this_machine_differs(fake, path):
     fake.seconds = (100.0, 150.0)
     silent = workbench.optimize(path, cost="analytic")
     assert silent.measured is None

@@ -15,7 +15,7 @@ def test_published_series_are_hatched_on_white_and_no_two_look_alike():
     assert len({tuple(s.items()) for s in styles}) == 3
 
 
-def test_bars_stand_beside_each_other_with_errors_where_there_are_repeats():
+def test_bars_are_next_to_each_other_with_errors_where_there_are_repeats():
     data = speedup_data(with_k(1))
     ax = Figure().subplots()
     draw_bars(ax, data.networks, data.series, places=1)

@@ -47,7 +47,7 @@ def test_a_network_far_above_compresses_the_axis_and_says_so():
     assert plot_k_multi(near, Figure().subplots()).get_yscale() == "linear"
 
 
-def test_three_measures_beside_each_other_have_one_legend():
+def test_three_measures_next_to_each_other_have_one_legend():
     figure = plot_k_multi_trends(runs(), Figure(figsize=(10, 4), layout="constrained"))
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["Speed-up", "E-nodes", "Optimiser time"]
     (legend,) = figure.legends

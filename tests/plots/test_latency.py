@@ -85,7 +85,7 @@ def test_every_run_is_a_point_with_its_own_interval():
     assert [[round(y, 3) for _, y in ends] for ends in whiskers.get_segments()] == [[0.9, 1.1], [1.0, 1.3]]
 
 
-def test_means_stand_beside_points_but_for_those_about_one():
+def test_means_are_next_to_points_but_for_those_about_one():
     frame = timings()
     frame.loc[frame["form"] == "onnxsim", "speedup"] = 1.02
     ax = plot_latency(frame, Figure().subplots())

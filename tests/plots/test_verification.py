@@ -38,7 +38,7 @@ def test_a_bar_is_a_step_and_its_colour_the_phase(trace):
     assert ax.get_legend().get_texts()[0].get_text() == "search for counterexamples"
 
 
-def test_all_cases_stand_in_every_round(trace):
+def test_all_cases_are_in_every_round(trace):
     ax = plot_verification_rounds(trace, Figure().subplots())
     rounds = rounds_data(trace)
     heights = [bar.get_height() for bar in ax.patches]

@@ -105,7 +105,7 @@ def test_what_a_rule_makes_is_matched_again():
     assert {"sub", "abs"} <= set(egraph.ops)
 
 
-def test_a_made_number_has_the_type_of_what_is_beside_it():
+def test_a_made_number_has_the_type_of_its_neighbour():
     egraph = egraph_of("p: add(x, 1) => sub(x, -1)", 1.0, dtype="float64")
     assert [a for op, a in zip(egraph.ops, egraph.attrs, strict=True) if op == "scalar"] == [
         (-1.0, "float64")

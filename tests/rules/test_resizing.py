@@ -13,7 +13,7 @@ RULES = [r for r in load_rules(library() / "movement.rules") if "resize[" in str
 
 
 @pytest.mark.parametrize("coords", COORDINATES)
-def test_a_bias_passes_whatever_the_coordinates(coords):
+def test_a_bias_passes_at_all_coordinates(coords):
     # The weights of an interpolation sum to 1, also at the border and between corners.
     (rule,) = parse_rule(
         f"shifted: add(resize[mode=linear, coords={coords}, r](x), a) => "

@@ -32,7 +32,7 @@ def test_a_stage_is_reported_when_it_begins_unless_it_is_quiet():
     assert seen == [("import", None), ("saturation", "step 1")]
 
 
-def test_an_error_ends_the_stage_and_goes_on():
+def test_an_error_ends_the_stage_and_continues():
     stages = Stages()
     with pytest.raises(KeyError), stages("import"):
         raise KeyError

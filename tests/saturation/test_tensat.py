@@ -103,7 +103,7 @@ def logged(name):
 
 
 @pytest.mark.shared
-def test_bert_is_what_was_logged(shared_data):
+def test_bert_equals_the_log(shared_data):
     assert tensats(saturated("bert", shared_data, 1))[:2] == logged("bert")
 
 
@@ -118,7 +118,7 @@ def dependent_pairs(graph, op):
 
 
 @pytest.mark.shared
-def test_nasrnn_is_what_was_logged_but_for_pairs_that_need_each_other(shared_data):
+def test_nasrnn_equals_the_log_but_for_pairs_that_need_each_other(shared_data):
     """Tensat's cycle filter keeps such pairs out of the e-graph; here the extraction breaks cycles."""
     relus = ("tensat-multi-4", "tensat-multi-7")
     pairs, dependent = dependent_pairs(benchmark("nasrnn"), "relu")
@@ -131,7 +131,7 @@ def test_nasrnn_is_what_was_logged_but_for_pairs_that_need_each_other(shared_dat
 
 
 @pytest.mark.shared
-def test_resnext50_is_what_was_logged_but_for_pairs_that_need_each_other(shared_data):
+def test_resnext50_equals_the_log_but_for_pairs_that_need_each_other(shared_data):
     relus = ("tensat-multi-8", "tensat-multi-11")
     assert dependent_pairs(benchmark("resnext50"), "relu") == (27, 27)
     assert tensats(saturated("resnext50", shared_data, 1, relus))[:2] == logged("resnext50")

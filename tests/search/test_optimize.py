@@ -139,7 +139,7 @@ def test_a_measured_model_measures_what_the_result_uses():
     assert result.cost_after <= result.cost_before
 
 
-def test_ctrl_c_goes_on_with_what_is_there():
+def test_ctrl_c_continues_with_the_results_so_far():
     def stop(stage, detail):
         if stage == "search" and detail is not None and detail.index == 2:
             raise KeyboardInterrupt

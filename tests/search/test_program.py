@@ -71,7 +71,7 @@ def test_pairs_in_a_chain_of_relus():
     assert sum(agrees(program, plan, graph) for plan in plans) == 4
 
 
-def test_independent_roots_may_stand_above_each_other():
+def test_independent_roots_may_be_above_each_other():
     rules = parse_rules("two: relu(x) ; tanh(y) => relu(abs(x)) ; tanh(abs(y)) where rank(x) = rank(y)")
     b = GraphBuilder("tower")
     graph = b.graph({"y": b.op("relu", b.op("sigmoid", b.op("tanh", b.input("x", (4,)))))})

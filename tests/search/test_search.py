@@ -207,7 +207,7 @@ class Interrupting(AnalyticCost):
 
 
 @pytest.mark.parametrize("after", [1, 10, 20])
-def test_an_interrupted_run_keeps_its_best_and_goes_on_to_the_same_end(after):
+def test_an_interrupted_run_keeps_its_best_and_continues_to_the_same_end(after):
     graph = benchmark("squeezenet", image=64)
     whole = search(graph, budget=15)
     whole.run()
@@ -223,7 +223,7 @@ def test_an_interrupted_run_keeps_its_best_and_goes_on_to_the_same_end(after):
     assert [s.note for s in run.trace] == [s.note for s in whole.trace]
 
 
-def test_a_run_in_a_thread_stops_and_goes_on():
+def test_a_run_in_a_thread_stops_and_continues():
     run = search(benchmark("squeezenet", image=64), budget=60)
     seen, ended = [], []
     run.start(seen.append, lambda: ended.append(True))

@@ -85,7 +85,7 @@ def test_a_wait_may_be_of_any_length(child):
     assert child.answered(1e308)
 
 
-def test_waiting_for_one_that_goes_on_is_a_timeout(child):
+def test_waiting_for_one_that_continues_is_a_timeout(child):
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.05)
 

@@ -59,7 +59,7 @@ def test_equal_symbols_have_one_extent():
     assert generic.completed({"batch": 3}) == {"batch": 3, "other": 3, "more": 4}
 
 
-def test_primes_differ_from_what_stands_in_the_model():
+def test_primes_differ_from_what_is_in_the_model():
     avoid = frozenset({97, 2 * 89, 83 * 5})
     found = prime_below(100, avoid)
     assert is_prime(found)

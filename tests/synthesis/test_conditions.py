@@ -18,7 +18,7 @@ def rule(text):
     return parse_rule(f"law: {text}")[0]
 
 
-def test_extents_of_operands_stand_as_numbers():
+def test_extents_of_operands_become_numbers():
     assert list(extents_of(["x", "t"], SHAPES, SIZES)) == [
         (3, DimOf("x", -2)),
         (4, DimOf("x", -1)),

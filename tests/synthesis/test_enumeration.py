@@ -42,7 +42,7 @@ def test_every_renaming_of_an_equation_is_represented_once():
     assert not any("z" in a and "y" not in a for a, _ in texts)
 
 
-def test_a_class_that_is_equal_by_chance_under_one_draw_is_told_apart():
+def test_a_class_that_is_equal_by_chance_under_one_draw_is_distinguished():
     enumeration, _ = grown("relu matmul transpose[perm=(1, 0)]", "matrix: 2", 3)
     gram = enumeration.class_of(parse_term("matmul(transpose[perm=(1, 0)](x), x)"))
     assert gram is not None
@@ -60,7 +60,7 @@ def test_a_commutative_operator_is_applied_in_one_order_only():
     assert enumeration.class_of(parse_term("add(y, x)")) == enumeration.class_of(parse_term("add(x, y)"))
 
 
-def test_limits_cut_an_enumeration_and_are_told():
+def test_limits_cut_an_enumeration_and_are_reported():
     enumeration = Enumeration(Grammar.of("add mul", "matrix: 3"), most_terms=10)
     level, _ = enumeration.extend()
     assert not level.complete

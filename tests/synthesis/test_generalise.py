@@ -57,7 +57,7 @@ def test_different_axes_get_a_condition_and_a_transposed_one_is_followed():
     assert any("p[a]" in law for law in moved)
 
 
-def test_occurrences_of_a_variable_are_told_apart():
+def test_occurrences_of_a_variable_are_distinguished():
     found = laws("add(add(x, x), x)", "add(x, add(x, x))")
     assert "add(add(x_0, x_1), x_2) => add(x_0, add(x_1, x_2))" in found
 

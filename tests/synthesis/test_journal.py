@@ -65,7 +65,7 @@ def test_a_file_that_is_no_journal_is_refused_and_stays(tmp_path, content):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_ended_goes_on_with_the_same_laws(tmp_path, monkeypatch):
+def test_a_run_that_was_ended_continues_with_the_same_laws(tmp_path, monkeypatch):
     whole = Synthesis(GRAMMAR, effort=EFFORT)
     whole.run()
     ended = Synthesis(GRAMMAR, effort=EFFORT, journal=tmp_path / "j")

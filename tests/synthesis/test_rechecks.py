@@ -21,7 +21,7 @@ def test_right_laws_pass_every_instance_and_a_wrong_one_does_not():
     assert (pair.passed, pair.refuted) == (60, False)
 
 
-def test_a_limit_is_told():
+def test_a_limit_is_reported():
     (one,) = recheck(LAWS[:1], 5000, seconds=0.05)
     assert not one.complete
     assert one.passed < 5000

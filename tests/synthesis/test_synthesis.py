@@ -72,7 +72,7 @@ def test_the_same_run_gives_the_same_laws(found):
     assert list(map(format_rule, again.rules)) == list(map(format_rule, found.rules))
 
 
-def test_an_interrupted_run_keeps_its_laws_and_goes_on():
+def test_an_interrupted_run_keeps_its_laws_and_continues():
     synthesis = Synthesis(Grammar.of("add relu", "matrix: 2", operators=2), effort=EFFORT)
 
     def interrupt(step):

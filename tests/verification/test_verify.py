@@ -145,7 +145,7 @@ def test_several_processes_give_the_same(run):
 
 
 @pytest.mark.slow
-def test_an_interrupt_keeps_what_is_decided():
+def test_an_interrupt_keeps_the_verdicts():
     verification = Verification(list(rule_set("default"))[:40])
 
     def stop(step):

@@ -32,7 +32,7 @@ def network(layers=1):
     return b.graph({"y": x, "x again": first})
 
 
-def test_weights_stand_in_their_readers():
+def test_weights_are_in_their_readers():
     graph = network()
     ops = [graph.nodes[i].op for i in shown_nodes(graph)]
     assert ops == ["input", "matmul", "relu", "matmul", "relu"]
@@ -60,7 +60,7 @@ def test_activations_are_named():
     assert whole_scene(b.graph({"y": x})).boxes[1].lines[0] == "matmul + relu"
 
 
-def test_notes_stand_in_the_boxes():
+def test_notes_are_in_the_boxes():
     graph = network()
     last = graph.outputs[0][1]
     notes = Notes(marks={last: "added"}, groups={last: "e-class 7"}, facts={last: [("made by", "a-rule")]})

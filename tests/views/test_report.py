@@ -41,7 +41,7 @@ def test_the_page_is_whole_and_needs_no_network(result):
     assert_offline(page)
 
 
-def test_both_graphs_stand_side_by_side_with_the_rules_behind_each_change(result):
+def test_both_graphs_are_side_by_side_with_the_rules_behind_each_change(result):
     page = report_html(result)
     part = page.partition("<h2>Before and after</h2>")[2].partition("<h2>")[0]
     assert part.count("<figure>") == 2

@@ -53,7 +53,7 @@ def test_an_extraction_runs_from_the_widget():
     assert not stepper.live
 
 
-def test_a_saturation_is_paused_and_goes_on():
+def test_a_saturation_is_paused_and_continues():
     b = workbench.GraphBuilder("sums")
     xs = [b.input(f"x{k}", (4,)) for k in range(9)]
     while len(xs) > 1:

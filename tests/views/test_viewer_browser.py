@@ -55,7 +55,7 @@ def test_both_graphs_are_drawn(compared):
     assert "rewritten" in compared.locator(".wb-caption").first.inner_text()
 
 
-def test_a_click_tells_what_it_is_and_what_corresponds(compared):
+def test_a_click_names_it_and_its_counterparts(compared):
     box = compared.locator(".wb-pane").nth(1).locator(".wb-box:not(.wb-opens)", has_text="matmul").first
     box.click()
     facts = compared.locator(".wb-facts").inner_text()
@@ -348,7 +348,7 @@ def test_without_a_kernel_it_says_what_is_needed(browser, live):
     page.context.close()
 
 
-def test_a_tip_tells_what_a_box_is(compared):
+def test_a_tip_describes_a_box(compared):
     box = compared.locator(".wb-box:not(.wb-opens)", has_text="matmul").first
     box.hover()
     tip = compared.locator(".wb-tip").first

@@ -32,7 +32,7 @@ def composite(
         list[str] | None,
         typer.Argument(
             metavar="[NAME=NUMBER]...",
-            help="Extents and attributes of the composite, and OMP, MARCH, OPT, CC; ~=2x3 for leading axes.",
+            help="Extents, attributes, and OMP, MARCH, OPT, CC, CONTRACT; ~=2x3 for leading axes.",
         ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the composites (the default).")] = False,
@@ -117,7 +117,7 @@ def _show(one: Composite, debug: int, given: Mapping[str, str]) -> Composite:
     if debug >= 2:
         from workbench.composites.simplify import simplified
 
-        found = simplified(one)
+        found = simplified(one, contracted=given.get("CONTRACT") == "1")
         typer.echo(f"-- simplified\n{found}")
         last = found.composite
     if debug >= 3:
@@ -130,7 +130,7 @@ def _show(one: Composite, debug: int, given: Mapping[str, str]) -> Composite:
             typer.echo(f"-- laws\nnone: {error}")
         typer.echo(f"-- ONNX\n{function_text(one)}")
     if debug >= 4:
-        typer.echo(f"-- C\n{_c_text(one, given)}", nl=False)
+        typer.echo(f"-- C\n{_c_text(last, given)}", nl=False)
     return last
 
 
@@ -151,7 +151,13 @@ def _usual(one: Composite) -> dict[str, str]:
 
 
 # -- a test -----------------------------------------------------------------------------------------------
-_OPTIONS = ("OMP", "MARCH", "OPT", "CC")
+#: Each way is timed this often.
+_ROUNDS = 7
+
+#: The way of a kernel on one thread, next to several.
+_SINGLE = "C, 1 thread"
+
+_OPTIONS = ("OMP", "MARCH", "OPT", "CC", "CONTRACT")
 
 
 def _drawn(one: Composite, given: Mapping[str, str]) -> tuple[list[np.ndarray], dict[str, int | float]]:
@@ -225,16 +231,22 @@ def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
     except TypeError:  # an operand is declared in float32
         wanted = np.asarray(evaluate(one, operands, **attributes), np.float64)
     rows: list[dict[str, Any]] = []
+    runs: dict[str, Callable[[], Any]] = {}
     for way, run in _ways(one, operands, attributes, given):
         if isinstance(run, str):
             rows.append({"way": way, "error": None, "seconds": None, "note": run})
             continue
         found = np.asarray(run(), np.float64)
-        scale = max(float(np.max(np.abs(wanted))), 1e-30)
-        error = float(np.max(np.abs(found - wanted))) / scale if found.shape == wanted.shape else np.inf
-        seconds = min(_timed(run) for _ in range(5))
-        rate = operations(binding) / max(seconds, 1e-12)
-        rows.append({"way": way, "error": error, "seconds": seconds, "note": f"{rate / 1e9:.3g} GFLOP/s"})
+        scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-30)
+        fits = found.shape == wanted.shape
+        error = float(np.max(np.abs(found - wanted), initial=0.0)) / scale if fits else np.inf
+        rows.append({"way": way, "error": error, "seconds": None, "note": ""})
+        runs[way] = run
+    seconds = _seconds(runs)
+    for row in rows:
+        if row["way"] in seconds:
+            row["seconds"] = seconds[row["way"]]
+            row["note"] = _speed(row["way"], seconds, operations(binding))
     if as_json:
         shapes = {t.name: list(x.shape) for t, x in zip(one.inputs, operands, strict=True)}
         typer.echo(json.dumps({"composite": one.name, "operands": shapes, "ways": rows}))
@@ -254,6 +266,29 @@ def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
     wrong = [r["way"] for r in rows if r["error"] is not None and not r["error"] <= _CLOSE]
     if wrong:
         stop(FAILED, f"{one.name} is wrong in {', '.join(wrong)}")
+
+
+def _seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the least time of each way; the ways run in alternation, the products of numpy on one thread."""
+    from workbench.support.blas import blas_threads
+
+    taken: dict[str, list[float]] = {way: [] for way in runs}
+    with blas_threads(1):
+        for _ in range(_ROUNDS):
+            for way, run in runs.items():
+                taken[way].append(_timed(run))
+    return {way: min(times) for way, times in taken.items()}
+
+
+def _speed(way: str, seconds: Mapping[str, float], work: float) -> str:
+    """Return the speed of a way, of C also relative to numpy and of several threads to one."""
+    own = max(seconds[way], 1e-12)
+    said = f"{work / own / 1e9:.3g} GFLOP/s"
+    if way in ("C", _SINGLE):
+        said += f", {seconds['numpy'] / own:.0%} of numpy's speed"
+    if way == "C" and _SINGLE in seconds:
+        said += f", {seconds[_SINGLE] / own:.2f}× of one thread"
+    return said
 
 
 def _timed(run: Callable[[], object]) -> float:
@@ -285,6 +320,8 @@ def _ways(
         if "OMP" in options:
             options["OMP"] = str(int(threads > 0))
         built = kernel(one, types, attributes, build=build_from(options or None))
+        if threads > 1:
+            yield _SINGLE, lambda: built(*operands, threads=1)[0]
         yield "C", lambda: built(*operands, threads=max(threads, 1))[0]
     except (CompilerMissing, CompilationFailed, NoKernel) as error:
         yield "C", shorten(str(error).partition("\n")[0], 120, placeholder=" …")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.cli.console import FAILED, INTERRUPTED, Progress, complain, reporting_errors, show_table, stop
+from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, stop
 from workbench.cli.options import (
     DimOption,
     ModelArgument,
@@ -20,10 +20,10 @@ from workbench.cli.options import (
     check_results,
     dimensions,
     known_extractor,
-    to_json,
     with_settings,
     writing,
 )
+from workbench.cli.outcome import Files, finish
 from workbench.cli.rule_options import (
     CompositesOption,
     KeepOption,
@@ -32,8 +32,6 @@ from workbench.cli.rule_options import (
     with_composites,
 )
 from workbench.optimizer.settings import Settings
-from workbench.run.trace import StopReason
-from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.codegen.deployed import Deployed
@@ -193,70 +191,53 @@ def run_optimize(
     check_results((output, json, report))
     check_results((json, report), keep=[model])
 
-    from workbench.frontends.model_file import is_taso_model
     from workbench.saturation.process import warm
 
     warm()  # the engine's process starts while the rest is imported
-    from workbench.codegen.mixed import library_beside
     from workbench.optimizer.pipeline import optimize as run
-    from workbench.optimizer.summary import summary_rows
+    from workbench.optimizer.summary import Row, summary_rows
 
-    written: list[str] = []
     program: Deployed | None = None
-    began, ended = 0.0, 0.0
+    spent = 0.0
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
+        files = Files(result)
         try:
             if kernels:
                 progress("kernels")
                 began = perf_counter()
                 program = _with_kernels(result, settings)
-                ended = perf_counter()
+                spent = perf_counter() - began
                 if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
                     # It was the fastest with kernels, which says nothing of it without them.
-                    result = replace(result, graph=result.original)
+                    result = files.result = replace(result, graph=result.original)
+            if output is not None:
+                progress("export")
             if output is not None and program is not None and program.plan is not None:
-                progress("export")
-                saved = program
-                writing(lambda: saved.save(output))
-                written.append(f"{output} and {library_beside(output).name}")
-            elif output is not None:
-                progress("export")
-                writing(lambda: result.save(output))
-                lacking = ", without weights: the format has none" if is_taso_model(output) else ""
-                written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB{lacking})")
-            if json is not None:
-                figures = _figures(result, model, output)
-                figures |= {} if program is None else {"kernels": program.summary()}
-                writing(lambda: write_atomic(json, to_json(figures)))
-                written.append(str(json))
+                files.written.append(_saved(program, output))
+            else:
+                files.model(output)
+            files.json(json, lambda: _figures(result, model, output, program))
             if report is not None:
                 progress("report")
-                from workbench.views.report import report_html
-
-                page = report_html(result, title=model.name)
-                writing(lambda: write_atomic(report, page))
-                written.append(str(report))
+            files.report(report, model.name)
         except KeyboardInterrupt:
-            stop(INTERRUPTED, f"interrupted; written so far: {', '.join(written) or 'nothing'}")
+            stop(INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
 
-    rows = summary_rows(result, written=written)
-    lines = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows]
+    rows = list(summary_rows(result, written=files.written))
     if program is not None:
         first = [r.what for r in rows].index("written")
-        lines.insert(first, ("kernels", f"{ended - began:.3f}", str(program)))
-    show_table(
-        ("stage", "seconds", "figures"),
-        lines,
-        title=f"{model.name}",
-        right=[1],
-    )
-    if result.stop_reason is StopReason.INTERRUPTED:
-        complain("interrupted: the result above comes from the e-graph as it was at the interrupt")
-    if result.certificate is not None and not result.certificate.passed:
-        blamed = ", ".join(result.offending) or "no single rule"
-        kept = "; the original was written" if output is not None else ""
-        stop(FAILED, f"the certificate failed ({blamed}): the original stays{kept}")
+        rows.insert(first, Row("kernels", spent, str(program)))
+    interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
+    finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+
+
+def _saved(program: Deployed, output: Path) -> str:
+    """Write a mixed program with its library, and return the names of both."""
+    from workbench.codegen.mixed import library_beside
+
+    writing(lambda: program.save(output))
+    return f"{output} and {library_beside(output).name}"
 
 
 def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
@@ -266,7 +247,7 @@ def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
     return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
 
 
-def _figures(result: Optimized, model: Path, output: Path | None) -> dict[str, Any]:
+def _figures(result: Optimized, model: Path, output: Path | None, program: Deployed | None) -> dict[str, Any]:
     found = result.coverage
     timing = None if result.measured is None else result.measured.timing()
     return result.summary() | {
@@ -274,4 +255,5 @@ def _figures(result: Optimized, model: Path, output: Path | None) -> dict[str, A
         "output": None if output is None else str(output),
         "timing": None if timing is None else timing.summary(),
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
+        **({} if program is None else {"kernels": program.summary()}),
     }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from workbench.cli.console import FAILED, Progress, complain, reporting_errors, show_table, stop
+from workbench.cli.console import Progress, reporting_errors
 from workbench.cli.options import (
     DimOption,
     ModelArgument,
@@ -17,15 +17,9 @@ from workbench.cli.options import (
     check_input,
     check_results,
     dimensions,
-    to_json,
-    writing,
 )
+from workbench.cli.outcome import Files, finish
 from workbench.cli.rule_options import KeepOption, chosen_rules
-from workbench.run.trace import StopReason
-from workbench.support.files import write_atomic
-
-if TYPE_CHECKING:
-    from workbench.search.optimize import Searched
 
 
 class SearchMode(enum.StrEnum):
@@ -90,35 +84,10 @@ def search(
             dims=dimensions(dim),
             progress=progress,
         )
-        written = _write(result, model.name, output, json, report)
-    rows = summary_rows(result, written=written)
-    show_table(
-        ("stage", "seconds", "figures"),
-        [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
-        title=model.name,
-        right=[1],
-    )
-    if result.stop_reason is StopReason.INTERRUPTED:
-        complain("interrupted: the result above is the best one found before the interrupt")
-    if result.certificate is not None and not result.certificate.passed:
-        kept = "; the original was written" if output is not None else ""
-        stop(FAILED, f"the certificate failed ({', '.join(result.offending)}): the original stays{kept}")
-
-
-def _write(
-    result: Searched, name: str, output: Path | None, json: Path | None, report: Path | None
-) -> list[str]:
-    written: list[str] = []
-    if output is not None:
-        writing(lambda: result.save(output))
-        written.append(f"{output} ({output.stat().st_size / 2**20:.1f} MiB)")
-    if json is not None:
-        writing(lambda: write_atomic(json, to_json(result.summary())))
-        written.append(str(json))
-    if report is not None:
-        from workbench.views.report import report_html
-
-        page = report_html(result, title=name)
-        writing(lambda: write_atomic(report, page))
-        written.append(str(report))
-    return written
+        files = Files(result)
+        files.model(output)
+        files.json(json, result.summary)
+        files.report(report, model.name)
+    rows = summary_rows(result, written=files.written)
+    interrupted = "interrupted: the result above is the best one found before the interrupt"
+    finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)

@@ -18,6 +18,7 @@ from workbench.composites.index import ExtentName, IndexName
 from workbench.composites.scalar import Bound, Number, Parameter, Read, Scalar, rebuilt
 from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType, spec_of
+from workbench.ops.types import FLOAT_DTYPES
 
 #: The most operators of a cluster.
 MOST: Final = 12
@@ -73,9 +74,9 @@ def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
         op: The operator.
         operands: The number of its operands.
         attrs: Its attributes in declared order.
-        kind: The type of its result; only tensors of float32 and float64 are fused.
+        kind: The type of its result; only tensors of floating-point numbers are fused.
     """
-    if not isinstance(kind, TensorType) or kind.dtype not in ("float32", "float64"):
+    if not isinstance(kind, TensorType) or kind.dtype not in FLOAT_DTYPES:
         return False
     return definition(op, operands, tuple(sorted(spec_of(op).unpack(tuple(attrs)).items()))) is not None
 

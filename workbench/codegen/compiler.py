@@ -51,6 +51,8 @@ class Build:
     ``march`` is the processor that code is made for; empty means any. With ``omp`` loops run on several
     threads. ``opt`` is the level of optimisation. With ``fast_math`` the compiler may reorder sums and assume
     that there is no infinity and no NaN; results then depend on the compiler, and a certificate states this.
+    With ``contract`` the compiler may round a product and a sum once, in one instruction; without it, only
+    ``fma`` in a composite does.
     """
 
     cc: str = ""
@@ -58,6 +60,7 @@ class Build:
     omp: bool = True
     opt: int = 3
     fast_math: bool = False
+    contract: bool = True
 
     def __post_init__(self) -> None:
         if self.opt not in range(4):
@@ -73,16 +76,18 @@ class Build:
             *([f"-march={self.march}"] if self.march else []),
             "-fopenmp" if self.omp else "-fopenmp-simd",
             *(["-ffast-math"] if self.fast_math else _KEEPING),
+            f"-ffp-contract={'fast' if self.contract else 'off'}",
         )
 
     @property
     def arithmetic(self) -> str:
         """Return the meaning of the flags for values, in a few words."""
-        return "-ffast-math" if self.fast_math else "strict arithmetic"
+        words = "-ffast-math" if self.fast_math else "strict arithmetic"
+        return words if self.contract else f"{words} without contraction"
 
 
 def build_from(named: Mapping[str, str] | None = None) -> Build:
-    """Return the options from ``CC``, ``MARCH``, ``OMP``, ``OPT`` and ``FAST_MATH``.
+    """Return the options from ``CC``, ``MARCH``, ``OMP``, ``OPT``, ``FAST_MATH`` and ``CONTRACT``.
 
     Args:
         named: The options by name; by default the environment.
@@ -100,6 +105,7 @@ def build_from(named: Mapping[str, str] | None = None) -> Build:
         omp=_switch(given, "OMP", "1"),
         opt=int(opt),
         fast_math=_switch(given, "FAST_MATH", "0"),
+        contract=_switch(given, "CONTRACT", "1"),
     )
 
 

@@ -32,7 +32,12 @@ DOMAIN: Final = "workbench.kernels"
 _RUNTIME: Final = Path(__file__).with_name("runtime.c")
 
 #: ONNX's numbers of element types.
-_TYPES: Final = {"float32": onnx.TensorProto.FLOAT, "float64": onnx.TensorProto.DOUBLE}
+_TYPES: Final = {
+    "float32": onnx.TensorProto.FLOAT,
+    "float64": onnx.TensorProto.DOUBLE,
+    "float16": onnx.TensorProto.FLOAT16,
+    "bfloat16": onnx.TensorProto.BFLOAT16,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ def _written(op: Operator) -> tuple[str, str]:
         numbers = [
             "count" if e == program.leading[0] else n for e, n in zip(program.extents, numbers, strict=True)
         ]
-    numbers += [literal(binding.values[p], program.dtype) for p in program.parameters]
+    numbers += [literal(binding.values[p], program.computed) for p in program.parameters]
     present = dict(form.present)
     arrays = []
     for place, array in enumerate((*program.inputs, *program.outputs)):

@@ -14,6 +14,33 @@ INLINE int32_t bits_f32(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
 
 INLINE float from_bits_f32(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
 
+/* float16 and bfloat16 lie in memory as bits, and are computed with in float32. In half a float32 the exponent has
+   112 more: the product with 2^112 makes it right, for numbers below the smallest normal one as well. */
+INLINE float from_f16(uint16_t h) {
+  int32_t most = (h & 0x7FFF) << 13;
+  float x = from_bits_f32(most) * 5.19229686e33f;
+  int32_t i = most >= 0x0F800000 ? most | 0x7F800000 : bits_f32(x);
+  return from_bits_f32(i | (int32_t)((uint32_t)(h & 0x8000) << 16));
+}
+
+/* Rounded to the nearest, ties to even; numbers from 65520 on are infinite. Below 2^-14 adding 1/2 rounds. */
+INLINE uint16_t to_f16(float x) {
+  int32_t i = bits_f32(x), a = i & 0x7FFFFFFF, sign = (int32_t)((uint32_t)i >> 16) & 0x8000;
+  int32_t tiny = bits_f32(from_bits_f32(a) + 0.5f) - 0x3F000000;
+  int32_t y = (a - 0x38000000 + 0xFFF + ((a >> 13) & 1)) >> 13;
+  y = a < 0x38800000 ? tiny : y;
+  y = a >= 0x477FF000 ? 0x7C00 : y;
+  y = a > 0x7F800000 ? 0x7E00 : y;
+  return (uint16_t)(y | sign);
+}
+
+INLINE float from_bf16(uint16_t h) { return from_bits_f32((int32_t)((uint32_t)h << 16)); }
+
+INLINE uint16_t to_bf16(float x) {
+  uint32_t i = (uint32_t)bits_f32(x), y = (i + 0x7FFF + ((i >> 16) & 1)) >> 16;
+  return (uint16_t)((i & 0x7FFFFFFF) > 0x7F800000 ? ((i >> 16) | 0x40) : y);
+}
+
 INLINE int64_t bits_f64(double x) { int64_t i; memcpy(&i, &x, 8); return i; }
 
 INLINE double from_bits_f64(int64_t i) { double x; memcpy(&x, &i, 8); return x; }

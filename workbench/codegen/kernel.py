@@ -162,7 +162,7 @@ def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Buil
     chosen = usual(program) if schedule is None else schedule
     text = text_of(form, chosen)
     function = getattr(library(text, options), entry(program))
-    real = _NUMBERS.get(c_type(program.dtype), ctypes.c_double)
+    real = _NUMBERS.get(c_type(program.computed), ctypes.c_double)
     arrays = len(program.inputs) + len(program.outputs)
     function.argtypes = [
         ctypes.c_int,

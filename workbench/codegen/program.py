@@ -55,12 +55,22 @@ class Program:
     parameters: tuple[str, ...]
     leading: tuple[str, ...] = ()
 
+    @property
+    def computed(self) -> str:
+        """Return the element type in which values are computed."""
+        return computed_in(self.dtype)
+
     def array(self, name: str) -> Array:
         """Return an array by name; raise LookupError if there is none."""
         for array in (*self.inputs, *self.outputs, *self.inner):
             if array.name == name:
                 return array
         raise LookupError(f"kernel {self.name} has no array called {name!r}")
+
+
+def computed_in(dtype: str) -> str:
+    """Return the element type in which values of a type are computed: float32 for 16-bit floats."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +157,8 @@ def program_of(
         for e in composite.equations
     )
     outputs = {t.name for t in composite.outputs}
-    inner = tuple(array(composite.tensor(e.target)) for e in composite.equations if e.target not in outputs)
+    own = (array(composite.tensor(e.target)) for e in composite.equations if e.target not in outputs)
+    inner = tuple(replace(a, dtype=computed_in(a.dtype)) for a in own)  # only results are rounded to 16 bits
     program = Program(
         composite.name,
         dtypes.get(composite.output.dtype, composite.output.dtype),

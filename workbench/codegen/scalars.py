@@ -18,6 +18,8 @@ from workbench.composites.scalar import Apply, IndexValue, Number, Parameter, Re
 C_TYPES: Final[Mapping[str, str]] = {
     "float32": "float",
     "float64": "double",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
     "int8": "int8_t",
     "uint8": "uint8_t",
     "int16": "int16_t",
@@ -27,12 +29,16 @@ C_TYPES: Final[Mapping[str, str]] = {
 }
 SUFFIXES: Final = {"float32": "f32", "float64": "f64"}
 
+#: Element types that are stored as bits: the functions that read and write them as float32.
+_STORED: Final = {"float16": ("from_f16", "to_f16"), "bfloat16": ("from_bf16", "to_bf16")}
+
 #: Functions as C: ``{0}`` is the first operand, ``{t}`` the ending of a name, ``{f}`` that of the C library.
 _FORMS: Final[Mapping[str, str]] = {
     "add": "({0} + {1})",
     "sub": "({0} - {1})",
     "mul": "({0} * {1})",
     "div": "({0} / {1})",
+    "fma": "fma{f}({0}, {1}, {2})",
     "pow": "pow{f}({0}, {1})",
     "max": "larger_{t}({0}, {1})",
     "min": "smaller_{t}({0}, {1})",
@@ -69,7 +75,7 @@ _WORDS: Final = """
     auto break case char const continue default do double else enum extern float for goto if inline int long
     register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
     while threads width sums c r NAN INFINITY exp log tanh erf sin cos pow sqrt floor y0 y1 yn j0 j1 jn gamma
-    free storage
+    free storage fma
 """
 _TAKEN: Final = frozenset(_WORDS.split())
 
@@ -108,7 +114,7 @@ class Scope:
     @property
     def kind(self) -> str:
         """Return the C type in which the program computes."""
-        return c_type(self.program.dtype)
+        return c_type(self.program.computed)
 
 
 def c_type(dtype: str) -> str:
@@ -166,6 +172,20 @@ def read(e: Read, scope: Scope) -> str:
     return f"{named(e.tensor)}[{bare(whole(flat(array.dims, e.indices), scope))}]"
 
 
+def loaded(text: str, dtype: str, scope: Scope) -> str:
+    """Return an element of an array as a number of the type in which the program computes."""
+    if dtype in _STORED:
+        text, dtype = f"{_STORED[dtype][0]}({text})", "float32"
+    return text if dtype == scope.program.computed else f"({scope.kind}){text}"
+
+
+def stored(text: str, dtype: str, scope: Scope) -> str:
+    """Return a number of the type in which the program computes as an element of an array, rounded once."""
+    if dtype == scope.program.computed:
+        return bare(text)
+    return f"{_STORED[dtype][1]}({bare(text)})" if dtype in _STORED else f"({c_type(dtype)})({bare(text)})"
+
+
 def bare(text: str) -> str:
     """Return an expression without the brackets around all of it."""
     if not text.startswith("(") or not text.endswith(")"):
@@ -184,20 +204,19 @@ def value(e: Scalar, scope: Scope) -> str:
         return scope.values[e]
     match e:
         case Number(number):
-            return literal(number, scope.program.dtype)
+            return literal(number, scope.program.computed)
         case Parameter(name):
             return named(name)
         case IndexValue(index):
             return f"({scope.kind}){whole(index, scope)}"
         case Read(tensor):
-            same = scope.program.array(tensor).dtype == scope.program.dtype
-            return read(e, scope) if same else f"({scope.kind}){read(e, scope)}"
+            return loaded(read(e, scope), scope.program.array(tensor).dtype, scope)
         case Apply(function, operands):
             if all(isinstance(o, IndexValue) for o in operands) and FUNCTIONS[function].truth:
                 given = [whole(o.value, scope) for o in operands if isinstance(o, IndexValue)]
             else:
                 given = [value(o, scope) for o in operands]
-            suffix = SUFFIXES.get(scope.program.dtype, "")
+            suffix = SUFFIXES.get(scope.program.computed, "")
             form = _FORMS.get(function, f"{function}_{{t}}({{0}})")
             if function == "pow" and isinstance(operands[1], Number):
                 form = _POWERS.get(operands[1].value, form)
@@ -205,8 +224,8 @@ def value(e: Scalar, scope: Scope) -> str:
                 if operands[1] == Number(-_LIMITS[function][1]):
                     return given[0]
                 form = _LIMITS[function][0]
-            if not suffix and "{t}" in form + ("{t}" if "{f}" in form else ""):
-                form = _whole_form(function, scope.program.dtype)
+            if not suffix and ("{t}" in form or "{f}" in form):
+                form = _whole_form(function, scope.program.computed)
             return form.format(*given, t=suffix, f="f" if suffix == "f32" else "")
         case Reduce():
             raise NoKernel(f"a reduction is not at a place at which it can be computed: {e}")
@@ -216,6 +235,8 @@ def value(e: Scalar, scope: Scope) -> str:
 def _whole_form(function: str, dtype: str) -> str:
     if function in ("max", "min"):
         return f"({{0}} {'>' if function == 'max' else '<'} {{1}} ? {{0}} : {{1}})"
+    if function == "fma":
+        return "({0} * {1} + {2})"
     if function == "abs":
         return "({0} < 0 ? -{0} : {0})"
     raise NoKernel(f"{function} needs floating-point numbers, got {dtype}")

@@ -169,7 +169,7 @@ def keeping(program: Program) -> Program:
         def swapped(e: Scalar, total: Scalar = total, fewer: Scalar = fewer) -> Scalar:
             return fewer if e == total else rebuilt(e, swapped)
 
-        array = Array(name, program.dtype, tuple(b.extent for b in step.indices))
+        array = Array(name, program.computed, tuple(b.extent for b in step.indices))
         new = replace(step, value=swapped(stored(step.value, last.name, outside)))
         steps = (*program.steps[:place], Step(name, step.indices, outside), new, *program.steps[place + 1 :])
         return keeping(replace(program, steps=steps, inner=(*program.inner, array)))
@@ -201,7 +201,7 @@ def staging(program: Program) -> Program:
                 if e not in known:
                     name = f"stage{len(inner)}"
                     value = rebuilt(e, stored)
-                    inner.append(Array(name, program.dtype, tuple(b.extent for b in step.indices)))
+                    inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
                     steps.append(Step(name, step.indices, value))
                     known[e] = Read(name, False, tuple(IndexName(n) for n in step.names))
                 return known[e]

@@ -22,6 +22,7 @@ from workbench.codegen.scalars import (
     named,
     read,
     size,
+    stored,
     value,
     whole,
 )
@@ -83,7 +84,7 @@ class _Writer:
         self.lines: list[str] = []
         self._indent = 0
         self._fresh = 0
-        self.suffix = SUFFIXES.get(program.dtype, "")
+        self.suffix = SUFFIXES.get(program.computed, "")
 
     # -- lines ------------------------------------------------------------------------------------
     def line(self, text: str) -> None:
@@ -250,8 +251,7 @@ class _Writer:
         target = self.program.array(step.target)
         place = read(Read(step.target, False, tuple(IndexName(n) for n in step.names)), scope)
         found = value(step.value, scope)
-        kind = c_type(target.dtype)
-        self.line(f"{place} = {bare(found) if kind == scope.kind else f'({kind})({bare(found)})'};")
+        self.line(f"{place} = {stored(found, target.dtype, scope)};")
 
     def hoist(self, e: Scalar, bound: Sequence[str], scope: Scope) -> None:
         """Write the reductions in an expression that depend on open loops alone."""
@@ -282,7 +282,7 @@ class _Writer:
         if not self.suffix and e.function in ("max", "min"):
             limit = self.program.dtype.upper()
             return f"{limit}_{'MIN' if e.function == 'max' else 'MAX'}"
-        return literal(NEUTRAL[e.function], self.program.dtype)
+        return literal(NEUTRAL[e.function], self.program.computed)
 
     # -- tiles ------------------------------------------------------------------------------------
     def tiles(self, step: Step, found: Contraction, scope: Scope) -> None:

@@ -18,7 +18,7 @@ from workbench.composites.binding import Binding, bind
 from workbench.composites.composite import Composite
 from workbench.costs.store import Measurement, Store
 from workbench.devices.timing import rounds
-from workbench.ops.types import TensorType
+from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.support.files import cache_folder
 from workbench.support.machine import machine
 
@@ -113,7 +113,7 @@ def drawn(binding: Binding, seed: int = 0) -> list[np.ndarray]:
     found = []
     for t in binding.composite.inputs:
         kind = binding.types[t.name]
-        if np.issubdtype(kind.numpy_dtype(), np.floating):
+        if kind.dtype in FLOAT_DTYPES:
             found.append(random.standard_normal(kind.shape).astype(kind.numpy_dtype()))
         else:
             found.append(random.integers(0, 2, kind.shape).astype(kind.numpy_dtype()))

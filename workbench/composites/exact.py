@@ -154,6 +154,8 @@ def _degree(e: Scalar, known: Mapping[str, int]) -> int:
             return known[e.tensor]
         case Apply("mul", (left, right)):
             return _degree(left, known) + _degree(right, known)
+        case Apply("fma", (left, right, more)):
+            return max(_degree(left, known) + _degree(right, known), _degree(more, known))
         case Apply(_, operands):
             return max(_degree(x, known) for x in operands)
         case Reduce(_, _, body):

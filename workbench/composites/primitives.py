@@ -26,6 +26,7 @@ class Function:
         sign: The sign by which it is written, if it has one.
         truth: Whether the value is true or false.
         of_truths: Whether the operands are true or false.
+        joined: Whether it joins primitives in one instruction, and is none itself.
 
     """
 
@@ -39,6 +40,11 @@ class Function:
     sign: str = ""
     truth: bool = False
     of_truths: bool = False
+    joined: bool = False
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    return np.add(np.multiply(x, y), z)
 
 
 def _erf(x: Any) -> Any:
@@ -80,6 +86,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
             "not", 1, np.logical_not, "Not", "logical_not", _ORDERED, "the opposite", "not ", True, True
         ),
         Function("where", 3, np.where, "Where", "where", _ORDERED, "the second if the first, else the third"),
+        Function("fma", 3, _fma, "", "", _POLYNOMIAL, "the product of two plus the third", joined=True),
     )
 }
 
@@ -91,7 +98,7 @@ FORMS: Final = {
 }
 
 #: The primitives: name to meaning.
-PRIMITIVES: Final[dict[str, str]] = FORMS | {f.name: f.doc for f in FUNCTIONS.values()}
+PRIMITIVES: Final[dict[str, str]] = FORMS | {f.name: f.doc for f in FUNCTIONS.values() if not f.joined}
 
 #: Reductions are folds of these functions.
 FOLDS: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}

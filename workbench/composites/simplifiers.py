@@ -46,6 +46,7 @@ class Simplifier:
 
     ``numbers`` are the names of known numbers, ``within`` the pairs of which the first is at
     least 0 and less than the second, and ``computes`` says whether the right-hand side has ``number(…)``.
+    A law that is ``contracted`` rounds a product and a sum once: it is used only where that is allowed.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Simplifier:
     within: tuple[tuple[str, str], ...]
     computes: str
     text: str
+    contracted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +123,24 @@ def _law(line: str, places: bool) -> Simplifier:
     name, left, right, conditions = match.groups()
     numbers: set[str] = set()
     within: list[tuple[str, str]] = []
+    contracted = False
     for part in filter(None, ((c or "").strip() for c in re.split(r",(?![^(]*\))", conditions or ""))):
         if known := re.fullmatch(r"number\((\w+)\)", part):
             numbers.add(known[1])
+        elif part == "contracted":
+            contracted = True
         elif pair := re.fullmatch(r"(\w+)\s*<\s*(\w+)", part):
             within.append((pair[1], pair[2]))
         else:
-            raise NotationError(f"a condition must be number(m) or j < n, got {part!r}", line)
+            raise NotationError(f"a condition must be number(m), j < n or contracted, got {part!r}", line)
     computes = "all" if re.fullmatch(r"number\(.*\)", right) else "part" if _NUMBER.search(right) else ""
     unknown = set(_variables(right)) - set(_variables(left))
     if unknown:
         raise NotationError(f"{sorted(unknown)[0]} must occur on the left", line)
     plain = _NUMBER.sub("(", right)
     sides = [_side(side, _variables(left), places) for side in (left, plain)]
-    return Simplifier(name, places, sides[0], sides[1], frozenset(numbers), tuple(within), computes, line)
+    known_numbers, pairs = frozenset(numbers), tuple(within)
+    return Simplifier(name, places, sides[0], sides[1], known_numbers, pairs, computes, line, contracted)
 
 
 def _variables(text: str) -> list[str]:

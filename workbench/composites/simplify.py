@@ -73,7 +73,11 @@ class Simplified:
 
 
 def simplified(
-    composite: Composite, laws: Simplifiers | None = None, sizes: Mapping[str, int] | None = None
+    composite: Composite,
+    laws: Simplifiers | None = None,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    contracted: bool = False,
 ) -> Simplified:
     """Return a composite with simpler equations.
 
@@ -81,6 +85,7 @@ def simplified(
         composite: The composite.
         laws: The simplifiers; by default those of the workbench.
         sizes: Extents that are known; the result holds for these only.
+        contracted: Whether a product and a sum may be rounded once, by laws ``where contracted``.
 
     >>> from workbench.composites import parse
     >>> c = parse("c", "x{T}[~] -> y{T}[~]", "y = x * 1 + (2 - 2)")
@@ -88,6 +93,7 @@ def simplified(
     y[~] = x[~]
     """
     given = laws or default_simplifiers()
+    given = replace(given, laws=tuple(law for law in given.laws if contracted or not law.contracted))
     made: list[Equation] = []
     steps: list[Step] = []
     costs: dict[str, tuple[int, int]] = {}

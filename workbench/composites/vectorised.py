@@ -166,6 +166,9 @@ class _Walk(Generic[H]):
                 return self.reduced(e, guarded)
 
     def applied(self, e: Apply, guarded: bool) -> Value[H]:
+        if e.function == "fma":  # one instruction of a kernel; elsewhere what it joins
+            x, y, z = e.operands
+            return self.applied(Apply("add", (Apply("mul", (x, y)), z)), guarded)
         f = FUNCTIONS[e.function]
         values = [
             self.value(x, guarded or (e.function == "where" and k > 0)) for k, x in enumerate(e.operands)

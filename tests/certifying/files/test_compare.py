@@ -74,7 +74,7 @@ def test_another_order_of_a_sum_is_rounding_and_a_changed_entry_is_not():
     assert found.difference.index[1] == 4
 
 
-def test_small_columns_beside_a_large_one_are_compared_by_themselves():
+def test_small_columns_next_to_a_large_one_are_compared_by_themselves():
     b = np.ones((8, 9), "f4")
     b[:, 8] = 1e7
     wrong = b.copy()

@@ -80,7 +80,7 @@ def test_the_record_is_json_and_the_trace_has_a_step_a_run(done):
     assert len(trace) == 3
 
 
-def test_time_that_is_up_keeps_what_there_is(tmp_path):
+def test_time_that_is_up_keeps_the_results_so_far(tmp_path):
     study = AblationStudy(("vgg19",), read_study_methods(tmp_path), seconds=1e-6)
     plan = make_plan(study, tmp_path, tmp_path / "results")
     (record,) = sweep(plan, plan.runs)

@@ -162,7 +162,7 @@ def test_a_result_can_be_chosen_by_measuring():
 
 
 @pytest.mark.torch
-def test_graphs_are_timed_in_torch_beside_onnx_runtime():
+def test_graphs_are_timed_in_torch_next_to_onnx_runtime():
     pytest.importorskip("torch", reason="torch is not installed")
     found = merge_one(order(timing=Latency(("onnxruntime", "torch"), (), 1, 0.05)))
     timed = [(r["target"], r["form"]) for r in found["latency"]["rows"] if "median_us" in r]
@@ -170,7 +170,7 @@ def test_graphs_are_timed_in_torch_beside_onnx_runtime():
     assert len({r["rounds"] for r in found["latency"]["rows"]}) == 1
 
 
-def test_a_run_that_failed_and_what_was_skipped_stand_in_the_table(done):
+def test_a_run_that_failed_and_what_was_skipped_are_in_the_table(done):
     plan, records = done
     lost = json.loads(json.dumps(records[0])) | {"failed": True, "result": {}, "latency": {}}
     lost["row"] |= {"status": "killed", "notes": "not over after 1 s", "operators": None}
@@ -183,7 +183,7 @@ def test_a_run_that_failed_and_what_was_skipped_stand_in_the_table(done):
     assert "- onnxruntime, ours: refused (all runs)" in markdown(plan, frame, [worse])
 
 
-def test_what_was_chosen_by_measuring_stands_in_the_table(done):
+def test_what_was_chosen_by_measuring_is_in_the_table(done):
     plan, records = done
     chosen = json.loads(json.dumps(records[0]))
     entrant = {"cost": 1.0, "median": 1.0, "quartiles": [1.0, 1.0], "speedup": 1.25, "interval": [1.2, 1.3]}
@@ -194,7 +194,7 @@ def test_what_was_chosen_by_measuring_stands_in_the_table(done):
 
 
 @pytest.mark.slow
-def test_an_interrupted_study_goes_on_where_it_was(tmp_path):
+def test_an_interrupted_study_continues_where_it_was(tmp_path):
     (tmp_path / "small.yaml").write_text(STUDY.replace("[1, 2]", "[1]"))
     plan = make_plan(read_study(tmp_path / "small.yaml"), tmp_path, tmp_path / "results")
     runs = sweep(plan, plan.runs)

@@ -61,7 +61,7 @@ def test_runs_that_failed_or_were_not_timed_are_left_out():
     assert [r["name"] for r in kept] == ["repvgg:cpu", "repvgg:t4", "dbb:t4"]
 
 
-def test_figures_are_the_geometric_means_of_runs_and_runs_that_disagree_stand_beside():
+def test_figures_are_the_geometric_means_of_runs_and_runs_that_disagree_are_shown_too():
     found = [record(method="cpu", by_hand=(8.0, 7.9, 8.1)), record(method="t4")]
     table = speedups(found, predicted=True)
     ort = table["ONNX Runtime"]

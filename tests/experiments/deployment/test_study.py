@@ -166,7 +166,7 @@ def test_a_file_that_the_runtime_refuses_has_a_row_that_says_so(tmp_path):
     assert "1 thread" in found["titles"]["onnxruntime-1"]
 
 
-def test_a_size_counts_the_data_beside(tmp_path):
+def test_a_size_counts_the_external_data(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"x" * 2**20)
     assert size_of(tmp_path / "m.onnx") == 1
     (tmp_path / "m.onnx.data").write_bytes(b"x" * 2**21)

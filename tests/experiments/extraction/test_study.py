@@ -63,7 +63,7 @@ def test_every_run_has_a_record_with_figures_and_provenance(plan_of):
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_where_it_was_given_up(plan_of):
+def test_a_sweep_continues_where_it_was_given_up(plan_of):
     plan = plan_of()
     first = sweep(plan, plan.runs)
     done = [next(first)["name"], next(first)["name"]]
@@ -224,7 +224,7 @@ def record_of(instance, method, cost, bound, *, scope="e-graph", status="optimal
     return {"name": f"{instance}:{method}", "row": row, "config": {"seconds": 60.0}}
 
 
-def test_repeats_are_read_beside_a_number_sign_in_an_e_graphs_name():
+def test_repeats_are_read_next_to_a_number_sign_in_an_e_graphs_name():
     records = [record_of("lean-egg/Stuck 1 #1", "dag", 2.0, 1.0) for _ in range(2)]
     records[1]["name"] += "#2"
     assert table(records)["repeat"].tolist() == [1, 2]

@@ -83,7 +83,7 @@ def test_every_run_has_a_record_with_figures_and_provenance(done):
         assert str(plan.folder.parent.parent) not in str(record)
 
 
-def test_the_trace_stands_beside_the_record(done):
+def test_the_trace_is_next_to_the_record(done):
     plan, records = done
     for run, record in zip(plan.runs, records, strict=True):
         trace = Trace.load(plan.place(run) / "trace.parquet")
@@ -172,7 +172,7 @@ def test_costs_may_come_from_a_file_that_is_not_here(plan_of):
     assert plan.missing() == []
 
 
-def test_tables_put_published_figures_beside_ours_and_mark_them(done):
+def test_tables_put_published_figures_next_to_ours_and_mark_them(done):
     plan, _ = done
     frame, text = render(plan)
     assert frame["method"].tolist() == ["ours", "taso", "TASO", "Tensat"]

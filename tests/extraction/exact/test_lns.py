@@ -58,7 +58,7 @@ def test_neighbourhoods_lead_to_the_optimum_that_a_solver_proves():
     assert selection_cost(problem, found.picked) == pytest.approx(least)
 
 
-def test_every_better_selection_is_told_and_is_acyclic():
+def test_every_better_selection_is_reported_and_is_acyclic():
     problem = problem_of(*merged(5, 6, seed=1))
     start = plain(problem)
     costs = [selection_cost(problem, start)]

@@ -99,7 +99,7 @@ def test_what_a_part_costs_at_least_moves_to_its_readers():
     assert least(problem) == pytest.approx(4)
 
 
-def test_a_candidate_below_which_it_stands_itself_goes():
+def test_a_candidate_below_itself_is_dropped():
     nodes = [(0, [1]), (1, [2]), (1, []), (2, [1])]
     assert reduced(nodes, [1, 0.5, 3, 0.5], drop_circular).nodes == [0, 2]
 

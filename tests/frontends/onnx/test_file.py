@@ -232,7 +232,7 @@ def test_writing_replaces_whole_files_only(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["out.onnx"]
 
 
-def test_large_weights_go_to_a_file_beside_the_model(tmp_path, monkeypatch):
+def test_large_weights_go_to_a_file_next_to_the_model(tmp_path, monkeypatch):
     graph = load_onnx(product())
     monkeypatch.setattr(onnx_file, "EXTERNAL_BEYOND", 1000)
     target = tmp_path / "out.onnx"

@@ -232,7 +232,7 @@ def test_empty_tensors_are_kept_opaque():
     assert "must not be empty" in next(iter(imported.coverage.reasons()))[1]
 
 
-def test_results_beside_the_first_make_an_operator_opaque_only_when_read():
+def test_results_after_the_first_make_an_operator_opaque_only_when_read():
     pool = helper.make_node("MaxPool", ["x"], ["p", "i"], kernel_shape=[2, 2])
     ins = [value("x", [1, 1, 4, 4])]
     quiet = model([pool, node("Relu", "p", "y")], ins, [value("y", None)])

@@ -59,7 +59,7 @@ def test_views_are_written_in_their_own_order(tmp_path):
     assert onnx.load(tmp_path / "m.onnx") == joined(apart)
 
 
-def test_large_data_lie_in_pages_beside_the_model(tmp_path, monkeypatch):
+def test_large_data_lie_in_pages_next_to_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_file, "EXTERNAL_BEYOND", 1000)
     path = tmp_path / "m.onnx"
     save_onnx(graph(), path)
@@ -81,7 +81,7 @@ def test_a_model_may_be_written_over_the_file_that_it_is_mapped_from(tmp_path):
     assert onnx.load(path) == to_onnx(graph())
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "m.onnx"
     path.write_bytes(b"before")
 

@@ -20,7 +20,7 @@ from workbench.symbolic import Expression
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
 
 
-def test_symbols_go_through_and_stand_in_inputs_and_outputs():
+def test_symbols_go_through_and_are_in_inputs_and_outputs():
     opened, written = keeps(linear(), *TEXT, symbols=["batch", "sequence"])
     assert shape_of(written, "x") == ["batch", "sequence", 4]
     assert shape_of(written, "y") == ["batch", "sequence", 4]

@@ -66,7 +66,7 @@ def test_extents(text, axis, extent):
     assert format_expr(Shapes().extent(term(text), axis)) == extent
 
 
-def test_what_is_known_beside_the_attributes():
+def test_what_is_known_besides_the_attributes():
     shapes = Shapes(known={"k0": B, "c0": A})
     assert shapes.extent(term("slice[axis=-1, start=0, stop=k0](x)"), -1) == B
     assert shapes.extent(term("mean_kernel[channels=c0, kernel=(1, 1), dtype=d]()"), -4) == A

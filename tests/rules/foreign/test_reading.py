@@ -10,7 +10,7 @@ def write(tmp_path, text, name="some.rules"):
     return path
 
 
-def test_wrong_laws_are_said_beside_the_right_ones(tmp_path):
+def test_wrong_laws_are_shown_next_to_the_right_ones(tmp_path):
     contents = read_rules(
         write(
             tmp_path,

@@ -166,7 +166,7 @@ def test_rules_without_a_form(write):
 
 
 # -- equations ------------------------------------------------------------------------------------
-def test_equations_stand_one_after_the_other(write):
+def test_equations_follow_one_another(write):
     path = write("relu(relu(input_1))==relu(input_1)ewadd(input_1,input_2)==ewadd(input_2,input_1)\n")
     assert laws(load_equations(path)) == [
         "equation-0: relu(relu(i1)) => relu(i1)  @ equation#0",

@@ -111,7 +111,7 @@ def test_without_a_policy_nothing_is_different():
         (["regruop"], LookupError, "no rule is called 'regruop'; did you mean regroup"),
     ],
 )
-def test_a_policy_that_chooses_no_rules_is_told_so(choice, error, words):
+def test_a_policy_that_chooses_no_rules_is_reported(choice, error, words):
     class Own(Policy):
         def choose(self, progress):
             return choice

@@ -29,7 +29,7 @@ def test_extents_may_be_read_from_tensors():
     assert graph.output_types["target"].shape == (4, 4)
 
 
-def test_an_unknown_name_is_told_with_the_nearest():
+def test_an_unknown_name_is_reported_with_the_nearest():
     with pytest.raises(TargetError, match="got 'xx'"):
         graph_of(parse_term("relu(xx)"), product())
 

@@ -64,21 +64,21 @@ def test_a_rule_of_another_set_is_found():
     assert (answer.cause, answer.rule) == (Cause.RULE, "associate")
 
 
-def test_without_any_rule_the_smallest_missing_equality_is_told():
+def test_without_any_rule_the_smallest_missing_equality_is_reported():
     answer = asked(product(), "idle: relu(relu(x)) => relu(x)", TARGET)
     assert answer.cause is Cause.UNKNOWN
     assert answer.missing.wanted == "matmul(x, matmul(w, v))"
     assert answer.stop_reason is StopReason.SATURATED
 
 
-def test_a_rule_in_the_wrong_direction_is_told():
+def test_a_rule_in_the_wrong_direction_is_reported():
     answer = asked(product(), BACK, TARGET)
     assert (answer.cause, answer.rule) == (Cause.DIRECTION, "associate-back")
     assert not answer.chain[0].forward
     assert not answer.chain[0].held
 
 
-def test_a_limit_on_iterations_is_told():
+def test_a_limit_on_iterations_is_reported():
     rules = f"{COMMUTE}\n{REGROUP}"
     target = "add(add(x0, x2), add(x1, x3))"
     limited = asked(total(4), rules, target, limits=Limits(iterations=1))
@@ -88,14 +88,14 @@ def test_a_limit_on_iterations_is_told():
     assert asked(total(4), rules, target).represented
 
 
-def test_a_limit_on_e_nodes_is_told():
+def test_a_limit_on_e_nodes_is_reported():
     rules = f"{COMMUTE}\n{REGROUP}"
     answer = asked(total(4), rules, "add(add(x0, x2), add(x1, x3))", limits=Limits(e_nodes=11))
     assert answer.cause is Cause.LIMIT
     assert answer.stop_reason is StopReason.E_NODE_LIMIT
 
 
-def test_merges_that_were_not_allowed_are_told():
+def test_merges_that_were_not_allowed_are_reported():
     target = "slice[axis=-1, start=0, stop=8](matmul(x, concat[axis=-1](w, v)))"
     with Saturation(pair(), rule_set("merge"), Limits(k_multi=0)) as run:
         run.run()
@@ -103,7 +103,7 @@ def test_merges_that_were_not_allowed_are_told():
     assert (answer.cause, answer.rule) == (Cause.MULTI, "merge-matmuls")
 
 
-def test_a_rule_that_matches_nothing_is_told_with_the_parts_that_match():
+def test_a_rule_that_matches_nothing_is_reported_with_the_parts_that_match():
     rules = "fold: relu(add(matmul(x, y), z)) => add(z, matmul(x, y))"
     answer = asked(product(), rules, "fold")
     assert answer.cause is Cause.NO_MATCH
@@ -147,7 +147,7 @@ def test_a_graph_is_compared_output_by_output():
     assert asked(product(), BACK, graph).cause is Cause.DIRECTION
 
 
-def test_a_term_that_is_there_but_in_another_class_is_told_apart():
+def test_a_term_that_is_there_but_in_another_class_is_distinguished():
     answer = asked(product(), BACK, "matmul(x, w)", equals="matmul(matmul(x, w), v)")
     assert answer.elsewhere
     assert answer.cause is Cause.UNKNOWN
@@ -188,7 +188,7 @@ def test_twenty_thousand_e_nodes_change_no_answer():
         ).represented
 
 
-def test_a_rule_that_nobody_knows_is_told_with_the_nearest():
+def test_a_rule_that_nobody_knows_is_reported_with_the_nearest():
     with Saturation(product(), parse_rules(BACK)) as run:
         run.run()
         with pytest.raises(

@@ -36,7 +36,7 @@ def test_values_below_at_and_above_a_literal():
     assert {19, 20, 21} <= values(found, ("dim", "x", -3))
 
 
-def test_values_beside_a_fraction():
+def test_values_next_to_a_fraction():
     found = beside_literals(
         rule_of("layernorm[axis=-1, eps=e](x, s) => layernorm[axis=-1, eps=max(e, 0.25)](x, s)")
     )
@@ -44,7 +44,7 @@ def test_values_beside_a_fraction():
     assert 0 < low < at == 0.25 < high < large
 
 
-def test_values_beside_a_negative_number():
+def test_values_next_to_a_negative_number():
     rule = rule_of("softmax[axis=a](relu(x)) => softmax[axis=a](x) where a < -2, dim(x, -1) > 3")
     found = beside_literals(rule)
     assert {-5, -3, -2, -1, 0, 1} <= values(found, ("attr", "a", ""))

@@ -138,7 +138,7 @@ def test_what_is_dropped_is_not_a_goal():
     assert {rule for rule, _ in prover.open_goals()} == {0}
 
 
-def test_without_broadcasting_no_case_beside_a_literal_broadcasts():
+def test_without_broadcasting_no_case_next_to_a_literal_broadcasts():
     (rule,) = parse_rule("r: add(x, y) => add(y, x) where dim(x, -1) + dim(y, -1) > 1")
     shapes = {b: [i.types for i in generic_cases(rule, broadcast=b).instances] for b in (False, True)}
     assert any(types["x"].shape != types["y"].shape for types in shapes[True])

@@ -131,7 +131,7 @@ def test_the_same_seed_draws_the_same_instances():
     assert drawn(text, 10, 1) == drawn(text, 10, 1) != drawn(text, 10, 2)
 
 
-def test_none_where_no_proposal_fits():
+def test_there_is_none_if_no_proposal_fits():
     assert draw_instance(law("relu(x) => x where dim(x, -1) = 99"), random.Random(0)) is None
     merge = law("each matmul[c](x, w*) => slice[axis=-1](matmul[c](x, concat[axis=-1](w*)))")
     assert draw_instance(merge, random.Random(0)) is None  # its typing is linear

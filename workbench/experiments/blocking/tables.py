@@ -46,9 +46,10 @@ def _about(records: Sequence[Record]) -> str:
     return about(
         records,
         ".",
-        "*generic*: rules like Glenside's, which fill, cut and join whatever they made. *demanded*: tiles "
+        "*generic*: rules like Glenside's, which fill, cut and join their own results. *demanded*: tiles "
         "one by one, each rule on demand of a product. *glenside-orientation*: a product is one operator, "
-        "kernels stream and the image stays. *any-orientation*: the extraction chooses what stays.",
+        "kernels stream and the image stays. *any-orientation*: the extraction chooses the operand that "
+        "stays.",
         "Rules on demand are not a discovery: they state how a product is blocked, and the extraction "
         "chooses among the ways. Cycles are those of the unit's file, of the vector unit and of memory "
         "together.",

@@ -222,8 +222,8 @@ def _scaling(records: Sequence[Record]) -> str:
     rows = [[*key, *(cells.get(n, NOTHING) for n in blocks)] for key, cells in by_family.items()]
     head = ["family", "method", *(f"{n} block{'s' if n > 1 else ''}" for n in blocks)]
     key = (
-        "Each cell: seconds of saturation, reading the e-graph and extraction, of the seconds of the whole "
-        "call (including engine start and certificate); e-nodes; operators of the original → ours."
+        "Each cell: seconds of saturation, reading the e-graph and extraction, out of the seconds of the "
+        "whole call (including engine start and certificate); e-nodes; operators of the original → ours."
     )
     return lines(head, rows) + "\n\n" + key
 

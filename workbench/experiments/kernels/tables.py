@@ -65,7 +65,7 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
         "session with the others; a program of kernels alone has no session. In chains, clusters compete "
         "with rewrites in one saturated e-graph. The program and the original "
         "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
-        "and the 95 % interval of the ratio. Where the program is not faster beyond the noise, the "
+        "and the 95 % interval of the ratio. If the program is not faster beyond the noise, the "
         "original stays.",
         f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`).",
         *counts,

@@ -125,7 +125,7 @@ def _whole_calls(ours: pd.DataFrame) -> list[str]:
         return []
     key = (
         "The sum of all stages of a call: import, engine start, pricing and certificate are among them, each "
-        "as the commit had it that made the run. "
+        "as in the commit that made the run. "
         "`wall_seconds` in `table.csv` is the time of the process, which also loads Python and makes the "
         "network."
     )

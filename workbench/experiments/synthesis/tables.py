@@ -50,8 +50,8 @@ def _about(records: Sequence[Record]) -> str:
         "*Terms* are evaluated, *classes* are those with a fingerprint of their own, *candidates* are equal "
         "pairs up to renaming, *laws* are those that the others do not imply. Each law was verified. "
         "*Joint* laws have several outputs; the laws imply each of their equations. *Memory* is the largest "
-        "of the process plus the largest of the engine's. *Processor* time is that of both, without what "
-        "follows a synthesis.",
+        "of the process plus the largest of the engine's. *Processor* time is that of both, without the "
+        "steps after a synthesis.",
     )
 
 

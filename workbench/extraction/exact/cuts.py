@@ -30,7 +30,7 @@ from workbench.extraction.reduce.presolve import presolve
 #: The share of the time for cutting planes, and of what is left for each time that they begin anew.
 SHARE, ONCE = 0.8, 0.8
 #: Cutting planes begin anew if at most this share of the candidates is left, so many times at most.
-SMALLER, TIMES = 0.85, 8
+SMALLER, TIMES = 0.9, 40
 #: They end when the bound has risen by less than this share of the gap in the last LAST rounds.
 RISE, LAST = 0.005, 10
 #: The share of a row that a solution must lack for the row to be added.
@@ -146,6 +146,8 @@ class _Cutting:
             gap = self.cost - self.bound
             if met(self.cost, self.bound) or (len(bounds) > LAST and self.bound - bounds[-LAST] < RISE * gap):
                 return
+            if self.alive.count(True) < SMALLER * n:
+                return
             added = root.add(one.sets) + root.add(root.violated(x, until))
             if not added:
                 separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
@@ -200,6 +202,7 @@ def solve_by_cuts(
         scale = SCALE / within.cost if 0.0 < within.cost < math.inf else 1.0
         now = time.perf_counter()
         root = _Root.of(part, must, scale, until - now)
+        root.add(sets)
         cutting = _Cutting(root, scale, within.cost, bound, [True] * len(part.nodes))
         for risen in cutting.run(now + ONCE * max(0.0, last - now)):
             if risen > bound:
@@ -216,7 +219,7 @@ def solve_by_cuts(
         kept, _ = presolve(kept, within.cost, until=last)
         if len(kept.nodes) > SMALLER * len(part.nodes):
             break
-        part, sets = kept, []
+        part, sets = kept, _carried(part, kept, sets)
         if not part.roots:
             within.offer({}, part)
             return Solved(within.best, within.cost, proved=True)
@@ -235,6 +238,14 @@ def solve_by_cuts(
         within.offer(found.picked, part)
     bound = max(bound, min(found.bound, within.cost))
     return Solved(within.best, within.cost if found.proved else bound, found.proved, found.endings)
+
+
+def _carried(before: Problem, after: Problem, sets: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the sets in terms of a reduced problem, without those of which a candidate was pulled up."""
+    place = {node: i for i, node in enumerate(after.nodes)}
+    merged = set(after.fixed.values())
+    found = ([before.nodes[i] for i in by] for by in sets)
+    return [tuple(place[n] for n in by if n in place) for by in found if merged.isdisjoint(by)]
 
 
 @dataclass(slots=True, eq=False)

@@ -28,8 +28,10 @@ NOTHING: Final = 1e-11
 LOOK: Final = 100
 #: The largest random factor of a height, less 1.
 NOISE: Final = 0.3
-#: Numbers of candidates above which one ascent must do, and above which none is made.
-LARGE, HUGE = 4_000, 400_000
+#: Numbers of candidates from which MANY ascents are made, above which one is made, and above which none.
+SMALL, LARGE, HUGE = 300, 4_000, 400_000
+#: The number of ascents of a problem that is neither small nor large.
+MANY: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,20 +229,21 @@ class _State:
         return amount
 
 
-def climb(problem: Problem, *, until: float = math.inf, times: int = 6, seed: int = 0) -> list[Ascent]:
+def climb(problem: Problem, *, until: float = math.inf, times: int = 0, seed: int = 0) -> list[Ascent]:
     """Return ascents of a problem, the one with the highest bound first.
 
     Args:
         problem: The problem.
         until: Deadline of ``time.perf_counter``.
-        times: The number of ascents; a large problem has one.
+        times: The number of ascents; 0 lets the size of the problem decide.
         seed: Seed of the random choices.
     """
     if not problem.roots or len(problem.nodes) > HUGE:
         return []
     layout = Layout.of(problem)
     found: list[Ascent] = []
-    for turn in range(1 if len(problem.nodes) > LARGE else times):
+    size = len(problem.nodes)
+    for turn in range(times or (1 if size > LARGE else MANY if size >= SMALL else 2)):
         if time.perf_counter() > until:
             break
         rng = None if turn < 2 else random.Random(seed + turn)

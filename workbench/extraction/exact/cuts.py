@@ -25,7 +25,7 @@ from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selectio
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.ascent import Ascent, Layout, ascend
 from workbench.extraction.reduce.must import Must, must_sets
-from workbench.extraction.reduce.presolve import presolve
+from workbench.extraction.reduce.presolve import REDUCTIONS, presolve, pull_up, pull_up_costs
 
 #: The share of the time for cutting planes, and of what is left for each time that they begin anew.
 SHARE, ONCE = 0.8, 0.8
@@ -33,6 +33,8 @@ SHARE, ONCE = 0.8, 0.8
 SMALLER, TIMES = 0.9, 40
 #: They end when the bound has risen by less than this share of the gap in the last LAST rounds.
 RISE, LAST = 0.005, 10
+#: The reductions on the way: without those that merge candidates, as rows found before name candidates.
+APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 #: The share of a row that a solution must lack for the row to be added.
 LACK: Final = 0.02
 #: Ascents before the first relaxation; the rows of those count that are within this share of the bound.
@@ -131,7 +133,7 @@ class _Cutting:
         if self.alive.count(True) < SMALLER * n:
             return
         separator: Separator | None = None
-        bounds = [self.bound]
+        bounds = [0.0]
         for turn in range(1_000_000):
             solved = root.solve(until)
             if solved is None or time.perf_counter() > until:
@@ -142,9 +144,10 @@ class _Cutting:
                 root.layout, np.maximum(reduced[:n], 0.0).tolist(), smallest=bool(turn % 2), until=until
             )
             yield self._keep(value, one)
-            bounds.append(self.bound)
+            # Rows of the reduced problem may first have to regain a bound that is known already.
+            bounds.append(max(bounds[-1], (value + one.bound) / self.scale))
             gap = self.cost - self.bound
-            if met(self.cost, self.bound) or (len(bounds) > LAST and self.bound - bounds[-LAST] < RISE * gap):
+            if met(self.cost, self.bound) or (len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap):
                 return
             if self.alive.count(True) < SMALLER * n:
                 return
@@ -153,8 +156,11 @@ class _Cutting:
                 separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
                 y = {c: float(columns[k]) for c, k in root.rows.column.items()}
                 first_row = len(root.rows.row_lower)
-                if not root.rows.add_formulas(separator(x.tolist(), y, until)):
+                formulas = separator(x.tolist(), y, until)
+                if not root.rows.add_formulas(formulas):
                     return
+                needed = set(root.problem.roots)
+                root.known.update(f.by for f in formulas if not needed.isdisjoint(f.built))
                 low, high, starts, index, values = root.rows.rows_from(first_row)
                 root.solver.addRows(len(low), low, high, len(index), starts, index, values)
 
@@ -216,7 +222,7 @@ def solve_by_cuts(
         kept = part.keep(cutting.alive, always=False)
         if time.perf_counter() > last or turn == TIMES - 1:
             break
-        kept, _ = presolve(kept, within.cost, until=last)
+        kept, _ = presolve(kept, within.cost, until=last, reductions=APART)
         if len(kept.nodes) > SMALLER * len(part.nodes):
             break
         part, sets = kept, _carried(part, kept, sets)

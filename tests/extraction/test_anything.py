@@ -11,7 +11,8 @@ import pytest
 import workbench
 from tests.extraction.egraphs import random_egraph
 from workbench.extraction import NoExtraction, Status
-from workbench.extraction.anything import extract, s_expression
+from workbench.extraction.anything import extract
+from workbench.extraction.terms import s_expressions
 
 
 class Num(egglog.Expr):
@@ -129,11 +130,27 @@ def test_a_file_gives_an_s_expression(tmp_path):
     assert extract(path, cost=len).expr == "(add x x)"
 
 
+def test_a_file_of_several_roots_gives_a_term_for_each(tmp_path):
+    nodes = {
+        "f": {"op": "f", "children": ["x"], "eclass": "0", "cost": 2},
+        "g": {"op": "g", "children": ["x", "y"], "eclass": "1", "cost": 3},
+        "h": {"op": "h", "children": ["f"], "eclass": "1", "cost": 1},
+        "x": {"op": "x", "children": [], "eclass": "2", "cost": 5},
+        "y": {"op": "y", "children": [], "eclass": "3", "cost": 1},
+    }
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({"nodes": nodes, "root_eclasses": ["1", "0"]}))
+    found = extract(path, k=2)
+    assert found.exprs == ("(h (f x))", "(f x)")
+    assert found.expr == "(h (f x))\n(f x)"
+    assert [(e, c) for e, c in found.best] == [(found.expr, 8.0), ("(g x y)\n(f x)", 11.0)]
+
+
 def test_columns_are_extracted_as_before():
     egraph, costs = random_egraph(3)
     found = workbench.extract(egraph, costs, "dag")
     assert found.cost >= workbench.extract(egraph, costs).cost
-    assert s_expression(egraph, found.choice)
+    assert s_expressions(egraph, found.choice)[0]
     with pytest.raises(ValueError, match="k must be at least 1"):
         extract(*distributed(), k=0)
 

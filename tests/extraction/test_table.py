@@ -1,3 +1,4 @@
+import itertools
 import math
 import random
 import time
@@ -5,10 +6,12 @@ import time
 import numpy as np
 import pytest
 
-from tests.extraction.egraphs import random_egraph
+from tests.extraction.egraphs import egraph_of, random_egraph, solvable_egraph
 from tests.extraction.problems import chain, tangle, wide
 from workbench.extraction import problem as core
-from workbench.extraction.problem import is_acyclic
+from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.problem import is_acyclic, make_problem, tree_costs
 from workbench.extraction.table import Table, least, ranges
 
 SHAPES = {
@@ -117,3 +120,37 @@ def test_ranges():
     entries, begin = ranges(np.array([0, 2, 2, 5]), np.array([2, 0, 1]))
     assert entries.tolist() == [2, 3, 4, 0, 1]
     assert begin.tolist() == [0, 3, 5, 5]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_what_no_better_selection_can_afford_is_left_out(seed, monkeypatch):
+    """Free e-nodes, cycles and several roots included, all selections of that cost remain."""
+    egraph, costs, least = solvable_egraph(seed)
+    best, choice = tree_costs(egraph, costs)
+    monkeypatch.setattr("workbench.extraction.problem.VAST", 0)
+    whole = make_problem(egraph, costs, best, choice)
+    for most in (least, 1.3 * least):
+        part = make_problem(egraph, costs, best, choice, most=most)
+        assert set(part.nodes) <= set(whole.nodes)
+        assert part.roots == whole.roots
+        left = set(part.nodes)
+        members = whole.members()
+        for picked in itertools.product(*members.values()):
+            chosen = dict(zip(members, picked, strict=True))
+            if selection_cost(whole, chosen) > most or unfounded(whole, chosen):
+                continue
+            needed, stack = set(), list(whole.roots)
+            while stack:
+                c = stack.pop()
+                if c not in needed:
+                    needed.add(c)
+                    stack += whole.children[chosen[c]]
+            assert {whole.nodes[chosen[c]] for c in needed} <= left
+
+
+def test_paths_of_more_layers_than_can_be_walked_leave_everything():
+    n = 2_000
+    rows = [(c, [c + 1]) for c in range(n)] + [(c, [c + 1]) for c in range(n)] + [(n, [])]
+    egraph = egraph_of(rows)
+    table = Table.of(egraph.eclass, np.ones(len(rows)), egraph.child_start, egraph.children, n + 1)
+    assert table.affordable((0,), 3 * n) is None

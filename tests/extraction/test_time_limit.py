@@ -175,8 +175,28 @@ def test_a_bound_that_a_solver_has_proved_survives_the_deadline(monkeypatch):
         yield Exact(None, least - 0.1)
         raise deadlines.TimeUp
 
-    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "solve", stopped)
+    module = sys.modules["workbench.extraction.extract"]
+    monkeypatch.setattr(module, "solve", stopped)
+    monkeypatch.setattr(module, "highest_bound", lambda *arguments: 0.0)  # it would already be met
     run = Extraction(egraph, costs, "highs", seconds=1e5)
     solution = run.run()
     assert solution.bound == pytest.approx(least - 0.1)
+    assert solution.limits == {Limit.TIME}
+    assert solution.status is Status.FEASIBLE  # the bound is a solver's
+    assert f"bound {solution.bound:.6g}" in repr(run)
+    assert "feasible (e-graph)" in repr(run)
+
+
+def test_without_a_report_of_a_solver_the_status_stays_greedy(monkeypatch):
+    def stopped(*arguments, **options):
+        raise deadlines.TimeUp
+        yield
+
+    rng = random.Random(0)
+    rows = [(c, [rng.randrange(c + 1, min(c + 9, 300)) for _ in range(3)]) for c in range(299) for _ in "abc"]
+    egraph = egraph_of([*rows, (299, [])])
+    costs = np.array([rng.randint(1, 50) for _ in range(len(egraph))], dtype=float)
+    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "solve", stopped)
+    solution = extract(egraph, costs, seconds=1e5)
+    assert solution.status is Status.GREEDY
     assert solution.limits == {Limit.TIME}

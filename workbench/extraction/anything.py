@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -14,23 +15,28 @@ from workbench.egraph.serialize import load_json
 from workbench.extraction.alternatives import k_best
 from workbench.extraction.extract import extract as extract_columns
 from workbench.extraction.solution import Solution, Status
+from workbench.extraction.terms import s_expressions
 
 if TYPE_CHECKING:
     import egglog
 
 T = TypeVar("T")
+#: The share of the time limit that an extraction from a file has at least, however long reading takes.
+LEAST: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
     """A cheapest term with its cost and its bound.
 
-    ``expr`` is the term: a typed expression for egglog-python, an S-expression for a file. ``cost`` counts
-    every chosen e-node once, and no term costs less than ``bound``. ``best`` are the ``k`` cheapest terms
-    with their costs, the cheapest first. ``solution`` is the selection itself.
+    ``expr`` is the term: a typed expression for egglog-python, an S-expression for a file. ``exprs`` has one
+    term for each root of a file, and ``expr`` is then a text with one line for each. ``cost`` counts every
+    chosen e-node once, and no selection costs less than ``bound``. ``best`` are the ``k`` cheapest terms with
+    their costs, the cheapest first. ``solution`` is the selection itself.
     """
 
     expr: T
+    exprs: tuple[T, ...]
     cost: float
     bound: float
     status: Status
@@ -87,7 +93,8 @@ def extract(
     - ``extract(egraph, expr, cost=…)`` takes an e-graph of egglog-python as it is, and returns
       :class:`Extracted` with a typed expression equal to ``expr``.
     - ``extract(path, cost=…)`` takes a file of egraph-serialize JSON, as egg and egglog write it, and
-      returns :class:`Extracted` with an S-expression; of several roots, the first counts.
+      returns :class:`Extracted` with one S-expression for each root; see
+        :func:`~workbench.extraction.terms.s_expressions`.
 
     Args:
         egraph: The e-graph, or the path of a file.
@@ -107,10 +114,13 @@ def extract(
     if isinstance(egraph, EGraph):
         return extract_columns(egraph, np.asarray(costs), method, seconds=seconds, **options)
     if isinstance(egraph, str | os.PathLike):
+        began = time.perf_counter()
         columns, values = load_json(egraph)
         if cost is not None:
             values = np.where(np.isinf(values), values, [float(cost(op)) for op in columns.ops])
-        return _extracted(columns, values, lambda choice: s_expression(columns, choice), method, k, seconds)
+        if seconds > 0:
+            seconds = max(LEAST * seconds, seconds - (time.perf_counter() - began))
+        return _extracted(columns, values, lambda choice: s_expressions(columns, choice), method, k, seconds)
     if not hasattr(egraph, "_state"):
         raise TypeError(
             f"an e-graph must be columns, egglog-python's EGraph or a path, got {type(egraph).__name__}"
@@ -118,40 +128,27 @@ def extract(
     from workbench.extraction.typed import read_typed
 
     typed = read_typed(egraph, costs, cost)
-    return _extracted(typed.egraph, typed.costs, typed.expression, method, k, seconds)
+    return _extracted(
+        typed.egraph, typed.costs, lambda choice: (typed.expression(choice),), method, k, seconds
+    )
 
 
 def _extracted(
     egraph: EGraph,
     costs: np.ndarray,
-    written: Callable[[np.ndarray], T],
+    written: Callable[[np.ndarray], tuple[Any, ...]],
     method: str,
     k: int,
     seconds: float,
-) -> Extracted[T]:
+) -> Extracted[Any]:
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     if k == 1:
         found = [extract_columns(egraph, costs, method, seconds=seconds)]
     else:
         found = k_best(egraph, costs, k, seconds=seconds)
-    best = tuple((written(s.choice), s.cost) for s in found)
+    terms = [written(s.choice) for s in found]
+    whole = [one[0] if len(one) == 1 else "\n".join(one) for one in terms]
+    best = tuple((term, s.cost) for term, s in zip(whole, found, strict=True))
     first = found[0]
-    return Extracted(best[0][0], first.cost, first.bound, first.status, best, first)
-
-
-def s_expression(egraph: EGraph, choice: np.ndarray) -> str:
-    """Return the term of a selection below the first root; shared parts are repeated."""
-    texts: dict[int, str] = {}
-    stack = [egraph.roots[0]]
-    while stack:
-        c = stack[-1]
-        operands = egraph.operands(int(choice[c])).tolist()
-        open_ = [d for d in operands if d not in texts]
-        if open_:
-            stack += open_
-            continue
-        stack.pop()
-        op = egraph.ops[int(choice[c])]
-        texts[c] = f"({' '.join([op, *(texts[d] for d in operands)])})" if operands else op
-    return texts[egraph.roots[0]]
+    return Extracted(whole[0], terms[0], first.cost, first.bound, first.status, best, first)

@@ -24,6 +24,7 @@ from workbench.extraction.limits import DIED, Ending, Limit
 from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
     BULK,
+    VAST,
     NoExtraction,
     Problem,
     below,
@@ -34,8 +35,9 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
+from workbench.extraction.reduce.ascent import highest_bound
 from workbench.extraction.reduce.cycles import break_cycles
-from workbench.extraction.reduce.must import chain_bound, lower_bound, must_sets, surely_paid
+from workbench.extraction.reduce.must import chain_bound, must_sets, surely_paid
 from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
@@ -46,6 +48,7 @@ from workbench.extraction.stages import (
     check_limits,
     described,
     original_selection,
+    raised,
     treewidth,
 )
 from workbench.run.stepwise import Stepwise
@@ -113,8 +116,7 @@ class Extraction(Stepwise):
         self._best: Solution | None = None
         self._stages: Generator[StepKind] = self._plan()
         self._spent = time.perf_counter() - self._since  # a look at negative costs may be long
-        self._until = math.inf
-        self._bound = 0.0
+        self._until, self._bound = math.inf, 0.0
         self._scope = "e-graph"
         self._core: Problem | None = None
         self._widths: dict[str, int] = {}
@@ -154,7 +156,6 @@ class Extraction(Stepwise):
         if self._gains.core is None:
             best, choice = tree_costs(self.egraph, np.maximum(self._costs, 0.0), self._until)
             check_roots(self.egraph, best)
-        # A tree-greedy extraction that was asked for is reported even if the original graph is cheaper.
         tree = below(self.egraph, np.array(choice, dtype=np.int64))
         assert tree is not None
         if dag_cost(tree, self._costs) == math.inf:
@@ -170,7 +171,8 @@ class Extraction(Stepwise):
             if time.perf_counter() > self._until:
                 yield self._prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
                 return
-        problem = make_problem(self.egraph, self._costs, best, choice)
+        most = math.inf if self.method in ORDERS else dag_cost(tree, self._costs)
+        problem = make_problem(self.egraph, self._costs, best, choice, most=most)
         if self._own is not None:
             yield self._by_user(problem, self._own)
             yield self._prove(self._bound, proved=False)
@@ -178,13 +180,11 @@ class Extraction(Stepwise):
         if self.method in ORDERS:
             yield from self._alone(problem, tree, choice)
             return
-        self._bound = chain_bound(problem)
-        self._core = problem
+        self._bound, self._core = chain_bound(problem), problem
         if self.method == "tree":
             yield self._offer(tree, StepKind.TREE)
             return
-        original = original_selection(self.egraph)
-        if original is not None:
+        if (original := original_selection(self.egraph)) is not None:
             yield self._offer(original, StepKind.ORIGINAL)
         yield self._offer(tree, StepKind.TREE)
         if not problem.roots:
@@ -194,12 +194,13 @@ class Extraction(Stepwise):
         first = greedy(problem, self._share(shares.GREEDY), entries)
         yield self._offer(complete(self.egraph, problem, first.taken), StepKind.DAG)
         if self.method == "dag":
-            wider = beam(problem, self._until, entries) if first.finished and not self._done() else None
-            if wider is not None:
+            pays = first.finished and not self._done() and len(problem.nodes) < VAST
+            if pays and (wider := beam(problem, self._until, entries)) is not None:
                 found = complete(self.egraph, problem, wider)
                 if self._best is None or dag_cost(found, self._costs) < self._best.cost:
                     yield self._offer(found, StepKind.DAG)
             return
+        self._best = raised(self._best, problem, self._share(shares.FIRST))
         if self._done():
             yield self._prove(self._bound, proved=True)
             return
@@ -221,8 +222,7 @@ class Extraction(Stepwise):
     def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
         assert self._best is not None
-        found, effects = presolve(problem, self._best.cost, until=self._share(share))
-        return Reduced(found, effects, len(problem.nodes))
+        return Reduced(*presolve(problem, self._best.cost, until=self._share(share)), len(problem.nodes))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
@@ -319,7 +319,8 @@ class Extraction(Stepwise):
     def _exact(self, given: Reduced) -> Iterator[StepKind]:
         assert self._best is not None
         reduced = given.problem
-        bound = lower_bound(reduced, must_sets(reduced, self._share(shares.PRESOLVE)))
+        ready = self._share(shares.PRESOLVE)
+        bound = highest_bound(reduced, must_sets(reduced, ready), ready)
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
         counts = {"before": given.before, "after": len(reduced.nodes)}
         note = "presolve: {before} → {after} candidates".format(**counts)
@@ -343,7 +344,8 @@ class Extraction(Stepwise):
         )
         for found in steps:
             bound = min(max(bound, found.bound), self._best.cost)
-            self._best = replace(self._best, bound=bound, scope=self._scope)
+            status = self._best.status if found.endings else Status.FEASIBLE  # a solver reported it
+            self._best = replace(self._best, bound=bound, status=status, scope=self._scope)
             added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
             cuts = max(cuts, found.cuts)
             if found.taken is not None:
@@ -358,9 +360,7 @@ class Extraction(Stepwise):
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         assert self._best is not None
         bound = min(max(bound, self._best.bound), self._best.cost)
-        # The status is optimal only if cost and bound really meet.
-        closed = self._met(bound)
-        closed |= proved and self._best.cost - bound <= 1e-6 * self._best.cost
+        closed = self._met(bound) or (proved and self._best.cost - bound <= 1e-6 * self._best.cost)
         status = Status.OPTIMAL if closed else self._best.status
         endings = self._best.endings + endings
         self._best = replace(self._best, bound=bound, status=status, scope=self._scope, endings=endings)
@@ -393,13 +393,13 @@ class Extraction(Stepwise):
         counts: Mapping[str, int] | None = None,
     ) -> StepKind:
         """Add a step to the trace, and return its kind."""
-        size = (len(self.egraph), self.egraph.n_classes)
         self.trace.add(
             Step(
                 len(self.trace),
                 kind,
                 0.0,
-                *size,
+                len(self.egraph),
+                self.egraph.n_classes,
                 rules=rules,
                 cost=None if self._best is None else self._best.cost + self._offset,
                 bound=bound + self._offset if math.isfinite(bound) else None,
@@ -435,12 +435,13 @@ class Extraction(Stepwise):
 
     def _finish(self) -> None:
         assert self._best is not None
-        proved = self._best.status is Status.OPTIMAL
         if self.stop_reason is None:
-            self.stop_reason = StopReason.OPTIMAL if proved else StopReason.FEASIBLE
+            optimal = self._best.status is Status.OPTIMAL
+            self.stop_reason = StopReason.OPTIMAL if optimal else StopReason.FEASIBLE
         method = self.method if self.method in ("tree", "dag") else self._best.method
-        spent = self._spent + time.perf_counter() - self._since
-        self._best = replace(self._best, method=method, seconds=spent)
+        self._best = replace(
+            self._best, method=method, seconds=self._spent + time.perf_counter() - self._since
+        )
 
     @property
     def unfinished(self) -> bool:
@@ -463,8 +464,7 @@ class Extraction(Stepwise):
         if self._best is None:
             raise KeyboardInterrupt
         if Limit.INTERRUPTED not in self._best.limits:
-            endings = (*self._best.endings, Ending(Limit.INTERRUPTED))
-            self._best = replace(self._best, endings=endings)
+            self._best = replace(self._best, endings=(*self._best.endings, Ending(Limit.INTERRUPTED)))
         self._best = replace(self._best, seconds=self._spent)
         return cast(Solution, self.solution)
 

@@ -17,6 +17,8 @@ from workbench.support.collector import collector_paused
 
 #: From this number of e-nodes, least costs are found in array operations.
 BULK: Final = 5_000
+#: From this number of e-nodes, those that are too expensive for any better selection are left out at once.
+VAST: Final = 50_000
 
 
 class NoExtraction(ValueError):
@@ -192,6 +194,7 @@ def make_problem(
     choice: Sequence[int],
     *,
     fix_free: bool = True,
+    most: float = math.inf,
 ) -> Problem:
     """Return the choices left once every e-class with a free term has taken it.
 
@@ -201,6 +204,8 @@ def make_problem(
         best: The least tree cost of every e-class, from :func:`tree_costs`.
         choice: The e-node that attains it, -1 if the e-class has no finite term.
         fix_free: Whether an e-class with a free term takes it without a choice.
+        most: The cost of a known selection. In a problem of :data:`VAST` e-nodes or more, those are left out
+            with which a selection certainly costs more.
 
     Raises:
         NoExtraction: If a root has no finite term of finite cost.
@@ -226,8 +231,15 @@ def make_problem(
     order = np.flatnonzero(alive)
     order = order[np.argsort(whole.eclass[order], kind="stable")]
     seen = whole.at(order).reachable(tuple(r for r in egraph.roots if r not in fixed))
-    left = whole.at(np.sort(order[seen[whole.eclass[order]]]))
     roots = tuple(dict.fromkeys(r for r in egraph.roots if r not in fixed))
+    chosen = order[seen[whole.eclass[order]]]
+    if len(chosen) >= VAST and most < math.inf:
+        part = whole.at(chosen).reading(~free)
+        cheap = part.affordable(roots, most * (1 + 1e-9))
+        if cheap is not None and not cheap.all():
+            part, chosen = part.keep(cheap), chosen[cheap]
+            chosen = chosen[part.reachable(roots)[part.eclass]]
+    left = whole.at(np.sort(chosen))
     return Problem(
         left.nodes.tolist(),
         left.eclass.tolist(),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction import shares
 from workbench.extraction.exact.treewidth import WIDEST
 from workbench.extraction.problem import Problem, below, is_acyclic
+from workbench.extraction.reduce.ascent import climb
 from workbench.extraction.reduce.presolve import Effect
 from workbench.extraction.solution import Solution
 from workbench.run.trace import Step
@@ -52,6 +54,18 @@ def check_limits(seconds: float, memory: int) -> None:
         raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=60)")
     if not memory > 0:
         raise ValueError(f"the memory limit must be a positive number of bytes, got {memory}")
+
+
+def raised(best: Solution | None, problem: Problem, until: float) -> Solution:
+    """Return the best selection of a large problem with the bound of a dual ascent, if that is higher.
+
+    The reductions and solvers of a large problem may take all the time, so it has a bound before them.
+    """
+    assert best is not None
+    if len(problem.nodes) < shares.LARGE:
+        return best
+    bounds = [one.bound for one in climb(problem, until=until, times=1)]
+    return replace(best, bound=min(best.cost, max([best.bound, *bounds])))
 
 
 def treewidth(width: int | None) -> dict[str, int]:

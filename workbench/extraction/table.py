@@ -68,6 +68,13 @@ class Table:
         """Return the table of the candidates that a mask selects."""
         return self if alive.all() else self.at(np.flatnonzero(alive))
 
+    def reading(self, kept: np.ndarray) -> Table:
+        """Return the table in which candidates read only the e-classes that a mask selects."""
+        mask = kept[self.children]
+        owner = np.repeat(np.arange(len(self.cost)), np.diff(self.start))[mask]
+        start = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(self.cost)))))
+        return Table(self.nodes, self.eclass, self.cost, start, self.children[mask], self.n_classes)
+
     def all_children(self, flags: np.ndarray) -> np.ndarray:
         """Return for every candidate whether all e-classes that it reads have a flag."""
         bad = np.concatenate(([0], np.cumsum(~flags[self.children])))
@@ -98,6 +105,41 @@ class Table:
             below = self.children[entries]
             front = np.unique(below[~seen[below]])
         return self._reach(seen, front.tolist(), offsets) if front.size else seen
+
+    def depths(self, roots: tuple[int, ...], most: float) -> np.ndarray | None:
+        """Return the least cost of a path of candidates from a root to each e-class, without its own.
+
+        It is infinite above ``most``. The result is None for an e-graph of too many layers.
+        """
+        offsets = self.offsets()
+        depth = np.full(self.n_classes, math.inf)
+        front = np.unique(np.array(roots, dtype=np.int64))
+        depth[front] = 0.0
+        for _ in range(DEEP):
+            if not front.size:
+                return depth
+            candidates, _ = ranges(offsets, front)
+            entries, begin = ranges(self.start, candidates)
+            value = np.repeat(depth[self.eclass[candidates]] + self.cost[candidates], np.diff(begin))
+            below = self.children[entries]
+            better = (value < depth[below]) & (value <= most)
+            np.minimum.at(depth, below[better], value[better])
+            front = np.unique(below[better])
+        return None
+
+    def affordable(self, roots: tuple[int, ...], most: float) -> np.ndarray | None:
+        """Return for every candidate whether a selection with it may cost at most ``most``.
+
+        It costs at least a path from a root to the candidate, the candidate, and a path below it. The result
+        is None if paths take too long to find.
+        """
+        height = least(self, highest=True)
+        depth = None if height is None else self.depths(roots, most)
+        if height is None or depth is None:
+            return None
+        own = _values(self, self.cost, np.arange(len(self.cost)), height.best, highest=True)
+        found: np.ndarray = depth[self.eclass] + own <= most
+        return found
 
     def _reach(self, seen: np.ndarray, stack: list[int], offsets: np.ndarray) -> np.ndarray:
         """Finish :meth:`reachable` one e-class at a time: a deep e-graph has few e-classes in a layer."""

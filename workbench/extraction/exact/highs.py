@@ -77,6 +77,7 @@ def solve_highs(
     apart: int = 1,
     slack: float = 0.0,
     nodes: int | None = None,
+    sets: Sequence[Sequence[int]] = (),
 ) -> Solved:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
@@ -91,6 +92,7 @@ def solve_highs(
         apart: The number of candidates of each such set to be left out at least.
         slack: The difference of cost and bound at which the search ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
+        sets: Sets of candidates of which every selection takes one.
 
     Returns:
         The best selection with a lower bound.
@@ -98,6 +100,8 @@ def solve_highs(
     rows = program(problem, must.needed() if must is not None else ())
     for taken in forbidden:
         rows.forbid(taken, apart)
+    for by in sets:
+        rows.add(by, [1.0] * len(by), 1.0, math.inf)
     cost = selection_cost(problem, start) if start is not None else math.inf
     scale = SCALE / cost if 0.0 < cost < math.inf else 1.0
     rows.cost = [c * scale for c in rows.cost]

@@ -25,7 +25,8 @@ from workbench.extraction.exact.split import split
 from workbench.extraction.exact.tighten import tighten
 from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.must import Must, lower_bound, must_sets
+from workbench.extraction.reduce.ascent import highest_bound
+from workbench.extraction.reduce.must import Must, must_sets
 from workbench.support.processes import SOLVER_MEMORY
 
 #: Parts with at most this many selections are enumerated.
@@ -108,7 +109,7 @@ def solve(
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
     picks = [start for _, start in pieces]
-    bounds = [lower_bound(p, m) for p, m in zip(parts, musts, strict=True)]
+    bounds = [highest_bound(p, m, ready) for p, m in zip(parts, musts, strict=True)]
     started = zip(parts, picks, strict=True)
     slack = effort.gap * (paid + math.fsum(selection_cost(p, s) for p, s in started if s is not None))
     endings: list[Ending] = []

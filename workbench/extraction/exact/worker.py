@@ -45,11 +45,15 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
         return heard
 
     common: dict[str, Any] = {"tell": tell, "hear": hear}
-    if name == "highs":
+    if name == "highs" and job.forbidden:
         from workbench.extraction.exact.highs import solve_highs
 
         common |= {"forbidden": job.forbidden, "apart": job.apart}
         found = solve_highs(job.problem, job.must, job.start, job.seconds, **common)
+    elif name == "highs":
+        from workbench.extraction.exact.cuts import solve_by_cuts
+
+        found = solve_by_cuts(job.problem, job.must, job.start, job.seconds, **common)
     elif name == "lns":
         from workbench.extraction.exact.lns import solve_lns
 

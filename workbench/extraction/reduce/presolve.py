@@ -1,6 +1,6 @@
 """Reductions of an extraction, each of which keeps an optimum.
 
-The reductions are those of the extraction gym: cycles of an e-class onto itself, empty and unreachable
+Most reductions are those of the extraction gym: cycles of an e-class onto itself, empty and unreachable
 e-classes, dominated and too expensive candidates, parts pulled up into their only reader, costs pulled up,
 needed e-classes as roots. They use must-sets instead of children if there are few enough e-classes.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.ascent import affordable, climb
 from workbench.extraction.reduce.dominance import dominated, replaceable
 from workbench.extraction.reduce.must import Must, Weights, must_sets
 
@@ -222,6 +223,17 @@ def drop_expensive(problem: Problem, known: Knowledge) -> Problem:
     return problem.keep(alive, always=False)
 
 
+def drop_unaffordable(problem: Problem, known: Knowledge) -> Problem:
+    """Drop a candidate if a dual ascent shows that every solution with it costs more than the incumbent."""
+    if known.incumbent == math.inf:
+        return problem
+    found = climb(problem, until=known.until)
+    most = known.incumbent * (1 + 1e-9)
+    if not found or time.perf_counter() > known.until:
+        return problem
+    return problem.keep(affordable(problem, found, most), always=False)
+
+
 def root_needed(problem: Problem, known: Knowledge) -> Problem:
     """Add the e-classes that every solution contains to the roots."""
     must = known.must(problem)
@@ -238,7 +250,7 @@ def root_needed(problem: Problem, known: Knowledge) -> Problem:
 #: The reductions, in the order in which they work best.
 REDUCTIONS: Final[tuple[Reduction, ...]] = (
     drop_useless, drop_repeated, take_free, pull_up, pull_up_costs,
-    drop_circular, drop_dominated, drop_replaceable, drop_expensive, root_needed,
+    drop_circular, drop_dominated, drop_replaceable, drop_expensive, drop_unaffordable, root_needed,
 )  # fmt: skip
 
 

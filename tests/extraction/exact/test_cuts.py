@@ -1,0 +1,90 @@
+"""Cutting planes before branch and bound, against enumeration and HiGHS alone."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.extraction.egraphs import egraph_of, solvable_egraph
+from tests.extraction.problems import problem_of
+from workbench.extraction.exact.cuts import solve_by_cuts
+from workbench.extraction.exact.highs import solve_highs
+from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.reduce.must import must_sets
+
+
+def started(problem):
+    """Return a greedy selection of a problem by candidate."""
+    place = {node: i for i, node in enumerate(problem.nodes)}
+    return {c: place[node] for c, node in greedy_dag(problem).items()}
+
+
+def shared(seed, classes=60):
+    """Return a problem with sharing and cycles whose relaxation is far below its optimum."""
+    rng = random.Random(seed)
+    rows = [
+        (c, [min(classes, c + rng.randint(-2, 12)) for _ in range(2)])
+        for c in range(1, classes)
+        for _ in "abc"
+    ]
+    rows = [(c, [max(1, d) for d in row]) for c, row in rows]
+    rows += [(0, [1, 2, 3]), *((c, []) for c in range(classes - 8, classes + 1))]
+    costs = [rng.choice((1.0, 2.0, 5.0)) for _ in rows]
+    return problem_of(egraph_of(rows), np.array(costs))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_small_problems_are_solved(seed):
+    egraph, costs, least = solvable_egraph(seed)
+    problem = problem_of(egraph, costs)
+    if not problem.roots:
+        return
+    found = solve_by_cuts(problem, must_sets(problem), started(problem), 1e4)
+    assert found.proved
+    assert selection_cost(problem, found.picked) == pytest.approx(least)
+    assert found.bound == pytest.approx(least)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_larger_problems_are_solved_and_every_report_holds(seed):
+    problem = shared(seed)
+    must = must_sets(problem)
+    expected = solve_highs(problem, must, None, 1e4)
+    least = selection_cost(problem, expected.picked)
+    assert expected.proved
+    reports = []
+    found = solve_by_cuts(
+        problem, must, started(problem), 1e4, tell=lambda picked, bound, cuts: reports.append((picked, bound))
+    )
+    assert found.proved
+    assert not unfounded(problem, found.picked)
+    assert selection_cost(problem, found.picked) == pytest.approx(least)
+    for picked, bound in reports:
+        assert bound <= least * (1 + 1e-9)
+        if picked is not None:
+            assert not unfounded(problem, picked)
+            assert selection_cost(problem, picked) >= least * (1 - 1e-9)
+
+
+def test_a_better_selection_of_another_solver_is_adopted():
+    problem = shared(1)
+    best = solve_highs(problem, must_sets(problem), None, 1e4).picked
+    given = iter([best])
+    found = solve_by_cuts(problem, must_sets(problem), started(problem), 1e4, hear=lambda: next(given, None))
+    assert found.proved
+    assert selection_cost(problem, found.picked) == selection_cost(problem, best)
+
+
+def test_without_time_the_start_and_a_valid_bound_remain():
+    problem = shared(2)
+    start = started(problem)
+    found = solve_by_cuts(problem, must_sets(problem), start, 1e-3)
+    assert selection_cost(problem, found.picked) <= selection_cost(problem, start)
+    assert 0.0 <= found.bound <= selection_cost(problem, found.picked)
+
+
+def test_without_a_start_branch_and_bound_solves_alone():
+    problem = shared(3)
+    assert solve_by_cuts(problem, None, None, 1e4).proved

@@ -174,7 +174,7 @@ _KNOWN: Final = (
     ),
     Architecture(
         "sd_vae_decoder", "upsampling", 49_490_199, "its paper's code (49.5 M)",
-        (Input("latent", ("batch", 4, 32, 32)),), ("image",),
+        (Input("latent", ("batch", 4, 16, 16)),), ("image",),  # an image of 128 x 128 pixels
     ),
     Architecture("unet_resnet34", "upsampling", 24_436_369, "smp's summary of the model", _image()),
     Architecture("pose_resnet18", "upsampling", 15_376_721, "the layers' definition", _image(256)),

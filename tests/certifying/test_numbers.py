@@ -35,6 +35,20 @@ def test_another_number_is_a_difference(graph):
     assert not certify(graph, gelu(), whole=False).passed
 
 
+def larger(number, op):
+    b = GraphBuilder()
+    x = b.input("x", (3,), "float16")
+    if op == "clip":
+        return b.graph({"y": b.op("clip", x, low=number, high=np.inf)})
+    return b.graph({"y": b.op("max", x, b.weight(data=np.asarray(number, np.float16)))})
+
+
+@pytest.mark.parametrize(("number", "same"), [(1.739, True), (1.7393, True), (1.738, False), (1.741, False)])
+def test_a_number_in_half_precision_is_known_to_three_digits(number, same):
+    found = certify(larger(1.739, "max"), larger(number, "clip"), whole=False)
+    assert found.passed == same
+
+
 def test_in_double_precision_a_number_of_single_precision_is_another():
     assert certify(gelu_by(2**0.5, dtype="float64"), gelu("float64"), whole=False).passed
     assert not certify(gelu_by(1.4142135, dtype="float64"), gelu("float64"), whole=False).passed
@@ -76,7 +90,7 @@ def test_no_more_is_explained_than_a_few_units():
     graph = b.graph({"y": b.op("sub", b.op("add", x, huge), huge)})
     given = {"x": np.array([1.0, 2.0], np.float32)}
     moved = movement(graph, lambda one: evaluate(one, given, precise=True))
-    assert moved["y"].max() <= 2 * MOST
+    assert moved["y"].max() <= 2 * MOST["float32"]
 
 
 def test_what_is_explained_is_taken_off():

@@ -1,13 +1,16 @@
 """Both saved models run as a whole in ONNX Runtime, in the model's own dtype."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from workbench.certifying.certificate import certify
-from workbench.certifying.whole import probe, run_whole, tolerance_of
+from workbench.certifying.whole import probe, run_both, run_whole, tolerance_of
 from workbench.frontends import load_onnx, to_onnx
+from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
 
 
@@ -77,6 +80,33 @@ def test_an_operator_that_nothing_can_run_is_reported_and_is_not_a_failure():
     assert certificate.passed
     assert "my.domain" in certificate.whole
     assert "as saved not run" in certificate.verdict()
+
+
+def test_a_result_that_cannot_be_written_is_a_failure_even_if_the_original_cannot_be_either():
+    kept = helper.make_node("LRN", ["x"], ["y"], size=3)
+    held = load_onnx(model([kept], [("x", 1, [1, 2, 3, 3])], [("y", 1, [1, 2, 3, 3])], opset=9))
+    b = GraphBuilder()
+    resized = b.op(
+        "resize",
+        b.input("x", (1, 2, 4, 4)),
+        size=(3, 3),
+        mode="nearest",
+        coords="half_pixel",
+        rounding="ceil",
+    )
+    (y,) = b.opaque(next(iter(held.opaques.values())), [resized])
+    graph = b.graph({"y": y})
+    assert "cannot be written" in run_whole(graph, replace(graph, name="other")).why
+
+
+def test_a_result_of_another_rank_is_named_by_its_shape():
+    inputs = [("x", 1, [2, 3])]
+    first = model([helper.make_node("Relu", ["x"], ["y"])], inputs, [("y", 1, [2, 3])])
+    more = [("axes", np.array([0]))]
+    nodes = [helper.make_node("Unsqueeze", ["x", "axes"], ["y"])]
+    second = model(nodes, inputs, [("y", 1, [1, 2, 3])], more)
+    found = run_both(session(first), session(second), load_onnx(first), 0, "runtime")
+    assert "an array of shape (1, 2, 3) in the result" in found.why
 
 
 def test_a_loop_without_end_is_ended(monkeypatch):

@@ -441,3 +441,47 @@ def test_attributes_can_be_declared():
         assert judged(law).verdict == "refuted"  # of a row and a column
         same = judged(law.replace("axis=a", "axis=-1") + " where dim(x, -1) = dim(y, -1)")
         assert same.verdict == "tested"
+
+
+def test_a_function_that_writes_into_its_operands_gets_copies():
+    def one_more(x):
+        x += 1
+        return x
+
+    with registered(one_more):
+        assert judged("twice: one_more(one_more(x)) => add(x, 2)").verdict == "tested"
+        given = np.zeros(3)
+        assert spec_of("one_more").evaluate([given], {}).tolist() == [1.0, 1.0, 1.0]
+        assert given.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "exact", "message"),
+    [
+        (lambda x: np.exp(x), lambda n, x: n.exp(x) + 1, "the exact form of f must agree with the function"),
+        (lambda x, y: x - y, lambda n, x, y: y - x, "the exact form of f must agree with the function"),
+        (lambda x: x / 2, "ordered", "f must give whole numbers for whole numbers to be ordered, got"),
+        (lambda x: np.exp(x), "rational", "f must take fractions to be rational, got"),
+        (lambda x: x * 0.5, "rational", "f must give fractions for fractions to be rational, got"),
+    ],
+)
+def test_an_exact_form_that_is_not_that_of_the_function_is_refused(function, exact, message):
+    with pytest.raises(ValueError, match=message):
+        workbench.operator(function, name="f", exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("function", "exact"),
+    [
+        (lambda x: np.log(x), lambda n, x: n.log(x)),
+        (lambda x: np.sqrt(x), lambda n, x: n.root(x)),
+        (lambda x: 1 / (1 + np.exp(-x)), lambda n, x: 1 / (1 + n.exp(-x))),
+        (lambda x, y: np.maximum(x, 2 * y), "ordered"),
+        (lambda x, y: x / y + x, "rational"),
+    ],
+)
+def test_an_exact_form_that_is_that_of_the_function_is_taken(function, exact):
+    try:
+        assert workbench.operator(function, name="g", exact=exact) is function
+    finally:
+        forget("g")

@@ -65,6 +65,24 @@ def test_resizing_before_it_had_coordinates(op, mode):
     assert (node.attr("mode"), node.attr("coords")) == (mode, "asymmetric")
 
 
+@pytest.mark.parametrize(("opset", "op"), [(8, "Upsample"), (9, "Upsample"), (10, "Resize")])
+def test_resizing_beside_an_operator_that_holds_an_old_operator_set(opset, op):
+    # An operator kept as it is keeps its operator set, so that resizing must be written in that one.
+    given = model(opset=opset, given=SCALES, op=op, mode="nearest")
+    kept = helper.make_node("LRN", ["y"], ["z"], size=3)
+    if opset == 8:
+        del given.graph.node[0].input[1], given.graph.initializer[0]
+        given.graph.node[0].attribute.append(helper.make_attribute("scales", SCALES["scales"].tolist()))
+        kept = helper.make_node("Upsample", ["y"], ["z"], scales=[1.0, 2.0, 1.0, 1.0])  # resizes channels
+    given.graph.node.append(kept)
+    given.graph.output[0].name = "z"
+    written = to_onnx(import_onnx(given).graph)
+    assert written.opset_import[0].version == opset
+    assert [n.op_type for n in written.graph.node if n.op_type != "Constant"] == [op, kept.op_type]
+    feeds = {"x": np.random.default_rng(3).standard_normal((1, 2, 5, 4)).astype(np.float32)}
+    np.testing.assert_array_equal(run_model(written, feeds)["z"], run_model(given, feeds)["z"])
+
+
 def test_some_axes_may_be_named():
     given = {"sizes": np.array([9, 7])}
     imported = agrees(model(given=given, axes=[3, 2], mode="linear"))

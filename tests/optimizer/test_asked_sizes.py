@@ -2,6 +2,7 @@
 
 import pytest
 
+import workbench
 from workbench.frontends.onnx.file import ModelError
 from workbench.graph import GraphBuilder
 from workbench.optimizer.asked_sizes import check_elements_at, check_names
@@ -22,3 +23,24 @@ def test_inputs_that_no_machine_holds_are_refused_before_they_are_drawn():
     check_elements_at(graph, {})
     with pytest.raises(ModelError, match="input 'x' at n=1000000000000 must have at most"):
         check_elements_at(graph, {"n": 10**12})
+
+
+def test_a_graph_has_no_dimensions_to_fix_or_to_price():
+    b = GraphBuilder("fixed")
+    graph = b.graph({"y": b.op("relu", b.input("x", (2, 3)))})
+    for argument in ("dims", "sizes"):
+        with pytest.raises(ModelError, match=f"{argument} must name .*, got 'n'; the model has none"):
+            workbench.optimize(graph, cost="analytic", time=False, **{argument: {"n": 3}})
+
+
+@pytest.mark.parametrize("model", [None, 3, []])
+def test_what_is_no_model_is_named(model):
+    with pytest.raises(TypeError, match="a model must be a graph, a path, bytes or a ModelProto, got"):
+        workbench.optimize(model, cost="analytic", time=False)
+
+
+def test_what_are_no_rules_is_named():
+    b = GraphBuilder("fixed")
+    graph = b.graph({"y": b.op("relu", b.input("x", (2, 3)))})
+    with pytest.raises(TypeError, match="rules must be names, files or rules, got 3"):
+        workbench.optimize(graph, rules=3, cost="analytic", time=False)

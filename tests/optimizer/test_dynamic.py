@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import workbench
-from tests.frontends.models import model, node, normal, value
+from tests.frontends.models import model, node, normal, value, weight
 from tests.frontends.symbolic_models import (
     class_token,
     heads,
@@ -67,6 +67,26 @@ def test_results_keep_their_symbols_and_run_at_any_size(make, tmp_path):
     assert shape_of(written, "x") == shape_of(original, "x")
     for sizes in TEXT:
         same(original, written, sizes)
+
+
+def test_sizes_that_the_original_does_not_take_are_no_failure_of_the_result():
+    # At a size of 1 the window exceeds its input.
+    channels = [weight(n, [1.0, 2.0]) for n in ("s", "b", "m", "v")]
+    original = model(
+        [node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")],
+        [value("x", [1, 3, "N", 5])],
+        [value("y", [1, 2, "rows", 3])],
+        [normal("w", 2, 3, 3, 3), *channels],
+    )
+    result = workbench.optimize(original, sizes={"N": 4}, **FAST)
+    assert result.certificate.passed
+    assert "batchnorm" not in result.graph.operators()
+    notes = {c.sizes["N"]: c.note for c in result.dynamic.checked}
+    assert {n for n, note in notes.items() if "window exceeds its input" in note} == {
+        n for n in notes if n < 3
+    }
+    assert min(notes) == 1
+    assert {note for n, note in notes.items() if n >= 3} <= {"files", "graphs and files"}
 
 
 def test_a_rewrite_is_found_and_priced_at_the_sizes_asked_for():

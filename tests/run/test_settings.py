@@ -1,6 +1,7 @@
 import inspect
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import workbench
@@ -30,12 +31,25 @@ class Oven:
         ({"trays": 0}, "trays must be at least 1, got 0"),
         ({"mode": "gril"}, "mode must be one of fan, grill, got 'gril'; did you mean grill?"),
         ({"minutes": -1}, "minutes must be positive, got -1"),
+        ({"trays": 2.5}, "trays must be a whole number, got 2.5"),
+        ({"trays": "two"}, "trays must be a whole number, got 'two'"),
+        ({"trays": None}, "trays must be a whole number, got None"),
+        ({"trays": True}, "trays must be a whole number, got True"),
+        ({"minutes": "1"}, "minutes must be a number, got '1'"),
+        ({"heat": float("nan"), "trays": float("nan")}, "heat must be a finite number, got nan"),
+        ({"trays": float("nan")}, "trays must be a whole number, got nan"),
+        ({"trays": float("inf")}, "trays must be a whole number, got inf"),
     ],
 )
 def test_values_out_of_bounds_are_refused_with_the_bound(wrong, message):
     with pytest.raises(ValueError) as error:
         Oven(**wrong)
     assert str(error.value) == message
+
+
+def test_whole_numbers_may_be_written_in_other_types():
+    assert Oven(trays=2e1, heat=np.float32(100), minutes=3).trays == 20
+    assert Oven(trays=np.int64(3)).trays == 3
 
 
 def test_fields_without_facts_are_not_settings():

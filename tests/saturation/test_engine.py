@@ -129,7 +129,8 @@ def test_a_group_may_need_a_name_after_another_was_merged():
     for step in (1, 2):
         engine.iterate(Plan(step, step == 2, 5000))
     egraph = engine.snapshot()
-    assert sorted(len(egraph.operands(i)) for i, op in enumerate(egraph.ops) if op == "concat") == [3, 3]
+    # Beside the product with the new weight nobody reads the product that it replaces.
+    assert sorted(len(egraph.operands(i)) for i, op in enumerate(egraph.ops) if op == "concat") == [2, 3]
 
 
 def test_an_undone_merge_can_be_made_later():

@@ -114,6 +114,30 @@ def test_start_and_stop_in_a_thread():
         assert len(run.egraph()) == run.e_nodes
 
 
+def test_threads_take_turns():
+    limits = Limits(e_nodes=5_000, seconds=60, iterations=6)
+    with Saturation(sum_of(6), AC, limits) as alone:
+        alone.run()
+    with Saturation(sum_of(6), AC, limits) as run:
+        found = []
+
+        def work():
+            try:
+                run.run()
+                found.append(len(run.egraph()))
+            except BaseException as error:
+                found.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [alone.e_nodes] * 4
+        assert [s.index for s in run.trace] == [s.index for s in alone.trace]
+        assert [s.e_nodes for s in run.trace] == [s.e_nodes for s in alone.trace]
+
+
 def test_multi_patterns_wait_for_the_others_to_settle():
     b = GraphBuilder()
     x = b.input("x", (4, 8))

@@ -40,6 +40,19 @@ def test_tasos_readme_example_runs(size):
     onnx.checker.check_model(taso.export_onnx(new_graph), full_check=True)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"graph": None}, "the graph must be one of new_graph or load_onnx, got NoneType"),
+        ({"budget": "many"}, "alpha must be at least 1 and budget at least 0, got 1.0 and many"),
+        ({"alpha": float("nan")}, "alpha must be at least 1 and budget at least 0, got nan and 1000"),
+    ],
+)
+def test_a_wrong_argument_of_optimize_is_named(arguments, message):
+    with pytest.raises(taso.TasoError, match=message):
+        taso.optimize(**{"graph": three_convolutions(1), **arguments})
+
+
 def test_export_and_load_keep_the_function(tmp_path):
     graph = taso.new_graph()
     x = graph.new_input((1, 4, 9, 9))

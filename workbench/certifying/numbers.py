@@ -14,8 +14,9 @@ import numpy as np
 from workbench.graph import Graph, GraphBuilder
 from workbench.graph.weights import Weight
 
-#: Largest part of a value that rounded numbers may explain: some units in the last place of float32.
-MOST: Final = 1e-6
+#: Largest part of a value that rounded numbers may explain, by their element type: eight units in the last
+#: place.
+MOST: Final = {"float32": 1e-6, "float16": 8e-3}
 #: Largest number of rounded numbers of one region that are moved.
 MANY: Final = 24
 
@@ -23,6 +24,11 @@ MANY: Final = 24
 PLAIN: Final = 2.0**10
 
 Evaluated = Callable[[Graph], Mapping[str, np.ndarray]]
+
+
+def most_explained(graph: Graph) -> float:
+    """Return the largest part of a value that a graph's rounded numbers may explain; 0 if it has none."""
+    return max((MOST[weight.type.dtype] for weight in _numbers(graph).values()), default=0.0)
 
 
 def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
@@ -41,7 +47,7 @@ def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
             total[output] += np.nan_to_num(np.abs(end[output] - value), nan=0.0, posinf=0.0, neginf=0.0)
     for output, value in stays.items():
         largest = np.abs(value[np.isfinite(value)]).max(initial=0.0)
-        total[output] = np.minimum(total[output], MOST * largest)
+        total[output] = np.minimum(total[output], most_explained(graph) * largest)
     return total
 
 
@@ -58,7 +64,7 @@ def _numbers(graph: Graph) -> dict[str, Weight]:
     return {
         name: weight
         for name, weight in graph.weights.items()
-        if weight.type.dtype in ("float16", "float32") and _may_be_rounded(weight.number())
+        if weight.type.dtype in MOST and _may_be_rounded(weight.number())
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.certifying.inputs import Range, random_inputs
-from workbench.certifying.numbers import MOST, beyond, movement
+from workbench.certifying.numbers import beyond, most_explained, movement
 from workbench.certifying.regions import Region
 from workbench.graph import Graph, GraphBuilder, Node, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
@@ -88,7 +88,7 @@ def compare(
         explained: dict[str, np.ndarray] | None = None
         for k, name in enumerate(expected):
             error, where = difference(expected[name], found[name])
-            if tolerance < error <= MOST:
+            if tolerance < error <= most_explained(region.before):
                 explained = movement(region.before, evaluated) if explained is None else explained
                 rest = beyond(expected[name], found[name], explained[name])
                 without, at_most = difference(expected[name], rest)

@@ -163,6 +163,9 @@ def run_whole(
             first = load()
             inputs, expected, failure = _first_run(first, original, seed)
         except (RuntimeFailure, ModelError) as refusal:
+            unwritable = _unwritable(optimised) if optimised is not original else ""
+            if unwritable:
+                return WholeRun(version, why=f"the result cannot be written: {unwritable}", error=math.inf)
             return _evaluated(original, optimised, seed) or not_run(_short(refusal))
     if failure and optimised is original and given is None:
         return not_run(failure)
@@ -186,6 +189,18 @@ def run_whole(
             return None
 
     return _judged(second, original, inputs, expected, version, lambda: first or load(), rounded)
+
+
+def _unwritable(graph: Graph) -> str:
+    """Return why a graph cannot be written as a model; empty if it can."""
+    from workbench.frontends.onnx.exporter import to_onnx_apart
+    from workbench.frontends.onnx.file import ModelError
+
+    try:
+        to_onnx_apart(graph)
+    except ModelError as refusal:
+        return _short(refusal)
+    return ""
 
 
 def without_kernels(*graphs: Graph) -> tuple[str, ...]:
@@ -332,10 +347,9 @@ def _distance(expected: np.ndarray, found: np.ndarray) -> tuple[float, Any]:
 
 
 def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
-    try:
-        value = array[index]
-    except IndexError:
+    if array.ndim != len(index) or any(i >= n for i, n in zip(index, array.shape, strict=True)):
         return f"an array of shape {array.shape}"
+    value = array[index]
     return f"{float(value):.9g}" if array.dtype.kind in "fiub" else str(value)
 
 

@@ -14,10 +14,8 @@ from workbench.cli.options import (
     check_input,
     check_results,
     dimensions,
-    to_json,
-    writing,
+    write_json,
 )
-from workbench.support.files import write_atomic
 
 
 @reporting_errors
@@ -62,9 +60,7 @@ def certify(
             inside=not outputs_only,
             progress=lambda text: progress("comparison", text),
         )
-    if json is not None:
-        text = to_json(found.summary())
-        writing(lambda: write_atomic(json, text))
+    write_json(json, found.summary)
     typer.echo(str(found))
     if not found.equal:
         raise typer.Exit(FAILED)

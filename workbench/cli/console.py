@@ -81,7 +81,7 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
             full = isinstance(error, OSError) and error.errno in FULL
             stop(UNWRITABLE if full else BAD_INPUT, f"cannot write: {error}" if full else describe(error))
         except MemoryError:
-            stop(FAILED, "out of memory; lower --e-nodes, or use a smaller model")
+            stop(FAILED, "out of memory; try smaller sizes, a smaller model or lower limits")
         except Exception as error:
             stop(FAILED, f"{type(error).__name__}: {describe(error)} (WORKBENCH_DEBUG=1 shows the traceback)")
 

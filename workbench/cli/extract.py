@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,8 @@ from workbench.cli.options import (
     check_input,
     check_results,
     known_extractor,
-    to_json,
-    writing,
+    write_json,
 )
-from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.egraph import EGraph
@@ -76,15 +75,19 @@ def extract(
         rest = max(0.05 * seconds, seconds - (time.perf_counter() - began))
         known = solution if solution.status is Status.OPTIMAL and solution.scope == "e-graph" else None
         best = k_best(egraph, costs, k, seconds=rest, first=known, distance=distance)
-    if json is not None:
-        content = figures(egraph, run, solution)
-        if k > 1:
-            content["best"] = [chosen(egraph, found) for found in best]
-        text = to_json(content)
-        writing(lambda: write_atomic(json, text))
+    more = {"best": [chosen(egraph, found) for found in best]} if k > 1 else {}
+    write_json(json, lambda: figures(egraph, run, solution) | more)
     if trace:
         rows = [(f"{s.seconds:.3f}", _figure(s.cost), _figure(s.bound), s.note) for s in run.trace]
         show_table(("seconds", "cost", "bound", "step"), rows, right=[0, 1, 2])
+    _show(run, best)
+    for note in solution.notes:
+        typer.echo(f"note: {note}")
+    if Limit.INTERRUPTED in solution.limits:
+        stop(INTERRUPTED, "interrupted: the result above is the best one found so far")
+
+
+def _show(run: Extraction, best: Sequence[Solution]) -> None:
     show_table(
         ("cost", "bound", "gap", "status", "scope", "seconds", "method", "found by"),
         [
@@ -102,10 +105,6 @@ def extract(
         ],
         right=[0, 1, 2, 5],
     )
-    for note in solution.notes:
-        typer.echo(f"note: {note}")
-    if Limit.INTERRUPTED in solution.limits:
-        stop(INTERRUPTED, "interrupted: the result above is the best one found so far")
 
 
 def _figure(value: float | None, kind: str = "f") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from workbench.run.settings import defaults_of, settings_of
-from workbench.support.files import UnwritableOutput, check_writable
+from workbench.support.files import UnwritableOutput, check_writable, write_atomic
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -143,6 +143,13 @@ def to_json(data: object) -> str:
         return [finite(v) for v in value] if isinstance(value, list | tuple) else value
 
     return json.dumps(finite(data), indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def write_json(path: Path | None, data: Callable[[], object]) -> None:
+    """Write data as JSON, unless no file was asked for; raise UnwritableOutput if it cannot be written."""
+    if path is not None:
+        text = to_json(data())
+        writing(lambda: write_atomic(path, text))
 
 
 def writing(action: Callable[[], object]) -> None:

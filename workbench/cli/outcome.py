@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli.console import FAILED, complain, show_table, stop
-from workbench.cli.options import to_json, writing
+from workbench.cli.options import write_json, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
@@ -40,9 +40,8 @@ class Files:
 
     def json(self, path: Path | None, figures: Callable[[], Mapping[str, Any]]) -> None:
         """Write figures as JSON."""
+        write_json(path, figures)
         if path is not None:
-            text = to_json(figures())
-            writing(lambda: write_atomic(path, text))
             self.written.append(str(path))
 
     def report(self, path: Path | None, title: str) -> None:

@@ -23,7 +23,7 @@ app = typer.Typer(
 
 #: The only address that is served, so that no other machine can read the results.
 HOST: Final = "127.0.0.1"
-#: The names by which a browser on this machine may call it. Another name belongs to a page of somebody else.
+#: The names that a browser on this machine may use for it. A request by another name comes from another page.
 NAMES: Final = ("127.0.0.1", "localhost")
 
 FolderArgument = Annotated[

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from workbench.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, check_results, to_json, writing
+from workbench.cli.options import QuietOption, check_input, check_results, write_json, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.rules.foreign.reading import Contents
+    from workbench.synthesis.grammar import Grammar
     from workbench.synthesis.synthesis import Synthesis
 
 
@@ -62,57 +63,65 @@ def synthesise(
     for file in against or ():
         check_input(file)
     check_results([output, trace, json, journal], keep=[grammar, *(against or ())])
-    from workbench.experiments.cluster import cluster_mapper
-    from workbench.rules import rule_set
     from workbench.rules.foreign.reading import read_rules
     from workbench.synthesis.grammar import read_grammar
-    from workbench.synthesis.shards import processes
-    from workbench.synthesis.synthesis import Synthesis
     from workbench.synthesis.writing import rules_text
 
-    terms = read_grammar(grammar)
-    given = [rule for name in known or () for rule in rule_set(name)]
+    whole = read_grammar(grammar)
+    terms = whole if size is None else whole.with_operators(size)
     targets = [(file, read_rules(file)) for file in against or ()]
-    with (
-        processes(jobs) if scheduler is None else cluster_mapper(scheduler) as mapper,
-        Progress(grammar.name, quiet=quiet) as progress,
-    ):
-        synthesis = Synthesis(
-            terms if size is None else terms.with_operators(size),
-            given,
-            seconds=seconds,
-            seed=seed,
-            jobs=jobs,
-            mapper=mapper,
-            journal=journal,
-        )
-        synthesis.run(lambda step: progress("synthesis", step.note))
+    limits = {"seconds": seconds, "seed": seed, "jobs": jobs, "journal": journal}
+    with Progress(grammar.name, quiet=quiet) as progress:
+        synthesis = _synthesised(terms, known or (), scheduler, progress, limits)
     if output is not None:
         writing(lambda: write_atomic(output, rules_text(synthesis)))
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
-    laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
-    show_table(("law", "equation", "verdict"), rows)
+    laws = {law.rule: law.verdict for law in (*synthesis.laws, *synthesis.joint)}
+    _show(synthesis, [(r.name, laws[r].law, laws[r].verdict) for r in synthesis.rules])
+    covered = _covered(synthesis, targets, seed, quiet)
+    write_json(
+        json,
+        lambda: {
+            "meta": synthesis.trace.meta,
+            "laws": [verdict.record() for verdict in laws.values()],
+            "funnel": synthesis.funnel().to_dict("records"),
+            "covers": covered,
+        },
+    )
+    if synthesis.stop_reason is StopReason.INTERRUPTED:
+        stop(INTERRUPTED, "interrupted: the laws found so far were kept")
+
+
+def _synthesised(
+    terms: Grammar,
+    known: Sequence[str],
+    scheduler: str | None,
+    progress: Progress,
+    settings: Mapping[str, Any],
+) -> Synthesis:
+    """Return a synthesis that has run, here or on a cluster."""
+    from workbench.experiments.cluster import cluster_mapper
+    from workbench.rules import rule_set
+    from workbench.synthesis.shards import processes
+    from workbench.synthesis.synthesis import Synthesis
+
+    given = [rule for name in known for rule in rule_set(name)]
+    with processes(settings["jobs"]) if scheduler is None else cluster_mapper(scheduler) as mapper:
+        synthesis = Synthesis(terms, given, mapper=mapper, **settings)
+        synthesis.run(lambda step: progress("synthesis", step.note))
+    return synthesis
+
+
+def _show(synthesis: Synthesis, laws: Sequence[tuple[str, str, str]]) -> None:
+    """Print the table of laws and the funnel."""
+    show_table(("law", "equation", "verdict"), laws)
     typer.echo()
     funnel = synthesis.funnel()
     show_table(
         tuple(funnel.columns), [tuple(row) for row in funnel.to_numpy()], right=range(len(funnel.columns))
     )
     typer.echo(f"\n{synthesis!r}")
-    covered = _covered(synthesis, targets, seed, quiet)
-    if json is not None:
-        text = to_json(
-            {
-                "meta": synthesis.trace.meta,
-                "laws": [law.verdict.record() for law in laws.values()],
-                "funnel": funnel.to_dict("records"),
-                "covers": covered,
-            }
-        )
-        writing(lambda: write_atomic(json, text))
-    if synthesis.stop_reason is StopReason.INTERRUPTED:
-        stop(INTERRUPTED, "interrupted: the laws found so far were kept")
 
 
 def _covered(

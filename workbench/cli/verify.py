@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.cli.console import BAD_INPUT, FAILED, INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.cli.options import QuietOption, check_input, check_results, to_json, writing
+from workbench.cli.options import QuietOption, check_input, check_results, write_json
 from workbench.run.trace import StopReason
-from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.rules.foreign.reading import Contents
@@ -78,9 +77,7 @@ def verify(
             alone = Verification.of(contents, effort=effort, seed=seed, one_by_one=True)
             alone.run(lambda step: progress("verification", f"one by one: {step.note}"))
     theorems = {r.name for r in contents.rules if is_theorem(r)}
-    if json is not None:
-        text = to_json([v.record() | {"theorem": v.name in theorems} for v in verification.verdicts])
-        writing(lambda: write_atomic(json, text))
+    write_json(json, lambda: [v.record() | {"theorem": v.name in theorems} for v in verification.verdicts])
     _print(verification, theorems, show, alone)
     _end(verification, contents, file)
 

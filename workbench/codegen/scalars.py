@@ -75,9 +75,14 @@ _WORDS: Final = """
     auto break case char const continue default do double else enum extern float for goto if inline int long
     register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
     while threads width sums c r NAN INFINITY exp log tanh erf sin cos pow sqrt floor y0 y1 yn j0 j1 jn gamma
-    free storage fma
+    free storage fma powf sqrtf floorf fabs fabsf fmaf memcpy aligned_alloc copysignf floored remainder_of
+    INLINE DOMAIN OPERATORS INPUTS REQUIRED NULL size_t uint8_t int8_t int16_t uint16_t int32_t uint32_t
+    int64_t
 """
 _TAKEN: Final = frozenset(_WORDS.split())
+
+#: How names of functions in a text end, which no variable's does.
+_ENDINGS: Final = ("_", "_f32", "_f64", "_f16", "_bf16")
 
 
 class NoKernel(NotImplementedError):
@@ -85,8 +90,8 @@ class NoKernel(NotImplementedError):
 
 
 def named(name: str) -> str:
-    """Return the C name of an index, an extent, an attribute or an array."""
-    return f"{name}_" if name in _TAKEN else name
+    """Return the C name of an index, an extent, an attribute or an array; generated names end in _."""
+    return f"{name}_" if name in _TAKEN or name.endswith(_ENDINGS) else name
 
 
 def entry(program: Program) -> str:
@@ -212,10 +217,9 @@ def value(e: Scalar, scope: Scope) -> str:
         case Read(tensor):
             return loaded(read(e, scope), scope.program.array(tensor).dtype, scope)
         case Apply(function, operands):
-            if all(isinstance(o, IndexValue) for o in operands) and FUNCTIONS[function].truth:
-                given = [whole(o.value, scope) for o in operands if isinstance(o, IndexValue)]
-            else:
-                given = [value(o, scope) for o in operands]
+            wholes = [w for o in operands if (w := _as_whole(o, scope)) is not None]
+            compared = FUNCTIONS[function].truth and len(wholes) == len(operands)
+            given = wholes if compared else [value(o, scope) for o in operands]
             suffix = SUFFIXES.get(scope.program.computed, "")
             form = _FORMS.get(function, f"{function}_{{t}}({{0}})")
             if function == "pow" and isinstance(operands[1], Number):
@@ -230,6 +234,15 @@ def value(e: Scalar, scope: Scope) -> str:
         case Reduce():
             raise NoKernel(f"a reduction is not at a place at which it can be computed: {e}")
     raise NoKernel(f"no form in C for {e}")
+
+
+def _as_whole(e: Scalar, scope: Scope) -> str | None:
+    """Return a place, or an element of a tensor of whole numbers, as it is; None if it is neither."""
+    if isinstance(e, IndexValue):
+        return whole(e.value, scope)
+    if isinstance(e, Read) and "int" in scope.program.array(e.tensor).dtype:
+        return f"(int64_t){read(e, scope)}"
+    return None
 
 
 def _whole_form(function: str, dtype: str) -> str:

@@ -154,7 +154,7 @@ def keeping(program: Program) -> Program:
         found = _shared(step)
         if found is None:
             continue
-        name = f"kept{len(program.inner)}"
+        name = _unused(program, f"kept{len(program.inner)}")
         last = step.indices[-1]
 
         def stored(e: Scalar, index: str, value: Scalar, step: Step = step, name: str = name) -> Scalar:
@@ -174,6 +174,15 @@ def keeping(program: Program) -> Program:
         steps = (*program.steps[:place], Step(name, step.indices, outside), new, *program.steps[place + 1 :])
         return keeping(replace(program, steps=steps, inner=(*program.inner, array)))
     return program
+
+
+def _unused(program: Program, name: str) -> str:
+    """Return a name that no array, index or extent of a program has."""
+    taken = {a.name for a in (*program.inputs, *program.outputs, *program.inner)} | set(program.extents)
+    taken |= {*program.parameters, *(b.name for s in program.steps for b in s.indices)}
+    while name in taken:
+        name += "x"
+    return name
 
 
 def long_functions(step: Step) -> int:
@@ -199,7 +208,7 @@ def staging(program: Program) -> Program:
                 if not isinstance(e, Apply) or e.function not in _LONG:
                     return rebuilt(e, stored)
                 if e not in known:
-                    name = f"stage{len(inner)}"
+                    name = _unused(program, f"stage{len(inner)}")
                     value = rebuilt(e, stored)
                     inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
                     steps.append(Step(name, step.indices, value))

@@ -201,7 +201,7 @@ class _Writer:
     ) -> None:
         """Write steps of single elements as one short loop each, over strips of the last index."""
         name, extent = named(bounds[-1].name), whole(bounds[-1].extent, scope)
-        first, end = f"{name}_from", f"{name}_to"
+        first, end = f"{name}_from_", f"{name}_to_"
         if threaded:
             collapse = f" collapse({len(bounds)})" if len(bounds) > 1 else ""
             self.line(f"#pragma omp parallel for num_threads(threads) schedule(static){collapse}")
@@ -292,7 +292,7 @@ class _Writer:
         bounds = {b.name: b for b in step.indices}
         outer = [b for b in step.indices if b.name not in (row, column)]
         packed = packable(found, row) if schedule.packed else ()
-        panels = {r: f"panel{k}" for k, r in enumerate(packed)}
+        panels = {r: f"panel{k}_" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         depth = product([b.extent for b in found.total.over])
         with contextlib.ExitStack() as held:
@@ -310,7 +310,7 @@ class _Writer:
                     self.line(f"#pragma omp for schedule(static){collapse}")
                 for b in outer:
                     loops.enter_context(self.loop(b, scope))
-                start = f"{named(column)}0"
+                start = f"{named(column)}_at_"
                 head = f"for (int64_t {start} = 0; {start} < {columns}; {start} += {width})"
                 loops.enter_context(self.block(head))
                 self.line(
@@ -319,7 +319,7 @@ class _Writer:
                 self.hoist_others(step, found, [b.name for b in outer], scope)
                 for r, panel in panels.items():
                     self.pack(r, panel, found, scope)
-                first = f"{named(row)}0"
+                first = f"{named(row)}_at_"
                 self.line(f"int64_t {first} = 0;")
                 whole_tile = f"for (; {first} + {schedule.rows} <= {rows}; {first} += {schedule.rows})"
                 rest = f"for (; {first} < {rows}; {first}++)"
@@ -345,7 +345,7 @@ class _Writer:
 
     def pack(self, r: Read, panel: str, found: Contraction, scope: Scope) -> None:
         width, inner = self.schedule.columns, scope.inside()
-        inner.renamed[found.column] = f"({named(found.column)}0 + c)"
+        inner.renamed[found.column] = f"({named(found.column)}_at_ + c)"
         over = found.total.over
         place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), inner)
         with contextlib.ExitStack() as loops:
@@ -360,8 +360,8 @@ class _Writer:
     ) -> None:
         width, inner = self.schedule.columns, scope.inside()
         row, column, over = self.schedule.row, found.column, found.total.over
-        inner.renamed[row] = f"({named(row)}0 + r)" if rows > 1 else f"{named(row)}0"
-        inner.renamed[column] = f"({named(column)}0 + c)"
+        inner.renamed[row] = f"({named(row)}_at_ + r)" if rows > 1 else f"{named(row)}_at_"
+        inner.renamed[column] = f"({named(column)}_at_ + c)"
         within = inner.inside()
         place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), within)
         for r, panel in panels.items():

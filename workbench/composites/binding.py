@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from workbench.composites.index import (
 )
 from workbench.composites.scalar import Apply, Read, Reduce, Scalar, children, walk
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.support.names import nearest
 
 #: The most places of an index expression that are tried one by one when bounds do not decide.
 _TRIED = 1 << 20
@@ -74,11 +75,17 @@ def bind(
     if len(inputs) != len(composite.inputs):
         count = len(composite.inputs)
         noun = "operand" if count == 1 else "operands"
-        raise TypeMismatch(f"{_call(composite, inputs)}: there must be {count} {noun}, got {len(inputs)}")
+        place = composite.inputs[len(inputs)].name if len(inputs) < count else None
+        drawn = _drawn_at(composite, place)
+        raise TypeMismatch(
+            f"{_call(composite, inputs)}: there must be {count} {noun}, got {len(inputs)}{drawn}"
+        )
     given = composite.defaults | dict(attributes or {})
     unknown = set(given) - set(composite.defaults)
     if unknown:
-        raise TypeMismatch(f"{composite.name} has no attribute {', '.join(sorted(unknown))}")
+        names = sorted(unknown)
+        hint = nearest(names[0], list(composite.defaults))
+        raise TypeMismatch(f"{composite.name} has no attribute {', '.join(names)}{hint}")
     extents = {a.name: int(_number(composite, a, given[a.name])) for a in composite.attributes if a.whole}
     values = {
         a.name: float(_number(composite, a, given[a.name])) for a in composite.attributes if not a.whole
@@ -91,9 +98,45 @@ def bind(
         found = Binding(composite, extents, values, leading, types)
         for e in composite.equations:
             _check_reads(found, e, found.sizes(e), e.value)
+    except _Misfit as error:
+        drawn = _drawn_at(composite, error.tensor, error.part)
+        raise TypeMismatch(f"{_call(composite, inputs)}: {error}{drawn}") from None
     except TypeMismatch as error:
         raise TypeMismatch(f"{_call(composite, inputs)}: {error}") from None
     return found
+
+
+class _Misfit(TypeMismatch):
+    """Raised when an operand does not fit; ``part`` of its declaration is the place.
+
+    That is the number of an axis, a part of the text such as ``{T}``, or all of it if empty.
+    """
+
+    def __init__(self, message: str, tensor: str, part: int | str = "") -> None:
+        super().__init__(message)
+        self.tensor, self.part = tensor, part
+
+
+def _drawn_at(composite: Composite, tensor: str | None, part: int | str = "") -> str:
+    """Return the declaration with a caret under a part of a tensor, or under the arrow."""
+    if tensor not in (None, *(t.name for t in (*composite.inputs, *composite.outputs))):
+        return ""
+    line, start, width = "", 0, 2
+    for k, t in enumerate((*composite.inputs, *composite.outputs)):
+        arrow = k == len(composite.inputs)
+        if arrow and tensor is None:
+            start = len(line) + 1
+        line += " -> " if arrow else ", " if k else ""
+        if t.name == tensor:
+            start, width = len(line), len(str(t))
+            if isinstance(part, str) and part:
+                start, width = start + str(t).index(part), len(part)
+            elif isinstance(part, int):
+                before = replace(t, dims=t.dims[: part % len(t.dims)])
+                start += len(str(before)) - 1 + bool(t.leading or before.dims)
+                width = len(str(t.dims[part]))
+        line += str(t)
+    return f"\n    {line}\n    {' ' * start}{'^' * width}"
 
 
 def _check_composite(given: object) -> None:
@@ -121,15 +164,17 @@ def _dtypes(composite: Composite, inputs: Sequence[TensorType]) -> dict[str, str
     for t, kind in zip(composite.inputs, inputs, strict=True):
         if t.dtype[0].isupper():
             if kind.dtype not in FLOAT_DTYPES:
-                raise TypeMismatch(f"{t} must hold floating-point numbers, got {kind}")
+                raise _Misfit(f"{t} must hold floating-point numbers, got {kind}", t.name, f"{{{t.dtype}}}")
             if found.setdefault(t.dtype, kind.dtype) != kind.dtype:
-                raise TypeMismatch(
+                raise _Misfit(
                     f"{first[t.dtype]} and {t.name} must have one element type {t.dtype}, "
-                    f"got {found[t.dtype]} and {kind.dtype}"
+                    f"got {found[t.dtype]} and {kind.dtype}",
+                    t.name,
+                    f"{{{t.dtype}}}",
                 )
             first.setdefault(t.dtype, t.name)
         elif t.dtype != kind.dtype:
-            raise TypeMismatch(f"{t} must hold {t.dtype}, got {kind}")
+            raise _Misfit(f"{t} must hold {t.dtype}, got {kind}", t.name, f"{{{t.dtype}}}")
     return found
 
 
@@ -139,34 +184,40 @@ def _leading(composite: Composite, inputs: Sequence[TensorType]) -> tuple[int, .
         own = len(t.dims)
         if kind.rank < own or (not t.leading and kind.rank > own):
             least = "at least " if t.leading else ""
-            raise TypeMismatch(f"{t} must have {least}{own} axes, got {kind}")
+            bracket = str(t)[str(t).index("[") :]
+            raise _Misfit(f"{t} must have {least}{own} axes, got {kind}", t.name, bracket)
         if t.leading:
             shapes.append((t.name, kind.shape[: kind.rank - own]))
     try:
         return tuple(map(int, np.broadcast_shapes(*(s for _, s in shapes))))
     except ValueError:
         texts = " and ".join(f"{list(s)} of {n}" for n, s in shapes)
-        raise TypeMismatch(f"the leading axes '~' do not fit each other: {texts}") from None
+        raise _Misfit(f"the leading axes '~' do not fit each other: {texts}", shapes[-1][0], "~") from None
 
 
 def _solve(composite: Composite, inputs: Sequence[TensorType], extents: dict[str, int]) -> None:
     """Find the values of symbolic extents; raise TypeMismatch if there are none."""
-    open_: list[tuple[IndexExpr, IndexExpr, str]] = []
+    open_: list[tuple[IndexExpr, IndexExpr, str, tuple[str, int] | None]] = []
     for t, kind in zip(composite.inputs, inputs, strict=True):
         own = kind.shape[kind.rank - len(t.dims) :]
         for k, (d, n) in enumerate(zip(t.dims, own, strict=True)):
             axis = f"axis {k - len(t.dims)} of {t} is {n}"
-            open_.append((d, Whole(n), axis))
-    open_ += [(w.left, w.right, w.reason) for w in composite.conditions]
+            open_.append((d, Whole(n), axis, (t.name, k - len(t.dims))))
+    open_ += [(w.left, w.right, w.reason, None) for w in composite.conditions]
     origin: dict[str, str] = {}
     for _ in range(len(open_) + 1):
         left = []
-        for one, two, why in open_:
+        for one, two, why, place in open_:
             missing = (extent_names(one) | extent_names(two)) - set(extents)
-            if not missing:
-                _check(one, two, why, extents, origin)
-            elif len(missing) > 1 or not _solved(one, two, extents, why, origin):
-                left.append((one, two, why))
+            try:
+                if not missing:
+                    _check(one, two, why, extents, origin)
+                elif len(missing) > 1 or not _solved(one, two, extents, why, origin):
+                    left.append((one, two, why, place))
+            except TypeMismatch as error:
+                if place is None:
+                    raise
+                raise _Misfit(str(error), *place) from None
         if len(left) == len(open_):
             break
         open_ = left
@@ -249,7 +300,8 @@ def _types(
             raise TypeMismatch(f"an extent of {t} divides by zero") from None
         for d, n in zip(t.dims, dims, strict=True):
             if n <= 0:
-                raise TypeMismatch(f"the extent {d} of {t.name} must be positive, got {n}")
+                k = t.dims.index(d) - len(t.dims)
+                raise _Misfit(f"the extent {d} of {t.name} must be positive, got {n}", t.name, k)
         yield t.name, TensorType(dtypes.get(t.dtype, t.dtype), (leading if t.leading else ()) + dims)
 
 
@@ -292,8 +344,15 @@ def _check_place(
         worst = ends[0] if ends[0] < 0 else ends[1]
         raise TypeMismatch(
             f"{read} is read at {place} = {worst}, but the axis has the places 0 … {extent - 1} "
-            "(try where(condition, value, other))"
+            f"(try where(condition, value, other)){_drawn_in(e, read)}"
         )
+
+
+def _drawn_in(e: Equation, read: Read) -> str:
+    """Return an equation with a caret under a read."""
+    line, part = str(e), str(read)
+    start = line.index(part, len(e.target) + 1)
+    return f"\n    {line}\n    {' ' * start}{'^' * len(part)}"
 
 
 def _tried(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[int, int] | None:

@@ -90,7 +90,7 @@ def composite(
         name: The name in rules and graphs.
         signature: Operands and result: ``x{T}[~ D], g{T}[D] -> y{T}[~ D]``. ``{T}`` is one floating-point
             type in the whole declaration, ``~`` stands for any leading axes.
-        equations: ``y[~ d] = x[~ d] * g[d]``, one a line or with semicolons between them.
+        equations: ``y[~ d] = x[~ d] * g[d]``, one per line or with semicolons between them.
         doc: A description in a few words.
         **attributes: The attributes' defaults, whole numbers or floating-point numbers.
 

@@ -1,4 +1,4 @@
-"""Read equations: ``y[~ d] = x[~ d] / sum(e) x[~ e]``, one a line or with semicolons between them."""
+"""Read equations: ``y[~ d] = x[~ d] / sum(e) x[~ e]``, one per line or with semicolons between them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def parse(
     Args:
         name: The name of the composite.
         signature: Operands and results: ``x{T}[~ D], g{T}[D] -> y{T}[~ D]``.
-        body: The equations, one a line or with semicolons between them.
+        body: The equations, one per line or with semicolons between them.
         composites: The composites that equations may call.
         doc: A description in a few words.
         **attributes: The attributes' defaults: a whole number or a floating-point number each.

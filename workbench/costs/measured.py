@@ -296,7 +296,7 @@ class MeasuredCost(CostModel):
             return _in_numpy(instance)
         apart, inputs = self._model(instance)
         if may_not_end(apart.model):
-            raise ValueError("it contains a loop, which may not end")
+            raise ValueError("it contains a loop, which might never end")
         if sum(array.nbytes for array in apart.arrays.values()) > _CACHES:  # too large for a second copy
             once = shared_session(apart.model, apart.arrays, threads=self.threads, prepack=True)
             return _runner(once, inputs)

@@ -1,4 +1,4 @@
-"""Stored runs for people: every run below a folder as far as its files can be read, with its trace."""
+"""Stored runs for people: every readable run below a folder, with its trace."""
 
 from __future__ import annotations
 

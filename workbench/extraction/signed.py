@@ -86,7 +86,7 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
 
 
 def _usable(egraph: EGraph, best: np.ndarray) -> np.ndarray:
-    """Return for every e-node whether a finite term can have it, as far as its own children tell."""
+    """Return for every e-node whether a finite term can have it, as far as its own children show."""
     lacking = np.concatenate(([0], np.cumsum(~np.isfinite(best[egraph.children]))))
     usable: np.ndarray = lacking[egraph.child_start[1:]] == lacking[egraph.child_start[:-1]]
     return usable

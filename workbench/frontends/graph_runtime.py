@@ -26,7 +26,7 @@ from workbench.frontends.runtime import (
     session,
 )
 
-#: The time limit of an opaque operator in seconds; a loop may not end.
+#: The time limit of an opaque operator in seconds; a loop might never end.
 OPAQUE_SECONDS = 20.0
 
 

@@ -107,7 +107,7 @@ def _to_runtime(array: Any) -> Any:
 
 
 def may_not_end(model: ModelProto) -> bool:
-    """Return whether a model contains a loop, at any depth; a loop may not end."""
+    """Return whether a model contains a loop, at any depth; a loop might never end."""
     nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     return any(node.op_type == "Loop" for node in walk(nodes))
 

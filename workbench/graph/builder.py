@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,14 @@ from workbench.graph.info import Label, ModelInfo
 from workbench.graph.typed import result_type
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TupleType, TypeMismatch, ValueType, spec_of
+
+
+def _extents(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the extents of a shape as whole numbers; raise TypeMismatch if one is none."""
+    try:
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeMismatch(f"a shape must consist of whole numbers, got {shape!r}") from None
 
 
 class GraphBuilder:
@@ -54,7 +63,7 @@ class GraphBuilder:
         """Declare a graph input."""
         if any(self.nodes[i].attrs[0] == name for i in self.inputs):
             raise GraphError(f"input names must be unique, got {name!r}, which already exists")
-        value = self._add(Node("input", (), (name,), TensorType(dtype, tuple(map(int, shape)))))
+        value = self._add(Node("input", (), (name,), TensorType(dtype, _extents(shape))))
         self.inputs.append(value)
         return value
 
@@ -82,10 +91,12 @@ class GraphBuilder:
                 name += "_"
         if name in self.weights:
             raise GraphError(f"weight names must be unique, got {name!r}, which already exists")
+        if isinstance(data, str):
+            raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
         if data is not None:
             weight = Weight.of(data)
         elif shape is not None:
-            kind = TensorType(dtype, tuple(map(int, shape)))
+            kind = TensorType(dtype, _extents(shape))
             weight = Weight(kind, seed=self._seed + len(self.weights) + 1)
         else:
             raise GraphError("a weight must have a shape or data, got neither")

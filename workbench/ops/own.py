@@ -15,6 +15,7 @@ import numpy as np
 from workbench.ops import registry
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter
+from workbench.ops.own_exact import check_digits, check_polynomial, check_step
 from workbench.ops.shipping import CannotTravel, definition_of
 from workbench.ops.spec import MANY, Attr, AttrValue, OpSpec
 from workbench.ops.traits import Trait
@@ -243,7 +244,7 @@ class _Semantics:
     rule: TypeRule
 
     def __call__(self, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-        found = np.asarray(self.function(*xs, **attrs))
+        found = np.asarray(self._called(xs, attrs))
         if not all(str(x.dtype) in FLOAT_DTYPES for x in xs):
             return found
         kind = self.rule(CONCRETE, [TensorType.of(x) for x in xs], attrs)
@@ -252,6 +253,18 @@ class _Semantics:
                 f"{self.name}: the type rule says {kind}, the function gave {list(found.shape)}"
             )
         return found.astype(kind.numpy_dtype(), copy=False)
+
+    def _called(self, xs: Sequence[np.ndarray], attrs: Attrs) -> Any:
+        """Call the function; one that writes into its operands, which others read too, gets copies."""
+        views = [np.asarray(x).view() for x in xs]
+        for view in views:
+            view.flags.writeable = False
+        try:
+            return self.function(*views, **attrs)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+        return self.function(*(np.array(x) for x in xs), **attrs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,35 +354,21 @@ def _exact_form(
 ) -> ExactForm:
     if exact is None:
         return ExactForm(Arithmetic.FLOATS)
+    defaults = {a.name: a.default for a in attrs}
+    known = all(value is not None for value in defaults.values())
     if callable(exact):
+        if known:
+            check_digits(name, function, exact, least, defaults)
         compute: ExactCompute = _InDigits(exact)
         return ExactForm(Arithmetic.DIGITS, compute)
     if isinstance(exact, str):
         if exact not in _STEPS:
             raise ValueError(f"exact must be a degree, {', '.join(_STEPS)} or a function, got {exact!r}")
+        if known:
+            check_step(name, function, exact, least, defaults)
         return ExactForm(_STEPS[exact], bound=None)
     if exact < 1:
         raise ValueError(f"exact, as a polynomial's degree, must be at least 1, got {exact}")
-    if all(a.default is not None for a in attrs):
-        _check_polynomial(name, function, least, {a.name: a.default for a in attrs}, exact)
+    if known:
+        check_polynomial(name, function, least, defaults, exact)
     return ExactForm(Arithmetic.POLYNOMIAL, degree=_Power(exact), bound=None)
-
-
-def _check_polynomial(name: str, function: Function, count: int, attrs: Attrs, degree: int) -> None:
-    """Raise ValueError unless a function is such a polynomial along a line through its operands."""
-    line = [np.array([k * (i + 1) + i for k in range(degree + 4)], dtype=object) for i in range(count)]
-    try:
-        values = np.asarray(function(*line, **attrs), dtype=object)
-    except Exception as error:  # it is the user's function, on numbers that it may not be made for
-        raise ValueError(f"{name} must take whole numbers to be a polynomial, got {error!r}") from None
-    if not all(isinstance(v, int) for v in values.flat):
-        raise ValueError(
-            f"{name} must be a polynomial with whole coefficients, got {values.flat[-1]!r} "
-            "from whole numbers (try exact=None)"
-        )
-    if values.shape != line[0].shape:
-        return  # not elementwise: there is no line to follow
-    for _ in range(degree + 1):
-        values = np.diff(values)
-    if any(values):
-        raise ValueError(f"{name} must be a polynomial of degree {degree} at most, as exact says")

@@ -188,9 +188,9 @@ def _resize_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -
 def _export_resize(
     e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
 ) -> str:
-    if e.opset < 11:
-        raise OpsetTooOld(f"operator set must be 11 or newer to resize in this way, got {e.opset}")
     ratios = [Fraction(m, n) for m, n in zip(out.shape, types[0].shape, strict=True)]
+    if e.opset < 11:
+        return _export_upsample(e, xs, attrs, ratios)
     none = e.constant(np.empty(0, dtype=np.float32)) if e.opset < 13 else ""
     # A whole scale remains the same at every size of the input.
     if all(r.denominator == 1 for r in ratios):
@@ -204,6 +204,19 @@ def _export_resize(
         coordinate_transformation_mode=attrs["coords"],
         nearest_mode=attrs["rounding"] if attrs["mode"] == "nearest" else None,
     )
+
+
+def _export_upsample(e: Emitter, xs: Sequence[str], attrs: Attrs, ratios: Sequence[Fraction]) -> str:
+    """Write the form of the older operator sets, which has asymmetric places and rounded scales."""
+    plain = attrs["coords"] == "asymmetric" and (attrs["mode"] == "linear" or attrs["rounding"] == "floor")
+    exact = all(Fraction(float(np.float32(float(r)))) == r for r in ratios)
+    if not plain or not exact:
+        raise OpsetTooOld(f"operator set must be 11 or newer to resize in this way, got {e.opset}")
+    scales = np.array(ratios, dtype=np.float32)
+    if e.opset < 9:
+        return e.node("Upsample", xs, mode=attrs["mode"], scales=scales.tolist())
+    operator = "Upsample" if e.opset < 10 else "Resize"
+    return e.node(operator, [*xs, e.constant(scales)], mode=attrs["mode"])
 
 
 # -- channels and places ---------------------------------------------------------------------------

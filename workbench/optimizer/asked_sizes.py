@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from workbench.graph import Graph
 
 
-def check_names(asked: Mapping[str, int], known: Sequence[str]) -> None:
+def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
     """Raise ValueError for a size that is not positive, and for one of an unknown dimension."""
     for name, size in asked.items():
         if name not in known:
             from workbench.frontends.onnx.prepare import unknown_dimension
 
-            raise unknown_dimension(name, known, "sizes", "dimension that is left open")
+            raise unknown_dimension(name, known, argument, "dimension that is left open")
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"sizes[{name!r}] must be a positive integer, got {size!r}")
+            raise ValueError(f"{argument}[{name!r}] must be a positive integer, got {size!r}")
 
 
 def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -37,6 +37,8 @@ def rules_of(rules: Rules, *, keep_refuted: bool = False) -> RuleSet:
         return _named(os.fspath(rules), keep_refuted)
     if isinstance(rules, Rule):
         return RuleSet(rules.name, (rules,), weights=False)
+    if not isinstance(rules, Iterable):
+        raise TypeError(f"rules must be names, files or rules, got {rules!r}")
     given: list[Rules] = list(rules)
     if all(isinstance(rule, Rule) for rule in given):
         return RuleSet("given", tuple(r for r in given if isinstance(r, Rule)), weights=False)

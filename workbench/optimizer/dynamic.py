@@ -94,12 +94,9 @@ class Dynamic:
 
     def lines(self) -> list[str]:
         """Return the lines of a summary: dimensions kept and fixed, bindings checked, notes."""
-        found = []
-        if self.kept:
-            found.append(f"kept {', '.join(self.kept)}; priced at {named(self.sizes)}")
+        found = [f"kept {', '.join(self.kept)}; priced at {named(self.sizes)}"] if self.kept else []
         found += [f"fixed {fixed}" for fixed in self.fixed]
-        if self.checked:
-            found.append("checked at " + "; ".join(map(str, self.checked)))
+        found += ["checked at " + "; ".join(map(str, self.checked))] if self.checked else []
         return found + list(self.notes)
 
     def summary(self) -> dict[str, Any]:
@@ -212,6 +209,9 @@ class Opening:
 
         try:
             before = graph_at(self.searched, self.generic, sizes)
+        except (TypeMismatch, GraphError) as error:
+            return Checked(sizes, f"left out: the original has no such sizes, {error}")
+        try:
             after = before if term is self.searched else graph_at(term, self.generic, sizes)
         except (TypeMismatch, GraphError) as error:
             return Checked(sizes, "", f"operands do not fit: {error}")
@@ -270,8 +270,7 @@ class _Files:
 
         from workbench.certifying.whole import run_both
 
-        version = f"ONNX Runtime {ort.__version__}"
-        found = run_both(self._first, self._second, graph, seed, version)
+        found = run_both(self._first, self._second, graph, seed, f"ONNX Runtime {ort.__version__}")
         if found.why:
             return Checked(sizes, "", found.why)
         files = found.ran and found.steady
@@ -430,8 +429,7 @@ class OpenModel:
         for name, divisor in opening.opened.multiples.items():
             if divisor > 1:
                 notes.append(f"{name} is a multiple of {divisor}")
-        for name, bound in opening.opened.bounds.items():
-            notes.append(f"{name} is at most {bound}")
+        notes += [f"{name} is at most {bound}" for name, bound in opening.opened.bounds.items()]
         return Dynamic(
             opening.kept, opening.sizes, self.fixed, checked, tuple(notes), term, opening.opened.table
         )
@@ -468,6 +466,7 @@ def open_model(
     asked = dict(sizes or {})
     if isinstance(model, Graph):  # nothing that reads files is imported for it
         check_names(asked, ())
+        check_names(dict(dims or {}), (), "dims")
         return OpenModel(model, None)
     from workbench.frontends.model_file import is_taso_model
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.accelerators import AcceleratorCost, Placement, Unit, placement, unit, unit_rules
 from workbench.costs import CostModel
 from workbench.costs.choose import cost_model as cost_model_of
 from workbench.costs.economical import Economical, economical
@@ -34,6 +33,7 @@ from workbench.run.stages import Progress, Stages
 from workbench.run.trace import StopReason, Trace
 
 if TYPE_CHECKING:
+    from workbench.accelerators import Placement, Unit
     from workbench.analysis.comparison import Comparison
     from workbench.certifying.certificate import Certificate
     from workbench.devices.fastest import Ranking
@@ -83,7 +83,11 @@ class Optimized(Result):
     @property
     def placement(self) -> Placement | None:
         """Return which products run on the accelerator and which do not; None without an accelerator."""
-        return None if self.accelerator is None else placement(self.graph, self.accelerator)
+        if self.accelerator is None:
+            return None
+        from workbench.accelerators import placement
+
+        return placement(self.graph, self.accelerator)
 
     def compare(self) -> Comparison:
         """Return the fate of every operator, and the rules behind it."""
@@ -224,6 +228,8 @@ def _for_accelerator(
     """Return the rules with those of a unit, and the unit's formulas as the costs."""
     if cost is not None:
         raise ValueError("an accelerator has costs of its own, got a cost model too (try leaving cost out)")
+    from workbench.accelerators import AcceleratorCost, unit, unit_rules
+
     chosen = unit(accelerator)
     return [rules, unit_rules(chosen)], AcceleratorCost(chosen)
 
@@ -345,7 +351,8 @@ def _result(
         # An original that is saved as it was given keeps every dimension open.
         dynamic=None if unbound else job.source.record(term, choice.checked),
         given=job.given,
-        accelerator=job.cost_model.unit if isinstance(job.cost_model, AcceleratorCost) else None,
+        # Only the cost model of an accelerator has a unit.
+        accelerator=getattr(job.cost_model, "unit", None),
     )
     found.trace.meta |= trace_meta(result, job.cost_model)
     if len(found.egraph) <= HISTORY_E_NODES:  # computed when the steps are first read
@@ -354,7 +361,7 @@ def _result(
 
 
 def _blame(job: Job, found: Saturated, settings: Settings) -> tuple[str, ...]:
-    """Find the rules without which the result is right, by repeating the run with fewer of them."""
+    """Find the rules whose removal makes the result right, by repeating the run with fewer rules."""
     from workbench.certifying.blame import find_offending
     from workbench.egraph import rebuild
     from workbench.saturation import Saturation

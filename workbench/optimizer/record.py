@@ -98,7 +98,7 @@ class RunRecord:
         seconds: time of each stage, in the order of the stages.
         stop_reason: reason why the saturation or the search ended.
         rules: rules that made the result, the most productive first.
-        offending: rules without which the result would be right; empty if it is right.
+        offending: rules whose removal makes the result right; empty if it is right.
         certificate: evidence that original and result are equal, or None if none was asked for.
         operators_before: numbers of the operators of the original that run, by name.
         operators_after: the same of the result.

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import numbers
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
@@ -25,6 +26,8 @@ S = TypeVar("S", bound="DataclassInstance")
 T = TypeVar("T")
 
 _KEY: Final = "setting"
+#: The plain types of settings, and the words for their values in a message.
+_KINDS: Final = {"bool": "True or False", "int": "a whole number", "float": "a number", "str": "a text"}
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -100,10 +103,31 @@ def defaults_of(cls: type[DataclassInstance] | DataclassInstance) -> dict[str, A
 
 def check(settings: DataclassInstance) -> None:
     """Raise ValueError for the first setting of an object whose value it does not take."""
+    types = {f.name: f.type for f in dataclasses.fields(settings)}
     for name, facts in settings_of(settings).items():
-        wrong = facts.objection(name, getattr(settings, name))
+        value = getattr(settings, name)
+        wrong = _of_another_type(name, types[name], value) or facts.objection(name, value)
         if wrong is not None:
             raise ValueError(wrong)
+
+
+def _of_another_type(name: str, declared: object, value: object) -> str | None:
+    """Return the objection to a value whose type is not the declared one, if that consists of plain types."""
+    text = declared.__name__ if isinstance(declared, type) else str(declared)
+    kinds = {part.strip() for part in text.split("|")}
+    if not kinds <= {*_KINDS, "None"}:
+        return None
+    if value is None:
+        fits = "None" in kinds
+    elif isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        fits = "bool" in kinds
+    elif isinstance(value, numbers.Real):
+        fits = "float" in kinds or ("int" in kinds and value == value // 1)
+    else:
+        fits = isinstance(value, str) and "str" in kinds
+    if fits:
+        return None
+    return f"{name} must be {' or '.join(_KINDS[kind] for kind in _KINDS if kind in kinds)}, got {value!r}"
 
 
 def changed(settings: S, changes: Mapping[str, Any], owner: str) -> S:

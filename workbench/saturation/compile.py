@@ -27,6 +27,7 @@ from workbench.rules.numbers import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
+from workbench.saturation.joins import unjoined
 from workbench.saturation.needs import constructor, made, needed
 from workbench.saturation.sharing import share
 from workbench.saturation.symbolic import (
@@ -433,7 +434,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         if symmetric(rule):
             facts.append(f"(= {roots[0]} (ordering-min {roots[0]} {roots[1]}))")
     facts += c.type_facts([*c.typing.guards, *c.head]) + c.typing.guards
-    facts, head = share(facts, c.head)
+    facts, head = share(unjoined(facts), c.head)
     ruleset = f"rs_{identifier(rule.name)}"
     text = (
         f"(ruleset {ruleset})\n(rule ({' '.join(facts)})\n      ({' '.join(head)})\n"
@@ -485,7 +486,7 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
     running = ["(runs_ ea_)"] if c.running else []
     running += _uses(rule)
-    facts, _ = share(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards, ())
+    facts, _ = share(unjoined(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards), ())
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
     text = (

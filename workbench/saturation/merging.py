@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
 from workbench.rules.each import joined_axes, off_axis, parts
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import Bound, read_term, value
 from workbench.rules.pattern import App, Var
+from workbench.saturation.alternatives import Reader, independent
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts, literal, vector
 from workbench.saturation.snapshot import Decoder
@@ -50,6 +51,7 @@ class Names:
         for row in self.functions["ty_"].rows:
             self.types[row.inputs[0]] = self.decode.vector(row.output)
         self._makers: dict[Value, tuple[Constructor, Any]] | None = None
+        self._readers: dict[Value, list[Reader[Value]]] | None = None
 
     def type(self, value: Value) -> TensorType:
         """Return the type of an e-class."""
@@ -72,6 +74,27 @@ class Names:
         text = " ".join(columns + [f"(h_ {n})" for n in operands])
         self.handle[value] = self.state.name(f"({constructor.name} {text})")
         return self.handle[value]
+
+    def outputs(self) -> list[Value]:
+        """Return the e-classes of the graph's outputs."""
+        ids = frozenset(self.state.graph.output_ids)
+        rows = [*self.functions["h_"].rows, *self.functions["ht_"].rows]
+        return [row.output for row in rows if self.decode.integer(row.inputs[0]) in ids]
+
+    def readers(self) -> dict[Value, list[Reader[Value]]]:
+        """Return the e-nodes that read an e-class."""
+        if self._readers is None:
+            self._readers = {}
+            for constructor in self.state.record.constructors:
+                if constructor.name not in self.functions:
+                    continue
+                width = len(constructor.columns())
+                selects = Trait.SELECTS in spec_of(constructor.op).traits
+                for row in self.functions[constructor.name].rows:
+                    reader = Reader(row.output, tuple(row.inputs[width:]), selects)
+                    for value in dict.fromkeys(reader.operands):
+                        self._readers.setdefault(value, []).append(reader)
+        return self._readers
 
     def _finite(self) -> dict[Value, tuple[Constructor, Any]]:
         """Return for every e-class without a handle an e-node whose operands have, or can get, handles."""
@@ -139,10 +162,13 @@ def merge_members(
     names = Names(state)
     merged = {value for value, n in names.handle.items() if n in state.record.made_by_merge}
     changed = False
+    outputs = names.outputs()
     for members in groups.values():
         own = [m for m in members.values() if not merged.intersection(m.starred)]
         for part in _alike(rule, own, names):
-            changed |= _merge(rule, step, part, names)
+            kept = independent([member.root for member in part], names.readers(), outputs)
+            if len(kept) > 1:
+                changed |= _merge(rule, step, [member for member in part if member.root in kept], names)
     return changed
 
 

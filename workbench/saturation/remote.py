@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -43,26 +44,29 @@ class RemoteEngine:
         self.until = math.inf
         self._process: EngineProcess | None = None
         self._busy = False
+        #: Held for a whole request: a second thread would take the answer of the first one for its own.
+        self.turn = threading.RLock()
 
     # -- the process ------------------------------------------------------------------------------
     def start(self) -> None:
         """Take a process and load the program, unless that is done already."""
-        if self._process is not None:
-            return
-        began = time.perf_counter()
-        try:
-            self._process = take()
-        except EOFError as error:
-            raise EngineError(str(error)) from None
-        try:
-            self._begin()
-            for plan in self.history:
-                outcome = self._call("iterate", plan, None)
-                self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
-        except BaseException:
-            self.kill()
-            raise
-        self.start_seconds += time.perf_counter() - began
+        with self.turn:
+            if self._process is not None:
+                return
+            began = time.perf_counter()
+            try:
+                self._process = take()
+            except EOFError as error:
+                raise EngineError(str(error)) from None
+            try:
+                self._begin()
+                for plan in self.history:
+                    outcome = self._call("iterate", plan, None)
+                    self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
+            except BaseException:
+                self.kill()
+                raise
+            self.start_seconds += time.perf_counter() - began
 
     def load(self, program: Program) -> None:
         """Switch to another program; a running process is reused."""
@@ -137,20 +141,23 @@ class RemoteEngine:
     # -- requests ---------------------------------------------------------------------------------
     def iterate(self, plan: Plan, seconds: float | None = None) -> Outcome:
         """Run one iteration; raise :class:`OutOfTime` or :class:`OutOfMemory` and keep the last state."""
-        self.start()
-        outcome: Outcome = self._call("iterate", plan, seconds)
-        self.history.append(plan)
-        self.start_seconds += outcome.loading
-        self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
-        return outcome
+        with self.turn:
+            self.start()
+            outcome: Outcome = self._call("iterate", plan, seconds)
+            self.history.append(plan)
+            self.start_seconds += outcome.loading
+            self.e_nodes, self.e_classes = outcome.e_nodes, outcome.e_classes
+            return outcome
 
     def snapshot(self) -> EGraph:
         """Return the e-graph as columns."""
-        self.start()
-        return EGraph(**self._call("snapshot", None, None))
+        with self.turn:
+            self.start()
+            return EGraph(**self._call("snapshot", None, None))
 
     def classes(self) -> list[int]:
         """Return the number of the e-class of every node of the graph."""
-        self.start()
-        found: list[int] = self._call("classes", None, None)
-        return found
+        with self.turn:
+            self.start()
+            found: list[int] = self._call("classes", None, None)
+            return found

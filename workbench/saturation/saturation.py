@@ -200,8 +200,10 @@ class Saturation(Stepwise):
     # -- stepping ---------------------------------------------------------------------------------
     def start_engine(self) -> None:
         """Start the engine and load the graph; otherwise the first step does so."""
-        self._engine.start()
-        if not self.trace.steps:
+        with self._engine.turn:
+            self._engine.start()
+            if self.trace.steps:
+                return
             start = Step(0, StepKind.START, 0.0, self.e_nodes, self.e_classes, note="start graph")
             self.trace.add(start)
             self._remember()
@@ -209,7 +211,14 @@ class Saturation(Stepwise):
                 self.stop_reason = StopReason.E_NODE_LIMIT
 
     def step(self) -> Step:
-        """Run one iteration; raise StopIteration if the run has stopped for good."""
+        """Run one iteration; raise StopIteration if the run has stopped for good.
+
+        A call from another thread waits until the iteration of the first one has ended.
+        """
+        with self._engine.turn:
+            return self._iterated()
+
+    def _iterated(self) -> Step:
         self.start_engine()
         if not self.unfinished:
             raise StopIteration(f"the saturation has stopped: {self.stop_reason}")
@@ -218,7 +227,7 @@ class Saturation(Stepwise):
         left = self.limits.seconds - self.seconds
         plan = self._plan(index)
         if self.trace.steps[-1].seconds * AT_RISK > left:
-            self.egraph()  # if the iteration is cut, nobody has to repeat the others to see the e-graph
+            self.egraph()  # if the iteration is cut, the e-graph can be seen without repeating the others
         began = time.perf_counter()
         try:
             outcome = self._engine.iterate(plan, left)

@@ -1,4 +1,4 @@
-"""Names that nobody knows: the nearest known one, and the message that names it."""
+"""Unknown names: the nearest known one, and the message that names it."""
 
 from __future__ import annotations
 

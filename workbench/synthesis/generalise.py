@@ -120,7 +120,7 @@ class Variants:
 
 
 def variants_of(
-    equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int], name: str = "candidate"
+    equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> Variants:
     """Return the laws that an equation may be an instance of, the most general first, itself included.
 
@@ -128,7 +128,6 @@ def variants_of(
         equation: The equation.
         shapes: The symbolic shapes of the variables.
         sizes: The assignment of numbers to extents for which the equation has its attributes.
-        name: The name of the laws.
     """
     if next(_orders(equation), None) is None:
         return Variants((), shapes)  # each side has a variable that the other one lacks
@@ -138,7 +137,7 @@ def variants_of(
     for choice in choices((equation.left, equation.right)):
         for one in [e for e, _ in linear] + [equation]:
             made = [
-                law_and_guards(name, [source], [target], choice, expressions, every, sizes)
+                law_and_guards([source], [target], choice, expressions, every, sizes)
                 for source, target in _orders(one)
                 for expressions in ([{}] if choice.spans else _sized(source, target, every, sizes))
             ]
@@ -151,10 +150,10 @@ def variants_of(
     source, target = oriented(linear[0][0] if linear else equation)
 
     def pinned(kept: frozenset[str]) -> Rule | None:
-        return law_of(name, [source], [target], Choice(pinned=kept, axes=False), {})
+        return law_of([source], [target], Choice(pinned=kept, axes=False), {})
 
     own, other = oriented(equation)
-    literal = law_of(name, [own], [other], LITERAL, {})
+    literal = law_of([own], [other], LITERAL, {})
     assert literal is not None
     listed = list(found)[: MOST - 1]
     if literal not in listed:
@@ -302,18 +301,15 @@ def _extents(
 
 
 # -- the law ----------------------------------------------------------------------------------------
-def law_of(
-    name: str, sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes
-) -> Rule | None:
+def law_of(sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes) -> Rule | None:
     """Return the law of a choice, or None if the choice makes no difference.
 
     The arguments are those of :func:`law_and_guards`.
     """
-    return law_and_guards(name, sources, targets, choice, sizes)[0]
+    return law_and_guards(sources, targets, choice, sizes)[0]
 
 
 def law_and_guards(
-    name: str,
     sources: Sequence[App],
     targets: Sequence[Term],
     choice: Choice,
@@ -323,13 +319,13 @@ def law_and_guards(
 ) -> tuple[Rule | None, tuple[Compare, ...], int]:
     """Return the law of a choice, or None if the choice makes no difference, and conditions it may need.
 
-    The third part is the number of attributes that stay fixed because the left-hand side does not bind them.
+    The law has no name yet: it is called ``candidate``. The third part is the number of attributes that stay
+    fixed because the left-hand side does not bind them.
 
     With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
     of an operator become extents of variables.
 
     Args:
-        name: The name of the law.
         sources: The left-hand side, with numbers as attributes.
         targets: The right-hand side.
         choice: Which attributes become variables.
@@ -344,7 +340,7 @@ def law_and_guards(
     if choice.relation and not naming.different():
         return None, (), 0
     conditions = [*naming.conditions, *(naming.different() if choice.relation else ())]
-    law = Rule(name, tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
+    law = Rule("candidate", tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
     if not naming.items:
         return law, (), naming.fixed
     guards = (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))

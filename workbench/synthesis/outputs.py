@@ -137,7 +137,6 @@ def variants_of_parts(
     targets: Sequence[App],
     shapes: Mapping[str, Sequence[str]],
     sizes: Mapping[str, int],
-    name: str = "candidate",
 ) -> Variants:
     """Return the laws that may make several terms parts of one, the most general first.
 
@@ -148,13 +147,12 @@ def variants_of_parts(
         targets: The part that each of them is equal to.
         shapes: The symbolic shapes of the variables.
         sizes: The assignment of numbers to extents for which the equations have their attributes.
-        name: The name of the laws.
     """
     found: dict[Rule, None] = {}
     spans = list(_summed(sources, targets, shapes, sizes))
     for choice in (c for c in choices([*sources, *targets]) if not c.spans):
         for expressions in [*spans, {}]:
-            law = law_of(name, sources, targets, choice, expressions)
+            law = law_of(sources, targets, choice, expressions)
             if law is not None:
                 found.setdefault(law)
         if len(found) >= MOST:

@@ -56,23 +56,17 @@ class Redundant:
 
 
 def redundant(
-    rule: Rule, rules: Sequence[Rule], *, bounds: Limits = BOUNDS, engine: RemoteEngine | None = None
+    rule: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
 ) -> tuple[Redundant, RemoteEngine | None]:
     """Return whether the other rules of a set imply a rule, and the engine for the next one.
 
     The other rules, of all phases, are read in both directions. The rule itself, its other
-    direction and its renamings are not among them. Only rules near by are used: those of which all operators
-    stand in the rule, or in a rule of which all source operators do.
-
-    Args:
-        rule: The rule.
-        rules: The set.
-        bounds: The limits of the e-graph.
-        engine: An engine that is reused.
+    direction and its renamings are not among them. Only nearby rules are used: those whose operators are all
+    in the rule, or in a rule whose source operators are. ``engine`` is an engine to use again.
     """
     own = _key(rule)
     others = near(rule, [replace(r, phase="any") for r in rules if _key(r) != own])
-    prover = Prover([rule], others, bounds, engine=engine)
+    prover = Prover([rule], others, BOUNDS, engine=engine)
     try:
         if not others or not prover.begin():
             outcome = "independent" if not others and prover.open_goals() else "open"
@@ -84,22 +78,22 @@ def redundant(
         cases = prover.cases[0].instances
         if proof is None:
             return Redundant(rule.name, "independent", cases=len(cases)), prover.engine
-        if not _at_draws(rule, others, bounds, prover):
+        if not _at_draws(rule, others, prover):
             return Redundant(rule.name, "open", cases=len(cases)), prover.engine
-        used = axioms_needed(cases[0], others, bounds)
+        used = axioms_needed(cases[0], others, BOUNDS)
     except (TypeMismatch, ValueError):
         return Redundant(rule.name, "open"), prover.engine
     named = tuple(dict.fromkeys(name.removesuffix("-back") for name in used))
     return Redundant(rule.name, "derived", named, len(cases), proof.round), prover.engine
 
 
-def _at_draws(rule: Rule, others: Sequence[Rule], bounds: Limits, before: Prover) -> bool:
+def _at_draws(rule: Rule, others: Sequence[Rule], before: Prover) -> bool:
     """Return whether the others imply a rule at drawn instances too, in which more is open to chance.
 
     In a generic instance an expansion may expand nothing, for example.
     """
     drawn = tuple(search(rule, DRAWS, corners=()).passed)
-    prover = Prover([rule], others, bounds, engine=before.engine)
+    prover = Prover([rule], others, BOUNDS, engine=before.engine)
     prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
     if drawn and prover.begin():
         while not prover.pass_over:
@@ -179,7 +173,7 @@ def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
         f"syntheses there. {len(found)} laws: " + ", ".join(f"{n} {o}" for o, n in counts.items()) + ".",
         "A law is *present* if a default rule is a renaming of it, under any conditions; *derived* if "
         "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
-        "*Open* laws have no generic instance. A missing law is true, but not always of use: it may be of "
+        "*Open* laws have no generic instance. A missing law is true, but not always useful: it may be of "
         "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
         "left to the set `ac`: it makes every e-graph grow.",
     ]
@@ -252,7 +246,7 @@ def table(rules: Sequence[Rule], found: Mapping[str, Mapping[str, Any]]) -> str:
         "between, or a direction in which the others are not read while a graph is optimised. "
         "*Independent* says that these bounds were not enough, not that there is no derivation. *Open* "
         "rules have no generic instance, or are derived at generic instances and not at drawn ones.",
-        "Each rule is asked for by itself: two rules may each follow from the other one, and then only one "
+        "Each rule is judged separately: two rules may each follow from the other one, and then only one "
         "of them can be left out.",
     ]
     rows = [
@@ -294,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _ask_for_missing(results: Path, folder: Path, seconds: float) -> None:
-    """Write which synthesised laws the library lacks, as far as they are decided before the time is over."""
+    """Write the synthesised laws that the library lacks, as far as they are decided in the time."""
     laws, rules, began = synthesised(results), list(rule_set("default")), time.perf_counter()
     found: list[tuple[Rule, Redundant]] = []
     engine: RemoteEngine | None = None

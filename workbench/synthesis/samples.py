@@ -18,26 +18,19 @@ INSTANCES: Final = 6
 BOUNDS: Final = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
 
 
-def derived_at_samples(
-    rule: Rule, laws: Sequence[Rule], *, seed: int = 0, instances: int = INSTANCES, bounds: Limits = BOUNDS
-) -> int:
+def derived_at_samples(rule: Rule, laws: Sequence[Rule], *, seed: int = 0) -> int:
     """Return the number of drawn instances of a rule if laws imply it at each of them, 0 otherwise.
 
     A rule with a generic instance is derived there, not here: the result is 0.
 
-    Args:
-        rule: The rule.
-        laws: The laws, which are read in both directions.
-        seed: Seed of the instances.
-        instances: Number of instances.
-        bounds: The limits of the e-graph.
+    The laws are read in both directions; ``seed`` is the seed of the instances.
     """
     if generic_cases(rule, broadcast=False).instances:
         return 0
-    drawn = tuple(search(rule, instances, seed=seed, broadcast=False, corners=()).passed)
+    drawn = tuple(search(rule, INSTANCES, seed=seed, broadcast=False, corners=()).passed)
     if not drawn:
         return 0
-    prover = Prover([rule], both_ways(laws), bounds, broadcast=False)
+    prover = Prover([rule], both_ways(laws), BOUNDS, broadcast=False)
     prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
     try:
         if not prover.begin():

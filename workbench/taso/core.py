@@ -126,10 +126,9 @@ def optimize(
             TASO's own rules, or of :func:`workbench.optimize`.
 
     Raises:
-        TasoError: ``alpha``, ``budget`` or ``method`` is out of its range.
+        TasoError: ``graph`` is none of TASO's, or ``alpha``, ``budget`` or ``method`` is out of its range.
     """
-    if alpha < 1.0 or budget < 0:
-        raise TasoError(f"alpha must be at least 1 and budget at least 0, got {alpha} and {budget}")
+    _check(graph, alpha, budget)
     if method == "search":
         from workbench.rules import rule_set
         from workbench.search.modes import guarded_merges
@@ -150,3 +149,12 @@ def optimize(
         for name in names:
             print(name)
     return PyGraph(found)
+
+
+def _check(graph: object, alpha: object, budget: object) -> None:
+    """Raise TasoError unless the arguments of :func:`optimize` are a graph and numbers in their ranges."""
+    if not isinstance(graph, PyGraph):
+        raise TasoError(f"the graph must be one of new_graph or load_onnx, got {type(graph).__name__}")
+    right = isinstance(alpha, int | float) and alpha >= 1.0
+    if not (right and isinstance(budget, int | float) and budget >= 0):
+        raise TasoError(f"alpha must be at least 1 and budget at least 0, got {alpha} and {budget}")

@@ -88,7 +88,7 @@ def fixed_images(rule: Rule) -> dict[Key, Key]:
 
 
 def identities(rule: Rule) -> frozenset[str]:
-    """Return the permutations that leave every axis in its place: ``compose(p, p) = p`` says so."""
+    """Return the permutations that leave every axis in its place, by ``compose(p, p) = p``."""
     found = set()
     for c in rule.conditions:
         for twice, once in ((c.left, c.right), (c.right, c.left)):

@@ -126,7 +126,7 @@ class RankOpen(Exception):
 
 
 class Unordered(Exception):
-    """Raised when a divisor is not yet known to be positive: other conditions may say so."""
+    """Raised when a divisor is not yet known to be positive: other conditions may imply it."""
 
 
 def _by(operation: Callable[[Int, Int], Int], x: Int, y: Int) -> Int:

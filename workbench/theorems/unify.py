@@ -104,7 +104,7 @@ def pairings(mine: Sequence[Factor], yours: Sequence[Factor]) -> Iterator[list[i
 
 
 def unknowns(f: Factor, g: Factor) -> list[tuple[Int, Int]]:
-    """Return the equations between indices that make two factors equal, as far as they are plain."""
+    """Return the equations between indices that make two factors equal, as far as they are simple."""
     if f.head == g.head == "read":
         return [e for x, y in zip(f.args[1:], g.args[1:], strict=False) for e in equations(x, y)]
     if f.head == g.head == "fn" and len(f.args) == len(g.args):

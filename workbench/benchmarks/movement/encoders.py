@@ -155,7 +155,7 @@ def pre_normed(
     """Return a transformer that normalises before every block, and whose head reads one row.
 
     Read at the first row it is a vision transformer (arXiv 2010.11929), or CLIP's image encoder; read at the
-    last one it is a decoder of which only the next word is wanted, with a causal mask.
+    last one it is a decoder with a causal mask, of which only the next word is read.
 
     Args:
         read: ``first`` or ``last``.

@@ -58,7 +58,7 @@ class Runner:
         return bool(self.unsent or self.newest) and not self.done
 
     def push(self) -> None:
-        """Write as much as the pipe takes without blocking, as a solver may not read for a long time."""
+        """Write as much as the pipe takes without blocking, as a solver might not read for a long time."""
         if not self.unsent:
             self.unsent, self.newest = self.newest, b""
         try:

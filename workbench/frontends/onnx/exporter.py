@@ -106,7 +106,7 @@ def to_onnx_apart(
         if own is None or opset is not None or version == own or loads(model):
             return model
         written = written or model
-    if written is not None:  # the runtime may not load the original model either
+    if written is not None:  # perhaps the runtime does not load the original model either
         return written
     raise ModelError(f"{graph.name!r} cannot be written: {failure}") from None
 

@@ -88,6 +88,10 @@ def read_model(source: Source) -> ModelFile:
         return ModelFile(model, None, "the model")
     if isinstance(source, bytes):
         return ModelFile(_parse(source, "the bytes given"), None, "the bytes given")
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(
+            f"a model must be a graph, a path, bytes or a ModelProto, got {type(source).__name__}"
+        )
     path = Path(source)
     if not path.exists():
         raise FileNotFoundError(f"there is no model file {path}")

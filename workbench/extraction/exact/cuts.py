@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.extraction.exact.highs import SCALE, solve_highs
 from workbench.extraction.exact.loops import Separator, pair_formulas, unfounded
+from workbench.extraction.exact.probing import Probing
 from workbench.extraction.exact.program import Program, highs_model, program
 from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selection_cost
 from workbench.extraction.problem import Problem
@@ -33,6 +34,8 @@ SHARE, ONCE = 0.8, 0.8
 SMALLER, TIMES = 0.9, 40
 #: They end when the bound has risen by less than this share of the gap in the last LAST rounds.
 RISE, LAST = 0.005, 10
+#: Rounds before the relaxation is probed for the first time, and their factor after probing in vain.
+PROBE, RARER = 10, 2
 #: The reductions on the way: without those that merge candidates, as rows found before name candidates.
 APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 #: The share of a row that a solution must lack for the row to be added.
@@ -133,7 +136,7 @@ class _Cutting:
         if self.alive.count(True) < SMALLER * n:
             return
         separator: Separator | None = None
-        bounds = [0.0]
+        bounds, probe = [0.0], PROBE
         for turn in range(1_000_000):
             solved = root.solve(until)
             if solved is None or time.perf_counter() > until:
@@ -147,10 +150,23 @@ class _Cutting:
             # Rows of the reduced problem may first have to regain a bound that is known already.
             bounds.append(max(bounds[-1], (value + one.bound) / self.scale))
             gap = self.cost - self.bound
-            if met(self.cost, self.bound) or (len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap):
+            if met(self.cost, self.bound) or self.alive.count(True) < SMALLER * n:
                 return
-            if self.alive.count(True) < SMALLER * n:
-                return
+            stalled = len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap
+            if stalled or turn == probe:
+                least = (value + np.array(root.layout.at_least(one.price))).tolist()
+                probing = self._probing()
+                for _ in probing.run(x.tolist(), least, until):
+                    yield self.bound
+                    probing.most = self.cost * self.scale
+                    if self.alive.count(True) < SMALLER * n:
+                        return
+                if not probing.fruitful and stalled:
+                    return
+                probe = turn + PROBE if probing.fruitful else max(RARER * turn, PROBE)
+                if probing.dropped:
+                    bounds = [0.0]
+                    continue
             added = root.add(one.sets) + root.add(root.violated(x, until))
             if not added:
                 separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
@@ -163,6 +179,17 @@ class _Cutting:
                 root.known.update(f.by for f in formulas if not needed.isdisjoint(f.built))
                 low, high, starts, index, values = root.rows.rows_from(first_row)
                 root.solver.addRows(len(low), low, high, len(index), starts, index, values)
+
+    def _probing(self) -> Probing:
+        """Return what probes the relaxation just solved; candidates ruled out before are fixed in it."""
+        root = self.root
+        for i, alive in enumerate(self.alive):
+            if not alive:
+                root.solver.changeColBounds(i, 0.0, 0.0)
+        rows = root.rows
+        return Probing(
+            root.solver, rows.members, rows.column, rows.lower, self.alive, self.cost * self.scale
+        )
 
     def _keep(self, value: float, one: Ascent) -> float:
         """Adopt what an ascent from the reduced costs of a relaxation of this value proves."""

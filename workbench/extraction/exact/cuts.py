@@ -35,13 +35,16 @@ SMALLER, TIMES = 0.9, 40
 #: They end when the bound has risen by less than this share of the gap in the last LAST rounds.
 RISE, LAST = 0.005, 10
 #: Rounds before the relaxation is probed for the first time, and their factor after probing in vain.
-PROBE, RARER = 10, 2
+PROBE, RARER = 5, 2
 #: The reductions on the way: without those that merge candidates, as rows found before name candidates.
 APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 #: The share of a row that a solution must lack for the row to be added.
 LACK: Final = 0.02
-#: Ascents before the first relaxation; the rows of those count that are within this share of the bound.
-FIRST, BEST = 24, 0.97
+#: Rows that a solution exceeds by more than this do not begin anew.
+TIGHT: Final = 1e-6
+#: Ascents before the first relaxation, and before later ones of what is left; the rows of those count that are
+#: within this share of the bound.
+FIRST, LATER, BEST = 24, 4, 0.97
 #: Sets between two looks at heights in every third of these ascents.
 OFTEN: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
@@ -58,6 +61,7 @@ class _Root:
     solver: Any
     rng: random.Random
     known: set[tuple[int, ...]] = field(default_factory=set)
+    x: np.ndarray | None = None
 
     @classmethod
     def of(cls, problem: Problem, must: Must | None, scale: float, seconds: float) -> _Root:
@@ -87,6 +91,7 @@ class _Root:
             return None
         found = self.solver.getSolution()
         value = float(self.solver.getInfo().objective_function_value)
+        self.x = np.array(found.col_value)
         return value, np.array(found.col_value), np.array(found.col_dual)
 
     def add(self, sets: Sequence[tuple[int, ...]]) -> int:
@@ -100,6 +105,11 @@ class _Root:
             low, high, starts, index, value = self.rows.rows_from(first)
             self.solver.addRows(len(low), low, high, len(index), starts, index, value)
         return len(fresh)
+
+    def tight(self) -> list[tuple[int, ...]]:
+        """Return the rows that the last solution meets exactly; all rows if there is none."""
+        x = self.x
+        return [by for by in self.known if x is None or x[list(by)].sum() < 1 + TIGHT]
 
     def violated(self, x: np.ndarray, until: float) -> list[tuple[int, ...]]:
         """Return rows that a solution violates, found by ascents from the shares that it lacks."""
@@ -126,7 +136,7 @@ class _Cutting:
     def run(self, until: float) -> Iterator[float]:
         """Add rows until the bound rises no more; yield every new bound."""
         root, n = self.root, len(self.root.problem.nodes)
-        for turn in range(FIRST):
+        for turn in range(LATER if root.known else FIRST):
             rng = None if turn < 2 else root.rng
             look = OFTEN if turn % 3 == 1 else 0
             one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, look=look, until=until)
@@ -243,7 +253,7 @@ def solve_by_cuts(
                 tell(None, bound, len(root.known))
             within.listen()
             cutting.cost = within.cost
-        sets = list(root.known)
+        sets = root.tight()
         if met(within.cost, bound):
             return Solved(within.best, bound, proved=True)
         kept = part.keep(cutting.alive, always=False)

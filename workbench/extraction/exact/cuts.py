@@ -45,6 +45,10 @@ TIGHT: Final = 1e-6
 #: Ascents before the first relaxation, and before later ones of what is left; the rows of those count that are
 #: within this share of the bound.
 FIRST, LATER, BEST = 24, 4, 0.97
+#: The share of the time for these ascents.
+BEGIN: Final = 0.1
+#: From this number of candidates on, the relaxation has no rows but those of ascents: it is solved far sooner.
+COVER: Final = 10_000
 #: Sets between two looks at heights in every third of these ascents.
 OFTEN: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
@@ -65,12 +69,14 @@ class _Root:
 
     @classmethod
     def of(cls, problem: Problem, must: Must | None, scale: float, seconds: float) -> _Root:
-        """Return the relaxation without further rows; its costs are scaled."""
+        """Return the relaxation, with the rows of the integer program if it is not large; costs are scaled."""
         import highspy
 
-        rows = program(problem, must.needed() if must is not None else ())
+        needed = must.needed() if must is not None else ()
+        large = len(problem.nodes) > COVER
+        rows = Program.of(problem, needed) if large else program(problem, needed)
         rows.cost = [c * scale for c in rows.cost]
-        if must is not None:
+        if must is not None and not large:
             rows.add_formulas(pair_formulas(problem, must))
         solver = highspy.Highs()
         for name, option in {"output_flag": False, "threads": 1, "random_seed": 0}.items():
@@ -136,7 +142,10 @@ class _Cutting:
     def run(self, until: float) -> Iterator[float]:
         """Add rows until the bound rises no more; yield every new bound."""
         root, n = self.root, len(self.root.problem.nodes)
+        now = time.perf_counter()
         for turn in range(LATER if root.known else FIRST):
+            if turn > 1 and time.perf_counter() > now + BEGIN * (until - now):
+                break
             rng = None if turn < 2 else root.rng
             look = OFTEN if turn % 3 == 1 else 0
             one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, look=look, until=until)
@@ -177,7 +186,11 @@ class _Cutting:
                 if probing.dropped:
                     bounds = [0.0]
                     continue
-            added = root.add(one.sets) + root.add(root.violated(x, until))
+            added = root.add(one.sets)
+            if not added and n > COVER:
+                return  # formulas of e-classes would need the rows of the integer program
+            if n <= COVER:
+                added += root.add(root.violated(x, until))
             if not added:
                 separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
                 y = {c: float(columns[k]) for c, k in root.rows.column.items()}

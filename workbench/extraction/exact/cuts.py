@@ -4,7 +4,7 @@ The relaxation of the integer program is weak, because half of a candidate can b
 others. Every dual ascent names sets of candidates of which one is always taken. An ascent that begins with
 the reduced costs of the relaxation names rows that its solution violates entirely, and adds to its bound.
 What the bound rules out is dropped, the rest is reduced again, and begins anew; branch and bound gets what is
-left with all rows.
+left with all rows. Now and then the relaxation is probed (:mod:`~workbench.extraction.exact.probing`).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 LACK: Final = 0.02
 #: Rows that a solution exceeds by more than this do not begin anew.
 TIGHT: Final = 1e-6
-#: Ascents before the first relaxation, and before later ones of what is left; the rows of those count that are
-#: within this share of the bound.
+#: Ascents before the first relaxation, and before later ones of what is left. The rows of those count that
+#: are within this share of the bound.
 FIRST, LATER, BEST = 24, 4, 0.97
 #: The share of the time for these ascents.
 BEGIN: Final = 0.1
-#: From this number of candidates on, the relaxation has no rows but those of ascents: it is solved far sooner.
-COVER: Final = 10_000
+#: Above this number of candidates the relaxation has no rows but those of ascents, so that it is solved soon.
+COVER: Final = 15_000
 #: Sets between two looks at heights in every third of these ascents.
 OFTEN: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
@@ -69,7 +69,7 @@ class _Root:
 
     @classmethod
     def of(cls, problem: Problem, must: Must | None, scale: float, seconds: float) -> _Root:
-        """Return the relaxation, with the rows of the integer program if it is not large; costs are scaled."""
+        """Return the relaxation; it has the integer program's rows unless it is large. Scale its costs."""
         import highspy
 
         needed = must.needed() if must is not None else ()
@@ -210,9 +210,7 @@ class _Cutting:
             if not alive:
                 root.solver.changeColBounds(i, 0.0, 0.0)
         rows = root.rows
-        return Probing(
-            root.solver, rows.members, rows.column, rows.lower, self.alive, self.cost * self.scale
-        )
+        return Probing(root.solver, rows.members, rows.column, rows.lower, self.alive, self.cost * self.scale)
 
     def _keep(self, value: float, one: Ascent) -> float:
         """Adopt what an ascent from the reduced costs of a relaxation of this value proves."""

@@ -1,8 +1,9 @@
-"""Probing: candidates without which the relaxation meets the incumbent, and that no better selection takes.
+"""Probing: rule candidates out that the relaxation cannot take below the incumbent's cost.
 
-If one candidate of a set must be taken, the others of its e-class cannot be, and the relaxation's value rises.
-If it rises above the incumbent, no selection that is better takes any candidate of the set. This rules out far
-more than reduced costs do, at the price of one linear program for each set.
+The sets that are tried hold candidates of one e-class. If one of them must be taken, the others of the
+e-class cannot be, and the relaxation's value rises. If it rises above the incumbent's cost, no better
+selection takes any candidate of the set. This rules out far more than reduced costs do. Each set costs a
+linear program.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Sets tried before probing may end, and the sets that must be ruled out, as a share of those tried, to go on.
+#: Sets tried before probing may end, and the candidates to be ruled out for each set tried if it is to go on.
 TRIAL, RATE = 12, 0.5
 #: The share of the time left that an unsuccessful trial may take.
 SLICE: Final = 0.05
@@ -28,10 +29,11 @@ ROUNDING: Final = 1e-6
 
 @dataclass(slots=True, eq=False)
 class Probing:
-    """A relaxation that is solved, with the e-classes of its candidates and the columns of its e-classes.
+    """A relaxation that has been solved, and what probing has to know about it.
 
-    ``lower`` are the lower bounds of the e-classes' columns. ``most`` is the incumbent's cost in the unit of the
-    relaxation, and ``alive`` tells which candidates are not ruled out; both may change during a run.
+    ``members`` are the candidates of each e-class, ``column`` is the column of each, and ``lower`` the lower
+    bounds of all columns. ``alive`` tells which candidates are not ruled out. ``most`` is the incumbent's
+    cost in the unit of the relaxation; it may fall during a run.
     """
 
     solver: Any
@@ -45,7 +47,7 @@ class Probing:
 
     @property
     def fruitful(self) -> bool:
-        """Return whether enough candidates were ruled out for the sets that were tried."""
+        """Return whether as many candidates were ruled out as the sets tried are worth."""
         return self.dropped > 0 and self.dropped >= RATE * self.tried
 
     def run(self, x: Sequence[float], least: Sequence[float], until: float) -> Iterator[tuple[int, ...]]:
@@ -53,7 +55,7 @@ class Probing:
 
         Args:
             x: The share of every candidate in the relaxation's solution.
-            least: What a selection with the candidate costs at least; the highest is probed first.
+            least: The least cost of a selection with each candidate, as far as known; the highest is first.
             until: Deadline of ``time.perf_counter``.
         """
         began = time.perf_counter()

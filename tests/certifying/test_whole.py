@@ -164,7 +164,7 @@ def _angle(angle, dtype=np.float16):
 
 
 def test_a_value_of_weights_alone_may_differ_as_much_as_another_rounding_of_them():
-    # The product of the weights, 1501.5 and so on, is rounded to a multiple of 1 before or after the tangent.
+    # The product of the weights, 1501.5 and so on, is rounded to a multiple of 1 before the tangent.
     model = _angle([1001.0, 1003.0])
     graph = load_onnx(model)
     run = run_whole(graph, graph, given=model)

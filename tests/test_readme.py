@@ -63,7 +63,7 @@ def test_pictures_are_small_files():
         assert (ROOT / picture).stat().st_size < 200_000
 
 
-#: Options of other programs that pages name: tf2onnx, the scripts in bin/, git, pip.
+#: Options of other programs that pages name: tf2onnx, the scripts in bin/, git, pip, nbconvert.
 ELSEWHERE = {
     "--saved-model",
     "--output",

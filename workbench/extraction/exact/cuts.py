@@ -36,6 +36,8 @@ SMALLER, TIMES = 0.9, 40
 RISE, LAST = 0.005, 10
 #: Rounds before the relaxation is probed for the first time, and their factor after probing in vain.
 PROBE, RARER = 5, 2
+#: Problems with more candidates are not probed.
+PROBED: Final = 5_000
 #: The reductions on the way: without those that merge candidates, as rows found before name candidates.
 APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 #: The share of a row that a solution must lack for the row to be added.
@@ -172,7 +174,9 @@ class _Cutting:
             if met(self.cost, self.bound) or self.alive.count(True) < SMALLER * n:
                 return
             stalled = len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap
-            if stalled or turn == probe:
+            if stalled and n > PROBED:
+                return
+            if stalled or (turn == probe and n <= PROBED):
                 least = (value + np.array(root.layout.at_least(one.price))).tolist()
                 probing = self._probing()
                 for _ in probing.run(x.tolist(), least, until):

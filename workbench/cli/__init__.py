@@ -20,7 +20,6 @@ from typing import Any, Final
 from workbench.cli.interrupts import ended, interrupted_at_start
 from workbench.cli.streams import UNWRITABLE, flush_output, open_closed
 
-
 #: New objects after which the collector looks for cycles; most objects of a command live until its end.
 _COLLECT: Final = 10_000
 
@@ -32,8 +31,9 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, interrupted_at_start)
-    from workbench.cli.commands import app
+    from workbench.cli.commands import application
 
+    app = application(sys.argv[1] if len(sys.argv) > 1 else None)
     full: OSError | None = None
     try:
         app(prog_name="workbench")

@@ -101,13 +101,13 @@ class EarlyRuns:
 
 
 def _first_run(original: Graph, given: object, seed: int) -> FirstRun | None:
-    """Return the run of a given model, or None if the runtime refuses it."""
+    """Return the run of a given model, or None if it cannot be read or the runtime refuses it."""
     from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.runtime import RuntimeFailure
 
     try:
         return first_run(original, given, seed)
-    except (RuntimeFailure, ModelError):
+    except (RuntimeFailure, ModelError, OSError):
         return None
 
 

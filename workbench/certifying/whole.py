@@ -123,7 +123,7 @@ class FirstRun:
     failure: str = ""
 
 
-def first_run(original: Graph, given: Any, seed: int) -> FirstRun:
+def first_run(original: Graph, given: object, seed: int) -> FirstRun:
     """Load and run a given model on inputs drawn for its graph; raise if the runtime refuses it."""
     from workbench.frontends.onnx.shared import shared_session
 

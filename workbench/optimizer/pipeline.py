@@ -264,7 +264,7 @@ def saturated(job: Job, settings: Settings) -> Saturated:
     stages.tell("saturation")
     with Saturation(job.searched, job.rules, limits, profile=settings.profile, keep=0) as saturation:
         if job.early is not None:
-            job.early.begin()
+            saturation.engine.meanwhile.append(job.early.begin)
         best, stop = explore(saturation, pricer, cheapest_of(job, settings), left, stages)
         stages.add("engine", saturation.engine_seconds)
         stages.add("saturation", saturation.seconds)

@@ -41,7 +41,13 @@ def compile_rules(
     """Return the compiled rules that can apply under an encoding; those of a rule set are cached.
 
     Rules with an operator that is not built in are compiled anew, because its definition may change while
-    the rule stays as it is. ``content`` is what :func:`_content` returns, if it is known.
+    the rule stays as it is.
+
+    Args:
+        rules: The rules.
+        encoding: The encoding of the run.
+        running: Whether rules rewrite only terms that depend on an input.
+        content: Everything that the compiled rules depend on, if the caller has it already.
     """
     listed, own_operators = tuple(rules), with_trait(Trait.OWN)
     own = [i for i, r in enumerate(listed) if own_operators and not own_operators.isdisjoint(operators_of(r))]

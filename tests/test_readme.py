@@ -63,8 +63,18 @@ def test_pictures_are_small_files():
         assert (ROOT / picture).stat().st_size < 200_000
 
 
-#: Options of other programs that pages name: tf2onnx, the scripts in bin/, git, pip.
-ELSEWHERE = {"--saved-model", "--output", "--all", "--sweeps", "--new", "--depth", "--quiet"}
+#: Options of other programs that pages name: tf2onnx, the scripts in bin/, git, pip, nbconvert.
+ELSEWHERE = {
+    "--saved-model",
+    "--output",
+    "--all",
+    "--sweeps",
+    "--new",
+    "--depth",
+    "--quiet",
+    "--execute",
+    "--to",
+}
 
 
 def test_every_command_is_described_and_every_option_named_exists():

@@ -149,22 +149,22 @@ def test_the_coarsest_dtype_sets_the_tolerance():
 
 
 def _angle(angle, dtype=np.float16):
-    """Return a model of sin(w · 1.5) that needs no input, next to one that reads an input."""
+    """Return a model of tan(w · 1.5) that needs no input, next to one that reads an input."""
     nodes = [
         helper.make_node("Mul", ["w", "factor"], ["angle"]),
-        helper.make_node("Sin", ["angle"], ["sine"]),
+        helper.make_node("Tan", ["angle"], ["tangent"]),
         helper.make_node("Neg", ["x"], ["y"]),
     ]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    x, y, sine = (helper.make_tensor_value_info(name, kind, [2]) for name in ("x", "y", "sine"))
+    x, y, tangent = (helper.make_tensor_value_info(name, kind, [2]) for name in ("x", "y", "tangent"))
     data = {"w": np.array(angle, dtype), "factor": np.array(1.5, dtype)}
     weights = [numpy_helper.from_array(value, name) for name, value in data.items()]
-    graph = helper.make_graph(nodes, "angle", [x], [y, sine], weights)
+    graph = helper.make_graph(nodes, "angle", [x], [y, tangent], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def test_a_value_of_weights_alone_may_differ_as_much_as_another_rounding_of_them():
-    # The product of the weights, 1501.5 and so on, is rounded to a multiple of 1 before or after the sine.
+    # The product of the weights, 1501.5 and so on, is rounded to a multiple of 1 before the tangent.
     model = _angle([1001.0, 1003.0])
     graph = load_onnx(model)
     run = run_whole(graph, graph, given=model)
@@ -179,4 +179,4 @@ def test_a_value_of_weights_alone_may_differ_as_much_as_another_rounding_of_them
 def test_a_value_of_weights_alone_that_is_wrong_differs():
     model, wrong = _angle([0.5, 0.25]), _angle([0.5, 0.5])
     run = run_whole(load_onnx(model), load_onnx(wrong), given=model)
-    assert run.why.startswith("output 'sine' at [1]")
+    assert run.why.startswith("output 'tangent' at [1]")

@@ -133,7 +133,7 @@ def test_a_disk_that_fills_up_is_3(run, model, tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("workbench.cli.outcome.write_atomic", full)
+    monkeypatch.setattr("workbench.cli.options.write_atomic", full)
     code, _, err = run("optimize", model, "--json", tmp_path / "a.json", "-q")
     assert code == 3
     assert "No space left" in err

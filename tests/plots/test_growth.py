@@ -70,7 +70,7 @@ def test_an_empty_trace_says_so():
 
 def test_a_round_of_further_merges_is_not_drawn_as_a_cut():
     """Such a step carries a note too, and nothing of it was cut."""
-    trace = workbench.optimize(workbench.benchmark("bert", layers=2), certify=False).trace
+    trace = workbench.optimize(workbench.benchmark("transformer", layers=2), certify=False).trace
     assert {s.note for s in trace if s.kind is StepKind.MERGE} == {"merges among what was extracted"}
     assert growth_data(trace).cuts == ()
     assert "iteration cut" not in {line.get_label() for line in plot_growth(trace, axes()).lines}

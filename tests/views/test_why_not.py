@@ -44,7 +44,7 @@ def test_a_stepper_answers_questions():
         assert "must be an input" in stepper.answer
         for half in ("y ==", "== y"):
             stepper.ask(half)
-            assert "== must stand between two terms" in stepper.answer
+            assert "== must be between two terms" in stepper.answer
         stepper.ask("relu(nothing)")
         # The page waits for a change, so that an answer that is given twice is sent twice.
         shown: list[str] = []

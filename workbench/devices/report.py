@@ -28,7 +28,7 @@ DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", 
 _FIRST: Final = ((2, 16, 8, 8), (2, 32, 32), (32, 32), (32,), (8, 4, 3, 3))
 _OTHERS: Final = (
     *((2, 16, 8, 8), (2, 32, 32), (32, 32), (32,), (16,)),
-    *((16, 16, 3, 3), (16, 1, 3, 3), (1, 16, 1, 1), ()),
+    *((16, 16, 3, 3), (16, 1, 3, 3), (1, 16, 1, 1), (), (8, 4)),
 )
 
 #: Element types of operands that differ from the first: a scale and a zero point.

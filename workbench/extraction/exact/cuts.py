@@ -4,7 +4,7 @@ The relaxation of the integer program is weak, because half of a candidate can b
 others. Every dual ascent names sets of candidates of which one is always taken. An ascent that begins with
 the reduced costs of the relaxation names rows that its solution violates entirely, and adds to its bound.
 What the bound rules out is dropped, the rest is reduced again, and begins anew; branch and bound gets what is
-left with all rows.
+left with all rows. Now and then the relaxation is probed (:mod:`~workbench.extraction.exact.probing`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.extraction.exact.highs import SCALE, solve_highs
 from workbench.extraction.exact.loops import Separator, pair_formulas, unfounded
+from workbench.extraction.exact.probing import Probing
 from workbench.extraction.exact.program import Program, highs_model, program
 from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selection_cost
 from workbench.extraction.problem import Problem
@@ -33,12 +34,21 @@ SHARE, ONCE = 0.8, 0.8
 SMALLER, TIMES = 0.9, 40
 #: They end when the bound has risen by less than this share of the gap in the last LAST rounds.
 RISE, LAST = 0.005, 10
+#: Rounds before the relaxation is probed for the first time, and their factor after probing in vain.
+PROBE, RARER = 5, 2
 #: The reductions on the way: without those that merge candidates, as rows found before name candidates.
 APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 #: The share of a row that a solution must lack for the row to be added.
 LACK: Final = 0.02
-#: Ascents before the first relaxation; the rows of those count that are within this share of the bound.
-FIRST, BEST = 24, 0.97
+#: Rows that a solution exceeds by more than this do not begin anew.
+TIGHT: Final = 1e-6
+#: Ascents before the first relaxation, and before later ones of what is left. The rows of those count that
+#: are within this share of the bound.
+FIRST, LATER, BEST = 24, 4, 0.97
+#: The share of the time for these ascents.
+BEGIN: Final = 0.1
+#: Above this number of candidates the relaxation has no rows but those of ascents, so that it is solved soon.
+COVER: Final = 15_000
 #: Sets between two looks at heights in every third of these ascents.
 OFTEN: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
@@ -55,15 +65,18 @@ class _Root:
     solver: Any
     rng: random.Random
     known: set[tuple[int, ...]] = field(default_factory=set)
+    x: np.ndarray | None = None
 
     @classmethod
     def of(cls, problem: Problem, must: Must | None, scale: float, seconds: float) -> _Root:
-        """Return the relaxation without further rows; its costs are scaled."""
+        """Return the relaxation; it has the integer program's rows unless it is large. Scale its costs."""
         import highspy
 
-        rows = program(problem, must.needed() if must is not None else ())
+        needed = must.needed() if must is not None else ()
+        large = len(problem.nodes) > COVER
+        rows = Program.of(problem, needed) if large else program(problem, needed)
         rows.cost = [c * scale for c in rows.cost]
-        if must is not None:
+        if must is not None and not large:
             rows.add_formulas(pair_formulas(problem, must))
         solver = highspy.Highs()
         for name, option in {"output_flag": False, "threads": 1, "random_seed": 0}.items():
@@ -84,6 +97,7 @@ class _Root:
             return None
         found = self.solver.getSolution()
         value = float(self.solver.getInfo().objective_function_value)
+        self.x = np.array(found.col_value)
         return value, np.array(found.col_value), np.array(found.col_dual)
 
     def add(self, sets: Sequence[tuple[int, ...]]) -> int:
@@ -97,6 +111,11 @@ class _Root:
             low, high, starts, index, value = self.rows.rows_from(first)
             self.solver.addRows(len(low), low, high, len(index), starts, index, value)
         return len(fresh)
+
+    def tight(self) -> list[tuple[int, ...]]:
+        """Return the rows that the last solution meets exactly; all rows if there is none."""
+        x = self.x
+        return [by for by in self.known if x is None or x[list(by)].sum() < 1 + TIGHT]
 
     def violated(self, x: np.ndarray, until: float) -> list[tuple[int, ...]]:
         """Return rows that a solution violates, found by ascents from the shares that it lacks."""
@@ -123,7 +142,10 @@ class _Cutting:
     def run(self, until: float) -> Iterator[float]:
         """Add rows until the bound rises no more; yield every new bound."""
         root, n = self.root, len(self.root.problem.nodes)
-        for turn in range(FIRST):
+        now = time.perf_counter()
+        for turn in range(LATER if root.known else FIRST):
+            if turn > 1 and time.perf_counter() > now + BEGIN * (until - now):
+                break
             rng = None if turn < 2 else root.rng
             look = OFTEN if turn % 3 == 1 else 0
             one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, look=look, until=until)
@@ -133,7 +155,7 @@ class _Cutting:
         if self.alive.count(True) < SMALLER * n:
             return
         separator: Separator | None = None
-        bounds = [0.0]
+        bounds, probe = [0.0], PROBE
         for turn in range(1_000_000):
             solved = root.solve(until)
             if solved is None or time.perf_counter() > until:
@@ -147,11 +169,28 @@ class _Cutting:
             # Rows of the reduced problem may first have to regain a bound that is known already.
             bounds.append(max(bounds[-1], (value + one.bound) / self.scale))
             gap = self.cost - self.bound
-            if met(self.cost, self.bound) or (len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap):
+            if met(self.cost, self.bound) or self.alive.count(True) < SMALLER * n:
                 return
-            if self.alive.count(True) < SMALLER * n:
-                return
-            added = root.add(one.sets) + root.add(root.violated(x, until))
+            stalled = len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap
+            if stalled or turn == probe:
+                least = (value + np.array(root.layout.at_least(one.price))).tolist()
+                probing = self._probing()
+                for _ in probing.run(x.tolist(), least, until):
+                    yield self.bound
+                    probing.most = self.cost * self.scale
+                    if self.alive.count(True) < SMALLER * n:
+                        return
+                if not probing.fruitful and stalled:
+                    return
+                probe = turn + PROBE if probing.fruitful else max(RARER * turn, PROBE)
+                if probing.dropped:
+                    bounds = [0.0]
+                    continue
+            added = root.add(one.sets)
+            if not added and n > COVER:
+                return  # formulas of e-classes would need the rows of the integer program
+            if n <= COVER:
+                added += root.add(root.violated(x, until))
             if not added:
                 separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
                 y = {c: float(columns[k]) for c, k in root.rows.column.items()}
@@ -163,6 +202,15 @@ class _Cutting:
                 root.known.update(f.by for f in formulas if not needed.isdisjoint(f.built))
                 low, high, starts, index, values = root.rows.rows_from(first_row)
                 root.solver.addRows(len(low), low, high, len(index), starts, index, values)
+
+    def _probing(self) -> Probing:
+        """Return what probes the relaxation just solved; candidates ruled out before are fixed in it."""
+        root = self.root
+        for i, alive in enumerate(self.alive):
+            if not alive:
+                root.solver.changeColBounds(i, 0.0, 0.0)
+        rows = root.rows
+        return Probing(root.solver, rows.members, rows.column, rows.lower, self.alive, self.cost * self.scale)
 
     def _keep(self, value: float, one: Ascent) -> float:
         """Adopt what an ascent from the reduced costs of a relaxation of this value proves."""
@@ -216,7 +264,7 @@ def solve_by_cuts(
                 tell(None, bound, len(root.known))
             within.listen()
             cutting.cost = within.cost
-        sets = list(root.known)
+        sets = root.tight()
         if met(within.cost, bound):
             return Solved(within.best, bound, proved=True)
         kept = part.keep(cutting.alive, always=False)

@@ -105,7 +105,7 @@ def test_the_exit_code_stays_after_a_ctrl_c_in_text_that_exec_runs(tmp_path):
         "        exec('raise KeyboardInterrupt')\n"
         "    except KeyboardInterrupt:\n"
         "        sys.exit(130)\n"
-        "sys.modules['workbench.cli.commands'] = types.SimpleNamespace(app=app)\n"
+        "sys.modules['workbench.cli.commands'] = types.SimpleNamespace(application=lambda verb: app)\n"
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from workbench.certifying.early import EarlyRuns
 from workbench.certifying.inputs import Range, random_inputs
 from workbench.certifying.matching import matched
 from workbench.certifying.region_check import Difference, compare, difference, short_fault, work
@@ -182,6 +183,7 @@ def certify(
     known: Correspondence | None = None,
     given: object = None,
     whole: bool = True,
+    early: EarlyRuns | None = None,
 ) -> Certificate:
     """Compare two graphs on random inputs and return a certificate of the outcome.
 
@@ -200,11 +202,12 @@ def certify(
             a whole, and values found equal are the boundaries.
         given: The model from which the original was imported.
         whole: Whether both models also run as a whole.
+        early: Runs of the original, with the same ``given`` and ``seed``, that may have been made already.
 
     Returns:
         A certificate, which has passed if no difference beyond its tolerances was found.
     """
-    return _Certifier(original, optimised, draws, seed, opaque, whole).run(known, given, whole)
+    return _Certifier(original, optimised, draws, seed, opaque, whole, early).run(known, given, whole)
 
 
 class _Certifier:
@@ -218,8 +221,10 @@ class _Certifier:
         seed: int,
         opaque: OpaqueRunner | None,
         whole: bool,
+        early: EarlyRuns | None,
     ) -> None:
         self.began = time.perf_counter()
+        self.early = early
         self.original, self.optimised = original, optimised
         self.draws, self.seed = draws, seed
         self.opaque = _Replayed(opaque) if opaque is not None else None
@@ -245,7 +250,13 @@ class _Certifier:
                 return self._result(why, evidence)
         if whole:
             self.run_whole = run_whole(
-                self.original, self.optimised, given=given, seed=self.seed, memo=self.memo, known=self.probe
+                self.original,
+                self.optimised,
+                given=given,
+                seed=self.seed,
+                memo=self.memo,
+                known=self.probe,
+                earlier=None if self.early is None else self.early.first(),
             )
             if self.run_whole.why:
                 return self._result(self.run_whole.why, self._whole_evidence())
@@ -296,7 +307,8 @@ class _Certifier:
         if whole and tasks:
             node = {m: i for i, m in reversed(list(enumerate(merged.place)))}
             shown = [node[i] for t in _distinct(tasks) for i in t.leaves]
-            self.probe = probe(self.original, shown, seed=self.seed, memo=self.memo)
+            made = None if self.early is None else self.early.probe(shown)
+            self.probe = made or probe(self.original, shown, seed=self.seed, memo=self.memo)
             self.ranges = {merged.place[i]: seen for i, seen in self.probe.ranges.items()}
         why, evidence = self._compare_tasks(merged, tasks)
         if why and guessed and known is not None:
@@ -365,7 +377,9 @@ class _Certifier:
         run = self.run_whole
         if not run.outputs or self.original.opaques or work(self.original) > MEASURED:
             return
-        exact = evaluate(self.original, run.inputs, precise=True)
+        exact = None if self.early is None else self.early.exact(run.inputs)
+        if exact is None:
+            exact = evaluate(self.original, run.inputs, precise=True)
         self.rounding = (_off(exact, run.found), _off(exact, run.outputs))
 
 

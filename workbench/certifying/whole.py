@@ -114,6 +114,22 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
     return Probe(ranges, inputs, {name: v for name, v in outputs.items() if name not in names})
 
 
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """A run of a given model: the first inputs that it accepts and its outputs, or why it accepts none."""
+
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+    failure: str = ""
+
+
+def first_run(original: Graph, given: object, seed: int) -> FirstRun:
+    """Load and run a given model on inputs drawn for its graph; raise if the runtime refuses it."""
+    from workbench.frontends.onnx.shared import shared_session
+
+    return FirstRun(*_first_run(shared_session(given, optimise=False, arena=False), original, seed))
+
+
 def run_whole(
     original: Graph,
     optimised: Graph,
@@ -122,6 +138,7 @@ def run_whole(
     seed: int = 0,
     memo: Memo | None = None,
     known: Probe | None = None,
+    earlier: FirstRun | None = None,
 ) -> WholeRun:
     """Export both graphs, load and run them once, and compare their outputs.
 
@@ -135,7 +152,8 @@ def run_whole(
             original is exported unless ``known`` has its outputs.
         seed: The seed of the inputs.
         memo: A cache of values that depend only on weights.
-        known: An earlier run of the original.
+        known: An earlier run of the original as it would be exported.
+        earlier: An earlier run of ``given``.
     """
     import onnxruntime as ort
 
@@ -158,6 +176,8 @@ def run_whole(
     failure = ""
     if given is None and known is not None and known.outputs:
         inputs, expected = known.inputs, known.outputs
+    elif given is not None and earlier is not None:
+        inputs, expected, failure = earlier.inputs, earlier.outputs, earlier.failure
     else:
         try:
             first = load()

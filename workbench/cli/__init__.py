@@ -12,22 +12,28 @@ command continues with the graphs found so far; during a study it keeps the fini
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import sys
-from typing import Any
+from typing import Any, Final
 
 from workbench.cli.interrupts import ended, interrupted_at_start
 from workbench.cli.streams import UNWRITABLE, flush_output, open_closed
 
+#: New objects after which the collector looks for cycles; most objects of a command live until its end.
+_COLLECT: Final = 10_000
+
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(_COLLECT)
     open_closed()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, interrupted_at_start)
-    from workbench.cli.commands import app
+    from workbench.cli.commands import application
 
+    app = application(sys.argv[1] if len(sys.argv) > 1 else None)
     full: OSError | None = None
     try:
         app(prog_name="workbench")
@@ -35,6 +41,7 @@ def main() -> None:
         full = error
     finally:
         ended()
+        gc.freeze()  # the interpreter does not search everything for cycles once more as it ends
         full = flush_output() or full
         if full is not None:
             print(f"workbench: cannot write the output: {full.strerror}", file=sys.stderr)

@@ -38,7 +38,7 @@ from workbench.extraction.problem import (
 from workbench.extraction.reduce.ascent import highest_bound
 from workbench.extraction.reduce.cycles import break_cycles
 from workbench.extraction.reduce.must import chain_bound, must_sets, surely_paid
-from workbench.extraction.reduce.presolve import presolve
+from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, presolve
 from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
 from workbench.extraction.stages import (
@@ -222,7 +222,8 @@ class Extraction(Stepwise):
     def _reduced(self, problem: Problem, share: float) -> Reduced:
         """Apply the reductions within a share of the remaining time."""
         assert self._best is not None
-        return Reduced(*presolve(problem, self._best.cost, until=self._share(share)), len(problem.nodes))
+        chosen = REDUCTIONS if (size := len(problem.nodes)) >= shares.WHOLE else QUICK
+        return Reduced(*presolve(problem, self._best.cost, until=self._share(share), reductions=chosen), size)
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
@@ -325,8 +326,7 @@ class Extraction(Stepwise):
         counts = {"before": given.before, "after": len(reduced.nodes)}
         note = "presolve: {before} → {after} candidates".format(**counts)
         yield self._note(StepKind.PRESOLVE, bound, note, rules, counts)
-        if not reduced.roots:
-            # The reductions have decided every choice.
+        if not reduced.roots:  # the reductions have decided every choice
             yield self._offer(complete(self.egraph, reduced, {}), StepKind.INCUMBENT, self.method)
             yield self._prove(self._best.cost, proved=True)
             return

@@ -15,3 +15,5 @@ MOST_LOCAL, HUGE = 0.5, 400_000
 LEAST, GRACE = 1e-5, 0.25
 #: Bytes per pair of e-classes that greedy search keeps.
 ENTRY: Final = 60
+#: A problem of at least this many candidates is reduced by dual ascents before it is split into parts.
+WHOLE: Final = 3_000

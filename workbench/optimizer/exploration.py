@@ -76,7 +76,7 @@ def explore(
     """
     from workbench.extraction.exact.solve import begin_loading
 
-    begin_loading()
+    saturation.engine.meanwhile.append(begin_loading)
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     began = stages.seconds.get("extraction", 0.0)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.certifying.certificate import Certificate
+    from workbench.certifying.early import EarlyRuns
     from workbench.certifying.regions import Correspondence
 
 Model: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
@@ -35,7 +36,8 @@ class Job:
 
     ``graph`` is the model at the sizes of its prices, ``searched`` the graph to rewrite: they differ if
     symbolic dimensions are kept. ``left_out`` names rules that do not hold in the model's arithmetic.
-    ``given`` is the ONNX file or bytes it came from, ``reference`` the model to run as a whole.
+    ``given`` is the ONNX file or bytes it came from, ``reference`` the model to run as a whole. ``early`` are
+    the original's own runs, if the certificate may find them made.
     """
 
     source: OpenModel
@@ -47,6 +49,7 @@ class Job:
     certify: bool
     given: Given | None = None
     reference: Any = None
+    early: EarlyRuns | None = None
 
     @property
     def graph(self) -> Graph:
@@ -105,6 +108,13 @@ def read_job(
             reference = given_of(model)
     cost_model.bind(source.graph)
     return Job(source, rules, left_out, cost_model, stages, seed, certify, came, reference)
+
+
+def with_early_runs(job: Job) -> Job:
+    """Return a job whose certificate shares the runs of the original that the job begins early."""
+    from workbench.certifying.early import EarlyRuns
+
+    return replace(job, early=EarlyRuns(job.graph, job.reference, job.seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +186,6 @@ def _certificate(
 ) -> tuple[Certificate, tuple[Checked, ...]]:
     """Compare a graph with the original, at the sizes of the prices and at others."""
     with job.stages("certificate"):
-        found = certified(job.graph, graph, job.seed, option.known, job.reference)
+        found = certified(job.graph, graph, job.seed, option.known, job.reference, early=job.early)
         found = replace(found, rules=verdicts(trace, rules, option.made_by))
         return job.source.checked(found, option.term, option.known, job.seed, job.reference)

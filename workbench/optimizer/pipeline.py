@@ -21,7 +21,7 @@ from workbench.optimizer.chosen import Rules, rules_of
 from workbench.optimizer.deployment import Given, Trial, default_cost, trial_of
 from workbench.optimizer.dynamic import Dynamic, open_model, without
 from workbench.optimizer.exploration import Extracted, explore, hurried
-from workbench.optimizer.job import Choice, Job, Model, Option, choose, read_job
+from workbench.optimizer.job import Choice, Job, Model, Option, choose, read_job, with_early_runs
 from workbench.optimizer.record import SaturationFigures
 from workbench.optimizer.result import Result
 from workbench.optimizer.settings import Settings, recorded
@@ -203,6 +203,8 @@ def optimize(
     )
     if trial is not None:
         trial.target.check(job.graph)
+    if settings.certify and trial is None and cost_model.analytic:  # nothing is timed meanwhile
+        job = with_early_runs(job)
     found = saturated(job, settings)
     ranking, queue = timed(job, found, trial)
     choice = choose(job, options_of(job, found, queue), found.trace)
@@ -261,6 +263,8 @@ def saturated(job: Job, settings: Settings) -> Saturated:
     pricer = job.source.priced(job.cost_model)
     stages.tell("saturation")
     with Saturation(job.searched, job.rules, limits, profile=settings.profile, keep=0) as saturation:
+        if job.early is not None:
+            saturation.engine.meanwhile.append(job.early.begin)
         best, stop = explore(saturation, pricer, cheapest_of(job, settings), left, stages)
         stages.add("engine", saturation.engine_seconds)
         stages.add("saturation", saturation.seconds)

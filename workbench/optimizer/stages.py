@@ -16,6 +16,7 @@ from workbench.theorems.records import THEOREM, is_theorem
 
 if TYPE_CHECKING:
     from workbench.certifying.certificate import Certificate
+    from workbench.certifying.early import EarlyRuns
     from workbench.certifying.regions import Correspondence
     from workbench.egraph import EGraph
     from workbench.optimizer.result import Result
@@ -102,6 +103,7 @@ def certified(
     *,
     draws: int = 3,
     whole: bool = True,
+    early: EarlyRuns | None = None,
 ) -> Certificate:
     """Compare two graphs on random inputs; operators that are not modelled run in ONNX Runtime.
 
@@ -113,6 +115,7 @@ def certified(
         given: The model of the user, or None.
         draws: The number of random inputs per region.
         whole: Whether both models also run as a whole.
+        early: Runs of the original that may have been made already.
     """
     from workbench.certifying.certificate import certify
 
@@ -122,7 +125,15 @@ def certified(
 
         runner = opaque_runner()
     return certify(
-        original, optimised, draws=draws, seed=seed, opaque=runner, known=known, given=given, whole=whole
+        original,
+        optimised,
+        draws=draws,
+        seed=seed,
+        opaque=runner,
+        known=known,
+        given=given,
+        whole=whole,
+        early=early,
     )
 
 

@@ -23,6 +23,7 @@ from workbench.saturation.encoding import (
 )
 from workbench.saturation.merging import Candidate, collect, merge_members
 from workbench.saturation.needs import A_NUMBER, usable
+from workbench.saturation.pairs import Pair, pairs_in, pairs_of
 from workbench.saturation.portions import LARGE, exceeds, pivots
 from workbench.saturation.snapshot import columns_of
 from workbench.saturation.state import Record, State
@@ -77,7 +78,7 @@ class Outcome:
     """The outcome of an iteration: sizes at its end, and matches and seconds by rule number.
 
     ``loading`` is the time, not part of ``seconds``, for loading rules that may match for the first time and
-    for starting over with them. ``needed`` are the numbers of all rules that may match by now.
+    for starting over with them. ``needed`` are the numbers of all rules that ran, because they might match.
     """
 
     e_nodes: int
@@ -108,7 +109,7 @@ COUNT_ABOVE = 400
 
 
 class _Missing(Exception):
-    """Raised when an e-graph contains the operators of rules that are not loaded yet."""
+    """Raised when an e-graph contains the pairs of operators of rules that are not loaded yet."""
 
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         super().__init__(*(r.rule.name for r in rules))
@@ -118,10 +119,10 @@ class _Missing(Exception):
 class Engine:
     """An e-graph in egglog that runs a program.
 
-    A rule is loaded as soon as there is an e-node of every operator that it matches, but not before: egglog
-    takes one or two milliseconds to type-check and plan each rule, and most rules can never match. After
-    loading a rule, the run starts over. ``bases`` are left over from earlier programs; if one fits, this
-    program starts from it.
+    A rule runs once the e-graph has every pair of operators that it matches, and is loaded by then: egglog
+    takes one or two milliseconds to type-check and plan a rule, and most rules can never match. If it is not
+    loaded, the run starts over, with all rules whose operators are all there. ``bases`` are left over from
+    earlier programs; if one fits, this program starts from it.
     """
 
     def __init__(self, program: Program, bases: Iterable[Base] = ()) -> None:
@@ -130,6 +131,8 @@ class Engine:
         start |= {A_NUMBER} if program.numbers else set()
         self.rules = usable(program.rules, start)
         self.by_name = {r.rule.name: r for r in self.rules}
+        self.pairs = {r.number: pairs_of(r.rule.sources) for r in self.rules}
+        self.needed: set[int] = set()
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
         self.dependent = not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
         parts = [declarations(self.declared)]
@@ -141,7 +144,8 @@ class Engine:
         self.wanted = _texts(
             r
             for r in self.rules
-            if len(self.rules) <= FEW or r.number in program.expected or start.issuperset(r.needs)
+            if len(self.rules) <= FEW
+            or (r.number in program.expected if program.expected else start.issuperset(r.needs))
         )
         self._begin()
 
@@ -161,23 +165,31 @@ class Engine:
         return self.base.run(text)
 
     def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
-        """Return the rules that may match, because there are e-nodes of all their operators.
+        """Return the rules that may match, because the e-graph has all their pairs of operators.
 
         Raise :class:`_Missing` if some of them are not loaded.
         """
-        able = self._able()
+        able = self._able(rules)
         missing = self.base.missing(_texts(able))
         if missing:
-            raise _Missing([r for r in able if r.ruleset in missing])
-        numbers = {r.number for r in able}
-        return [r for r in rules if r.number in numbers]
+            raise _Missing([*able, *self._present(self.rules)])
+        self.needed.update(r.number for r in able)
+        return able
 
-    def _able(self) -> list[CompiledRule]:
-        """Return the rules that have e-nodes for all their operators."""
+    def _present(self, rules: Iterable[CompiledRule]) -> list[CompiledRule]:
+        """Return those of the rules that have e-nodes for all their operators."""
         table = self._table()
         present = {c for c in self.state.record.constructors if table.get(c.name, 0)}
         present |= {A_NUMBER} if table.get("uniform_", 0) else set()
-        return [r for r in self.rules if present.issuperset(r.needs)]
+        return [r for r in rules if present.issuperset(r.needs)]
+
+    def _able(self, rules: Iterable[CompiledRule]) -> list[CompiledRule]:
+        """Return those of the rules whose operators read each other in the e-graph as in the patterns."""
+        rules, known = self._present(rules), self.state.record.pairs
+        open_pairs = frozenset[Pair]().union(*(self.pairs[r.number] for r in rules)) - known
+        if open_pairs:
+            known |= pairs_in(self.state, open_pairs)
+        return [r for r in rules if known >= self.pairs[r.number]]
 
     def _table(self) -> dict[str, int]:
         (output,) = self.run("(print-size)")
@@ -205,8 +217,8 @@ class Engine:
                 self._restart()
             else:
                 break
-        needed = frozenset(r.number for r in self._able())
-        return replace(outcome, loading=time.perf_counter() - began - outcome.seconds, needed=needed)
+        loading = time.perf_counter() - began - outcome.seconds
+        return replace(outcome, loading=loading, needed=frozenset(self.needed))
 
     def _iterate(self, plan: Plan) -> Outcome:
         started = time.perf_counter()
@@ -392,8 +404,7 @@ class Engine:
 
     def _born(self, constructor: Constructor, number: int) -> int:
         """Return the number of e-nodes of a constructor that a rule has made since the last stamp."""
-        name = f"fresh{number}_{constructor.name}"
-        operand = "TT" if constructor.op == "project" else "T"
+        name, operand = f"fresh{number}_{constructor.name}", "TT" if constructor.op == "project" else "T"
         sorts = constructor.columns() + [operand] * constructor.arity
         columns = " ".join(f"c{i}_" for i in range(len(sorts)))
         self.run(

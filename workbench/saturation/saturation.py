@@ -33,16 +33,25 @@ AT_RISK: Final = 10
 
 
 def compile_rules(
-    rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool
+    rules: RuleSet | Sequence[Rule],
+    encoding: Encoding,
+    running: bool,
+    content: tuple[str, ...] | None = None,
 ) -> tuple[CompiledRule, ...]:
     """Return the compiled rules that can apply under an encoding; those of a rule set are cached.
 
     Rules with an operator that is not built in are compiled anew, because its definition may change while
     the rule stays as it is.
+
+    Args:
+        rules: The rules.
+        encoding: The encoding of the run.
+        running: Whether rules rewrite only terms that depend on an input.
+        content: Everything that the compiled rules depend on, if the caller has it already.
     """
     listed, own_operators = tuple(rules), with_trait(Trait.OWN)
     own = [i for i, r in enumerate(listed) if own_operators and not own_operators.isdisjoint(operators_of(r))]
-    given = _content(rules, encoding, running)
+    given = _content(rules, encoding, running) if content is None else content
 
     def compiled(chosen: Iterable[int]) -> tuple[CompiledRule, ...]:
         found = (compile_rule(listed[i], i + 1, encoding, running) for i in chosen)
@@ -139,9 +148,9 @@ class Saturation(Stepwise):
             weights = rules.weights if isinstance(rules, RuleSet) else True
         encoding = encoding_for(graph)
         self.rules = tuple(rules)
-        compiled = compile_rules(rules, encoding, not weights)
-        # The rules that earlier runs of these rules and operators needed: the engine loads them at once.
         content = _content(rules, encoding, not weights)
+        compiled = compile_rules(rules, encoding, not weights, content)
+        # The rules that earlier runs of these rules and operators needed: the engine loads them at once.
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None
         expected = frozenset() if self._needed is None else self._needed.known

@@ -13,6 +13,8 @@ from workbench.saturation.encoding import Constructor, Encoding
 if TYPE_CHECKING:
     from egglog.bindings import FrozenFunction
 
+    from workbench.saturation.pairs import Pair
+
 
 @dataclass(slots=True)
 class Record:
@@ -21,6 +23,7 @@ class Record:
     ``constructors`` are those declared. ``applied`` counts the matches of rules of several roots by rule set,
     ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of the tensors
     that they joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
+    ``pairs`` are pairs of operators that were found (:mod:`workbench.saturation.pairs`).
     """
 
     constructors: list[Constructor]
@@ -28,6 +31,7 @@ class Record:
     merged: set[tuple[Any, ...]] = field(default_factory=set)
     made_by_merge: set[int] = field(default_factory=set)
     combined: dict[tuple[int, ...], str] = field(default_factory=dict)
+    pairs: set[Pair] = field(default_factory=set)
 
     def copy(self) -> Record:
         """Return a record that later changes of this one do not reach."""
@@ -38,6 +42,7 @@ class Record:
             merged=set(self.merged),
             made_by_merge=set(self.made_by_merge),
             combined=dict(self.combined),
+            pairs=set(self.pairs),
         )
 
 

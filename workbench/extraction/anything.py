@@ -94,7 +94,7 @@ def extract(
       :class:`Extracted` with a typed expression equal to ``expr``.
     - ``extract(path, cost=…)`` takes a file of egraph-serialize JSON, as egg and egglog write it, and
       returns :class:`Extracted` with one S-expression for each root; see
-        :func:`~workbench.extraction.terms.s_expressions`.
+      :func:`~workbench.extraction.terms.s_expressions`.
 
     Args:
         egraph: The e-graph, or the path of a file.

@@ -31,6 +31,7 @@ def test_composites_of_a_file_have_judged_laws_in_both_directions(file):
     assert {rules.verdict(rule) for rule in rules} <= {"proved", "tested"}
 
 
+@pytest.mark.slow
 def test_a_search_finds_a_composite_in_a_graph(file):
     b = GraphBuilder()
     x, z = b.input("x", (4, 8)), b.input("z", (4, 8))

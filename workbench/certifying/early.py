@@ -55,7 +55,7 @@ class EarlyRuns:
         # Holding the generated weights keeps them cached: each is generated once.
         self.generated: list[np.ndarray] = []
         self._probe = Once(lambda: probe(original, self._inner, seed=seed))
-        self._first = Once(lambda: None if given is None else _first_run(original, given, seed))
+        self._first = Once(lambda: _run_of(given, original, seed))
         self._exact = Once(lambda: evaluate(original, self._inputs(), precise=True))
         constant = original.constant()
         self._inner = frozenset(
@@ -100,13 +100,16 @@ class EarlyRuns:
         return self._exact()
 
 
-def _first_run(original: Graph, given: object, seed: int) -> FirstRun | None:
-    """Return the run of a given model, or None if it cannot be read or the runtime refuses it."""
+def _run_of(given: object, original: Graph, seed: int) -> FirstRun | None:
+    """Run a given model; return None if there is none, or if it cannot be read or the runtime refuses it."""
     from workbench.frontends.onnx.file import ModelError
+    from workbench.frontends.onnx.shared import shared_session
     from workbench.frontends.runtime import RuntimeFailure
 
+    if given is None:
+        return None
     try:
-        return first_run(original, given, seed)
+        return first_run(shared_session(given, optimise=False, arena=False), original, seed)
     except (RuntimeFailure, ModelError, OSError):
         return None
 

@@ -105,29 +105,41 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
         loaded = _session(fold_moves(shown, memo=memo))
     except (RuntimeFailure, ModelError):
         return Probe()
-    inputs, outputs, _ = _first_run(loaded, original, seed)
-    if not outputs:
+    run = first_run(loaded, original, seed)
+    if not run.outputs:
         return Probe()
     places = dict(shown.outputs) | {original.nodes[i].attr("name"): i for i in original.inputs}
-    found = {places[name]: Range.of(value) for name, value in {**inputs, **outputs}.items() if name in places}
+    found = {
+        places[name]: Range.of(value)
+        for name, value in {**run.inputs, **run.outputs}.items()
+        if name in places
+    }
     ranges = {i: r for i, r in found.items() if r is not None}
-    return Probe(ranges, inputs, {name: v for name, v in outputs.items() if name not in names})
+    return Probe(ranges, run.inputs, {name: v for name, v in run.outputs.items() if name not in names})
 
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """A run of a given model: the first inputs that it accepts and its outputs, or why it accepts none."""
+    """A run of the original: the first drawn inputs that it accepts, its outputs, or why it accepts none."""
 
-    inputs: Mapping[str, np.ndarray]
-    outputs: Mapping[str, np.ndarray]
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     failure: str = ""
 
 
-def first_run(original: Graph, given: object, seed: int) -> FirstRun:
-    """Load and run a given model on inputs drawn for its graph; raise if the runtime refuses it."""
-    from workbench.frontends.onnx.shared import shared_session
+def first_run(loaded: InferenceSession, original: Graph, seed: int) -> FirstRun:
+    """Run a loaded model on inputs drawn for its graph until it accepts some."""
+    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
 
-    return FirstRun(*_first_run(shared_session(given, optimise=False, arena=False), original, seed))
+    failure = ""
+    for inputs in _draws(original, seed):
+        try:
+            return FirstRun(inputs, run_session(loaded, inputs, seconds=_seconds(original)))
+        except RuntimeTimeout as late:
+            return FirstRun(failure=str(late))
+        except RuntimeFailure as refusal:
+            failure = failure or f"the original fails on drawn inputs ({_short(refusal)})"
+    return FirstRun(failure=failure)
 
 
 def run_whole(
@@ -171,26 +183,23 @@ def run_whole(
         return shared_session(given, optimise=False, arena=False)
 
     first: InferenceSession | None = None
-    inputs: Mapping[str, np.ndarray] = {}
-    expected: Mapping[str, np.ndarray] = {}
-    failure = ""
     if given is None and known is not None and known.outputs:
-        inputs, expected = known.inputs, known.outputs
+        run = FirstRun(known.inputs, known.outputs)
     elif given is not None and earlier is not None:
-        inputs, expected, failure = earlier.inputs, earlier.outputs, earlier.failure
+        run = earlier
     else:
         try:
             first = load()
-            inputs, expected, failure = _first_run(first, original, seed)
+            run = first_run(first, original, seed)
         except (RuntimeFailure, ModelError) as refusal:
             unwritable = _unwritable(optimised) if optimised is not original else ""
             if unwritable:
                 return WholeRun(version, why=f"the result cannot be written: {unwritable}", error=math.inf)
             return _evaluated(original, optimised, seed) or not_run(_short(refusal))
-    if failure and optimised is original and given is None:
-        return not_run(failure)
+    if run.failure and optimised is original and given is None:
+        return not_run(run.failure)
     if optimised is original and first is not None and given is None:
-        return _compared(version, inputs, expected, expected, tolerance_of(original))
+        return _compared(version, run, run.outputs, tolerance_of(original))
     try:
         second = _session(fold_constants(optimised, keep_overflow=True, keep_transposed=True, memo=memo))
     except (RuntimeFailure, ModelError) as refusal:
@@ -198,8 +207,8 @@ def run_whole(
         if by_us is not None:
             return by_us
         return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
-    if failure:
-        return not_run(failure)
+    if run.failure:
+        return not_run(run.failure)
 
     def rounded() -> InferenceSession | None:
         try:
@@ -208,7 +217,7 @@ def run_whole(
         except (RuntimeFailure, ModelError):
             return None
 
-    return _judged(second, original, inputs, expected, version, lambda: first or load(), rounded)
+    return _judged(second, original, run, version, lambda: first or load(), rounded)
 
 
 def _unwritable(graph: Graph) -> str:
@@ -240,8 +249,9 @@ def _evaluated(original: Graph, optimised: Graph, seed: int) -> WholeRun | None:
         why = f"ONNX Runtime has no kernel for {', '.join(lacking)}, and the model is too large for numpy"
         return replace(not_run(why), lacking=lacking)
     inputs = random_inputs(original, seed, 0)
-    expected, found = evaluate(original, inputs), evaluate(optimised, inputs)
-    return replace(_compared("numpy", inputs, expected, found, tolerance_of(original)), lacking=lacking)
+    run = FirstRun(inputs, evaluate(original, inputs))
+    compared = _compared("numpy", run, evaluate(optimised, inputs), tolerance_of(original))
+    return replace(compared, lacking=lacking)
 
 
 def run_both(
@@ -256,17 +266,16 @@ def run_both(
         seed: The seed of the inputs.
         version: The note of the outcome: the name and version of the runtime.
     """
-    inputs, expected, failure = _first_run(first, original, seed)
-    if failure:
-        return not_run(failure)
-    return _judged(second, original, inputs, expected, version, lambda: first)
+    run = first_run(first, original, seed)
+    if run.failure:
+        return not_run(run.failure)
+    return _judged(second, original, run, version, lambda: first)
 
 
 def _judged(
     second: InferenceSession,
     original: Graph,
-    inputs: Mapping[str, np.ndarray],
-    expected: Mapping[str, np.ndarray],
+    run: FirstRun,
     version: str,
     loaded: Callable[[], InferenceSession],
     rounded: Callable[[], InferenceSession | None] = lambda: None,
@@ -278,21 +287,21 @@ def _judged(
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
     try:
-        found = run_session(second, inputs, seconds=_seconds(original))
+        found = run_session(second, run.inputs, seconds=_seconds(original))
     except RuntimeFailure as refusal:
         why = f"the result fails on inputs that the original takes: {_short(refusal)}"
         return WholeRun(version, why=why, error=math.inf)
-    outcome = _compared(version, inputs, expected, found, tolerance_of(original))
+    outcome = _compared(version, run, found, tolerance_of(original))
     if not outcome.why:
         return outcome
-    if _unsteady(loaded(), _rounded_otherwise(inputs), expected, outcome.error):
+    if _unsteady(loaded(), _rounded_otherwise(run.inputs), run.outputs, outcome.error):
         what = "inputs"
-    elif _unsteady(rounded(), inputs, expected, outcome.error):
+    elif _unsteady(rounded(), run.inputs, run.outputs, outcome.error):
         what = "weights"
     else:
         return outcome
     note = f"{version}; the original differs from itself as much when {what} are rounded otherwise"
-    return replace(_compared(note, inputs, expected, found, math.inf), steady=False)
+    return replace(_compared(note, run, found, math.inf), steady=False)
 
 
 def _seconds(graph: Graph) -> float:
@@ -300,23 +309,6 @@ def _seconds(graph: Graph) -> float:
 
     loops = any(word in o.payload for o in graph.opaques.values() for word in _LOOPS)
     return runtime.LOOP_SECONDS if loops else RUN_SECONDS
-
-
-def _first_run(
-    loaded: InferenceSession, original: Graph, seed: int
-) -> tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray], str]:
-    """Return the first drawn inputs that a model accepts and its outputs, or why it accepts none."""
-    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
-
-    failure = ""
-    for inputs in _draws(original, seed):
-        try:
-            return inputs, run_session(loaded, inputs, seconds=_seconds(original)), ""
-        except RuntimeTimeout as late:
-            return {}, {}, str(late)
-        except RuntimeFailure as refusal:
-            failure = failure or f"the original fails on drawn inputs ({_short(refusal)})"
-    return {}, {}, failure
 
 
 def _session(graph: Graph) -> InferenceSession:
@@ -334,17 +326,12 @@ def _draws(graph: Graph, seed: int) -> Iterator[dict[str, np.ndarray]]:
         yield gentle_inputs(graph, seed, attempt)
 
 
-def _compared(
-    note: str,
-    inputs: Mapping[str, np.ndarray],
-    expected: Mapping[str, np.ndarray],
-    found: Mapping[str, np.ndarray],
-    tolerance: float,
-) -> WholeRun:
+def _compared(note: str, run: FirstRun, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:
+    """Compare the outputs of a result with those of a run of the original."""
     errors: dict[str, float] = {}
     why, output = "", ""
     index: tuple[int, ...] = ()
-    for name, value in expected.items():
+    for name, value in run.outputs.items():
         other = found.get(name)
         if other is None:
             return WholeRun(note, why=f"the result has no output {name!r}", error=math.inf)
@@ -355,7 +342,7 @@ def _compared(
             shown = [_entry(v, index) for v in (value, other)]
             why = f"output {name!r} at {list(index)}: {shown[0]} in the original, {shown[1]} in the result"
     worst = max(errors.values(), default=0.0)
-    return WholeRun(note, why, worst, errors, output, index, inputs, expected, found)
+    return WholeRun(note, why, worst, errors, output, index, run.inputs, run.outputs, found)
 
 
 def _distance(expected: np.ndarray, found: np.ndarray) -> tuple[float, Any]:

@@ -57,6 +57,11 @@ class AcceleratorCost(CostModel):
         """Return that no figure is measured."""
         return True
 
+    @property
+    def accelerator(self) -> Unit:
+        """Return the unit."""
+        return self.unit
+
     def cycles(self, instance: OpInstance) -> Price:
         """Return the cycles of an operator instance."""
         unit, spec = self.unit, spec_of(instance.op)

@@ -24,7 +24,7 @@ from workbench.egraph.rebuild import rebuild
 from workbench.extraction import NoExtraction
 from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder, Node
-from workbench.ops import Trait, TypeMismatch, spec_of, with_trait
+from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules import RuleSet
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule, Var
@@ -115,7 +115,7 @@ def _cost(egraph: EGraph, node: int) -> float:
     if op == "input" or op in _NUMBERS:
         return 0.0
     kinds = [egraph.types[c] for c in (int(egraph.eclass[node]), *egraph.operands(node).tolist())]
-    elements = max(getattr(kind, "elements", 1) for kind in kinds)
+    elements = max(kind.elements if isinstance(kind, TensorType) else 1 for kind in kinds)
     if elements == 1:  # of numbers: computed once, in the text
         return 1e-3
     if op in REDUCTION_OF:

@@ -74,7 +74,7 @@ class CTarget:
         """Load models as mixed programs; see :class:`workbench.devices.targets.Target`."""
         from workbench.frontends import load_onnx
 
-        graphs = [m if isinstance(m, Graph) else load_onnx(getattr(m, "model", m)) for m in models]
+        graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
         inputs = random_inputs(graphs[0], seed, 0)
         programs: dict[int, Mixed] = {}
         for graph in graphs:

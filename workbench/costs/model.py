@@ -73,6 +73,11 @@ class CostModel(ABC):
         """Return whether :meth:`measure` can replace estimates."""
         return type(self).measure is not CostModel.measure
 
+    @property
+    def accelerator(self) -> object | None:
+        """Return the hardware unit that the figures are of, or None for any other device."""
+        return None
+
     def bind(self, graph: Graph) -> None:  # noqa: B027  (most models price every graph alike)
         """Name the current model, before its instances are priced."""
 

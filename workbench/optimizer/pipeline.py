@@ -236,6 +236,17 @@ def _for_accelerator(
     return [rules, unit_rules(chosen)], AcceleratorCost(chosen)
 
 
+def _unit_of(model: CostModel) -> Unit | None:
+    """Return the hardware unit that a cost model's figures are of, or None for any other device."""
+    found = model.accelerator
+    if found is None:
+        return None
+    from workbench.accelerators import Unit
+
+    assert isinstance(found, Unit)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Saturated:
     """A saturation that ended, with the best extraction and the e-graph as it is shown.
@@ -355,8 +366,7 @@ def _result(
         # An original that is saved as it was given keeps every dimension open.
         dynamic=None if unbound else job.source.record(term, choice.checked),
         given=job.given,
-        # Only the cost model of an accelerator has a unit.
-        accelerator=getattr(job.cost_model, "unit", None),
+        accelerator=_unit_of(job.cost_model),
     )
     found.trace.meta |= trace_meta(result, job.cost_model)
     if len(found.egraph) <= HISTORY_E_NODES:  # computed when the steps are first read

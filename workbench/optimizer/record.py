@@ -206,8 +206,8 @@ _TIMED: Final = ("saturation", "extraction", "search")
 def to_json(record: RunRecord) -> dict[str, Any]:
     """Return a record as plain data under the keys of the command line's JSON."""
     found = {key: _plain(value) for (key, _), value in _named(record) if key}
-    placed = getattr(record.way, "placement", None)
-    found |= {} if placed is None else {"accelerator": placed.summary()}
+    if isinstance(record.way, SaturationFigures) and record.way.placement is not None:
+        found["accelerator"] = record.way.placement.summary()
     return found | {stage: record.seconds[stage] for stage in _TIMED if stage in record.seconds}
 
 

@@ -15,12 +15,17 @@ from workbench.run.trace import StopReason, Trace
 if TYPE_CHECKING:
     from workbench.certifying.certificate import Certificate
     from workbench.graph import Graph
+    from workbench.optimizer.deployment import Given
+    from workbench.optimizer.dynamic import Dynamic
 
 
 class Result(Face, ABC):
     """An optimised graph; its texts, tables and files are made from its :meth:`record`."""
 
     __slots__ = ()
+
+    #: The fate of the model's symbolic dimensions; None if it has none, or if they were fixed.
+    dynamic: Dynamic | None = None
 
     if TYPE_CHECKING:
         original: Graph
@@ -35,6 +40,7 @@ class Result(Face, ABC):
         seconds: Mapping[str, float]
         settings: Mapping[str, Any]
         offending: tuple[str, ...]
+        given: Given | None
 
         @property
         def rules(self) -> tuple[str, ...]:
@@ -59,15 +65,14 @@ class Result(Face, ABC):
         from workbench.frontends import save_model
         from workbench.frontends.model_file import is_taso_model
 
-        given = getattr(self, "given", None)
-        if self.graph is self.original and given is not None and not is_taso_model(path):
-            given.cleaned().save(path)
-            return
-        dynamic = getattr(self, "dynamic", None)
-        if dynamic is not None and dynamic.kept and not is_taso_model(path):
-            dynamic.save(path)
-            return
-        save_model(self.graph, path)
+        if is_taso_model(path):
+            save_model(self.graph, path)
+        elif self.graph is self.original and self.given is not None:
+            self.given.cleaned().save(path)
+        elif self.dynamic is not None and self.dynamic.kept:
+            self.dynamic.save(path)
+        else:
+            save_model(self.graph, path)
 
     def record(self) -> RunRecord:
         """Return all figures of the result."""

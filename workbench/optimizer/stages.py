@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.costs import CostModel, node_costs
 from workbench.graph import Graph
+from workbench.ops import TensorType
 from workbench.optimizer.record import SaturationFigures
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
@@ -39,7 +40,8 @@ def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
 
     In a graph of 16-bit floats, rules that may overflow or lose accuracy are left out.
     """
-    if not any(getattr(node.type, "dtype", "") in ("float16", "bfloat16") for node in graph.nodes):
+    kinds = (node.type for node in graph.nodes)
+    if not any(isinstance(k, TensorType) and k.dtype in ("float16", "bfloat16") for k in kinds):
         return rules, ()
     from workbench.verification.ranges import rules_for
 

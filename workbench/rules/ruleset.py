@@ -58,13 +58,14 @@ class RuleSet(Face):
     def __add__(self, other: Iterable[Rule]) -> RuleSet:
         known = {r.name for r in self.rules}
         more = tuple(r for r in other if r.name not in known)
-        name = f"{self.name}+{getattr(other, 'name', 'more')}"
-        return RuleSet(
-            name,
-            self.rules + more,
-            {**getattr(other, "verdicts", {}), **self.verdicts},
-            self.weights,
-            self.in_range | getattr(other, "in_range", frozenset()),
+        if not isinstance(other, RuleSet):
+            return replace(self, name=f"{self.name}+more", rules=self.rules + more)
+        return replace(
+            self,
+            name=f"{self.name}+{other.name}",
+            rules=self.rules + more,
+            verdicts={**other.verdicts, **self.verdicts},
+            in_range=self.in_range | other.in_range,
         )
 
     def verdict(self, rule: Rule) -> str:

@@ -48,10 +48,12 @@ _FOUR: Final = ("maxpool", "avgpool", "batchnorm")
 
 
 def _axes_in(expr: Any) -> int:
+    """Return the largest number of an axis whose extent an expression reads, counted from the last."""
     if isinstance(expr, DimOf):
         return -expr.axis if isinstance(expr.axis, int) else 0
-    parts = getattr(expr, "items", ()) or [getattr(expr, n) for n in ("left", "right") if hasattr(expr, n)]
-    return max((_axes_in(p) for p in parts), default=0)
+    if isinstance(expr, Arith):
+        return max(_axes_in(expr.left), _axes_in(expr.right))
+    return max(map(_axes_in, expr.items), default=0) if isinstance(expr, Vector) else 0
 
 
 def bound_axes(rule: Rule) -> tuple[list[str], list[str]]:

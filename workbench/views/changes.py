@@ -30,15 +30,16 @@ def changes_html(result: Result) -> str:
     if result.graph is result.original:
         said = paragraph("The result is the original: nothing was rewritten.")
         return said + side_by_side(("original", _drawn(graph_svg(result.original), result.original.name)))
-    compare = getattr(result, "compare", None)
-    if compare is None:
+    from workbench.optimizer.pipeline import Optimized
+
+    if not isinstance(result, Optimized):
         # A search has no e-graph that relates the operators of the two graphs.
         pictures = [
             (name, _drawn(graph_svg(graph), f"{name}: {len(graph.nodes)} nodes"))
             for name, graph in (("original", result.original), ("optimised", result.graph))
         ]
         return side_by_side(*pictures)
-    comparison: Comparison = compare()
+    comparison = result.compare()
     shown = []
     for name, side in (("original", comparison.before), ("optimised", comparison.after)):
         said = caption(name, side)

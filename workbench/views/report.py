@@ -175,11 +175,11 @@ def _rules(result: Result, record: RunRecord) -> str:
 
 def _laws(result: Result, set_name: str) -> RuleSet | None:
     """Return the rules of a run: those that it kept, or the set of that name; None if neither is known."""
+    from workbench.optimizer.pipeline import Optimized
     from workbench.rules import rule_set
 
-    kept: RuleSet | None = getattr(result, "ruleset", None)
-    if kept is not None:
-        return kept
+    if isinstance(result, Optimized):
+        return result.ruleset
     try:
         return rule_set(set_name)
     except (LookupError, OSError, ValueError):

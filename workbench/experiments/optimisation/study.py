@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.experiments.apart import Call, plan_apart, repeats
-from workbench.experiments.config import Method, OptimisationStudy, SearchMethod
+from workbench.experiments.config import Method, OptimisationStudy, SaturationMethod, SearchMethod
 from workbench.experiments.crossed import Cell, cells
 from workbench.experiments.plan import Plan, Record, Run
 from workbench.run.trace import StopReason
@@ -64,7 +64,7 @@ def _runs(study: OptimisationStudy, found: Sequence[Cell[Method]]) -> Iterator[t
         columns = {
             "network": cell.network,
             "by": cell.method.BY,
-            "k_multi": getattr(cell.method, "k_multi", None),
+            "k_multi": cell.method.k_multi if isinstance(cell.method, SaturationMethod) else None,
             "published": False,
         }
         yield run, Call(order, columns, study.grace)

@@ -29,7 +29,7 @@ from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx.shapes import SymbolTable
 from workbench.frontends.onnx.sized import SizedValues, TooLong
 from workbench.graph import Graph, GraphError
-from workbench.ops import TypeMismatch
+from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Expression, Generic, Undecodable
 from workbench.symbolic.expressions import parsed
 from workbench.symbolic.generic import prime_below
@@ -391,7 +391,7 @@ def _divided(graph: Graph, generic: Generic) -> dict[str, int]:
     """Return the divisor of each symbol in a graph whose generic extent is a multiple."""
     found: dict[str, int] = {}
     for kind in (n.type for n in graph.nodes):
-        for extent in getattr(kind, "shape", ()):
+        for extent in kind.shape if isinstance(kind, TensorType) else ():
             size = generic.expression(extent)
             for name in size.symbols:
                 if generic.multiples.get(name, 1) > 1:

@@ -96,6 +96,13 @@ def test_a_shift_after_a_root_mean_square_is_a_sum():
         [*CENTRED, node("Mul", "x x", "q"), *VARIANCE[1:], *ROOT],  # of x, but it divides d
         [*CENTRED, node("Pow", "d two", "q"), node("ReduceMean", "q", "v", axes=[1]), *VARIANCE[2:], *ROOT],
         [*CENTRED, *VARIANCE, node("Div", "d e", "n")],  # no root
+        [  # twice the deviation is not its square
+            *CENTRED,
+            node("Mul", "d two", "p0"),
+            mean("p0", "v0"),
+            node("Add", "v0 one", "e"),
+            *ROOT,
+        ],
     ],
 )
 def test_other_quotients_stay(nodes):

@@ -120,10 +120,12 @@ class _Reader:
 
     def square(self, i: int) -> int | None:
         """Return what a node is the square of."""
-        if self.nodes[i].op not in ("mul", "pow"):
+        op = self.nodes[i].op
+        if op not in ("mul", "pow"):
             return None
         a, b = (self.at(j) for j in self.nodes[i].inputs)
-        return a if (self.nodes[i].op == "mul" and a == b) or (a != b and self.numbers.get(b) == 2) else None
+        squared = a == b if op == "mul" else self.numbers.get(b) == 2
+        return a if squared else None
 
     def inverse(self, i: int) -> int | None:
         """Return what a node is the inverse root of."""

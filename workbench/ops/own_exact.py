@@ -27,6 +27,8 @@ class _Floats:
     log = staticmethod(math.log)
     tanh = staticmethod(math.tanh)
     erf = staticmethod(math.erf)
+    cos = staticmethod(math.cos)
+    sin = staticmethod(math.sin)
     power = staticmethod(math.pow)
 
     def pi(self) -> float:
@@ -76,7 +78,7 @@ def check_step(name: str, function: Function, step: str, count: int, attrs: Attr
     whole = step == "ordered"
     for turn in range(3):
         numbers = [[Fraction(k * (i + turn + 1) - 3 + i) for k in range(1, 7)] for i in range(count)]
-        operands = [np.array(list(map(float, row)) if whole else row, dtype=None) for row in numbers]
+        operands = [np.array(list(map(float, row)) if whole else row) for row in numbers]
         try:
             with np.errstate(all="ignore"):
                 found = np.asarray(function(*operands, **attrs))
@@ -84,7 +86,7 @@ def check_step(name: str, function: Function, step: str, count: int, attrs: Attr
             continue
         except Exception as error:  # it is the user's function, on numbers that it may not be made for
             raise ValueError(f"{name} must take {_TAKES[step]} to be {step}, got {error!r}") from None
-        wrong = [v for v in found.flat if not (float(v).is_integer() if whole else not isinstance(v, float))]
+        wrong = [v for v in found.flat if (not float(v).is_integer() if whole else isinstance(v, float))]
         if wrong:
             raise ValueError(
                 f"{name} must give {_TAKES[step]} for {_TAKES[step]} to be {step}, got {wrong[0]!r}"

@@ -15,7 +15,7 @@ def repeated(axis, times, shape=(2, 3, 4)):
     return b.graph({"y": b.op("repeat", b.input("x", shape), axis=axis, times=times)})
 
 
-def written(apart, wide, joined, shape=(2, 3, 4, 5)):
+def written(apart, wide, joined, shape=(2, 3, 4, 5), dtype=TensorProto.FLOAT):
     """Return a model that reshapes to ``apart``, expands to ``wide`` and reshapes to ``joined``."""
     shapes = {"a": apart, "b": wide, "c": joined}
     nodes = [
@@ -26,8 +26,8 @@ def written(apart, wide, joined, shape=(2, 3, 4, 5)):
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, joined)],
+        [helper.make_tensor_value_info("x", dtype, shape)],
+        [helper.make_tensor_value_info("y", dtype, joined)],
         [onnx.numpy_helper.from_array(np.array(s, np.int64), n) for n, s in shapes.items()],
     )
     return import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])).graph
@@ -70,6 +70,18 @@ def test_no_tensor_of_five_axes_remains_of_repeated_keys():
     assert max(n.tensor.rank for n in graph.nodes) == 4
     (node,) = (n for n in graph.nodes if n.op == "repeat")
     assert (node.attr("axis"), node.attr("times")) == (-3, 6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "made"),
+    [(TensorProto.FLOAT, {"resize": 1}), (TensorProto.INT64, {"reshape": 2, "expand": 1})],
+)
+def test_an_image_of_floating_point_numbers_is_resized_and_others_are_expanded(dtype, made):
+    graph = written((1, 2, 4, 1, 3, 1), (1, 2, 4, 2, 3, 3), (1, 2, 8, 9), (1, 2, 4, 3), dtype)
+    assert graph.operators() == made
+    x = np.arange(24).reshape(1, 2, 4, 3).astype(helper.tensor_dtype_to_np_dtype(dtype))
+    (y,) = evaluate(graph, {"x": x}).values()
+    np.testing.assert_array_equal(y, x.repeat(2, 2).repeat(3, 3))
 
 
 @pytest.mark.parametrize(

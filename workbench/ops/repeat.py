@@ -12,7 +12,7 @@ from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, kno
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec, no_flops
 from workbench.ops.traits import Trait
-from workbench.ops.types import TensorType
+from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
 
 
@@ -60,8 +60,8 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
     """Return a reshaped expansion as a repetition, or None if it is not one.
 
     Exporters insert a new axis after an axis, expand it or join copies along it, and join the two axes: that
-    repeats every entry. As one operator it needs no tensor of one more axis. An image whose rows and columns
-    are repeated is resized.
+    repeats every entry. As one operator it needs no tensor of one more axis. An image of floating-point
+    numbers whose rows and columns are repeated is resized.
 
     Args:
         n: The node that reshapes.
@@ -78,7 +78,8 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
         return None
     before = tuple(extent for i, extent in enumerate(narrow) if i not in grown)
     last = grown[-1]
-    if len(grown) == 2 and (len(before) != 4 or grown != [3, 5]):
+    image = len(before) == 4 and grown == [3, 5] and n.type_of(value).dtype in FLOAT_DTYPES
+    if len(grown) == 2 and not image:
         return None
     source = operands[0]
     while n.type_of(source).shape != before and n.made(source)[0] == "reshape":

@@ -4,9 +4,11 @@ import pytest
 
 from tests.codegen.needs import compiler
 from workbench.codegen.chains import CHAINS
+from workbench.codegen.deployed import Deployed
 from workbench.experiments.config import KernelsStudy, StudyError, read_study
-from workbench.experiments.kernels.study import Order, make_plan, outcome, run_one
+from workbench.experiments.kernels.study import Order, figures, make_plan, outcome, run_one
 from workbench.experiments.kernels.tables import markdown, table
+from workbench.graph import GraphBuilder
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,6 +35,31 @@ def test_wrong_settings_are_refused(given, message):
         KernelsStudy(**given)
 
 
+def record_of(kind, status, **row):
+    return {
+        "row": {"network": "hard-swish", "kind": kind, "threads": 1, "repeat": 0, "status": status,
+                "notes": "", **row},
+        "stop_reason": status, "failed": status == "failed",
+        "provenance": {
+            "machine": {"cpus": 1, "processor": "p", "platform": "x"}, "versions": {},
+            "commit": "c", "load": None,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["chain", "model"])
+def test_a_table_in_which_nothing_was_timed_has_empty_cells(kind, tmp_path):
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("relu", b.input("x", (2, 2)))})
+    untimed = figures(Deployed(graph, None, None, None, None, "the original stays"))
+    assert untimed["speedup"] is None
+    records = [record_of(kind, "kept", **untimed)]
+    plan = make_plan(KernelsStudy(chains=("hard-swish",), threads=(1,)), tmp_path, tmp_path)
+    text = markdown(plan, table(records), records)
+    assert "| hard-swish | 1 | 0 | 0 | 0 |  |  |  |  |  |  | the original stays |" in text
+    assert "nan" not in text
+
+
 @compiler
 @pytest.mark.slow
 def test_a_run_gives_a_row_and_a_table(tmp_path):
@@ -40,15 +67,7 @@ def test_a_run_gives_a_row_and_a_table(tmp_path):
     assert found["row"]["arithmetic"] == "strict arithmetic"
     assert found["status"] in ("mixed", "kept")
     assert found["row"]["certified"] in (True, None)
-    record = {
-        "row": {"network": "hard-swish", "kind": "chain", "threads": 1, "repeat": 0, **found["row"],
-                "status": found["status"], "notes": found["notes"][0]},
-        "stop_reason": found["status"], "failed": False,
-        "provenance": {
-            "machine": {"cpus": 1, "processor": "p", "platform": "x"}, "versions": {},
-            "commit": "c", "load": None,
-        },
-    }  # fmt: skip
+    record = record_of("chain", found["status"], **found["row"])
     assert outcome(record)
     study = KernelsStudy(chains=("hard-swish",), threads=(1,))
     text = markdown(make_plan(study, tmp_path, tmp_path), table([record]), [record])

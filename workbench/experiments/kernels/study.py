@@ -103,7 +103,7 @@ def run_one(order: Order) -> Record:
     )
     clusters = () if done.tried is None else done.tried.clusters
     return {
-        "row": {**_row(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
+        "row": {**figures(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
         "status": "kept" if done.plan is None else "mixed",
         "stop_reason": "kept" if done.plan is None else "mixed",
         "notes": [done.reason],
@@ -111,7 +111,8 @@ def run_one(order: Order) -> Record:
     }
 
 
-def _row(done: Deployed) -> Record:
+def figures(done: Deployed) -> Record:
+    """Return the figures of a mixed program; a figure is None if nothing was timed or certified."""
     timed, plan, certificate = done.timed, done.tried, done.certificate
     return {
         "kernels": 0 if plan is None else len(plan.clusters),

@@ -42,6 +42,8 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 
 def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    import pandas as pd
+
     chains = frame[frame["kind"] == "chain"]
     counts = [
         f"{(part['speedup'] >= 2).sum()} of {len(part)} chains at {count} "
@@ -51,10 +53,15 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
     models = frame[frame["kind"] == "model"]
     for count, part in models.groupby("threads"):
         taken = part[part["status"] == "mixed"]
+        lowest = taken["low"].min()  # no number if no model that runs with kernels was timed
         counts.append(
             f"{(taken['speedup'] >= 1.05).sum()} of {len(part)} models at {count} "
-            f"thread{'s' if count != 1 else ''} are at least 1.05 times as fast; the lowest interval of a "
-            f"model that runs with kernels begins at {taken['low'].min():.2f}."
+            f"thread{'s' if count != 1 else ''} are at least 1.05 times as fast"
+            + (
+                "."
+                if pd.isna(lowest)
+                else f"; the lowest interval of a model that runs with kernels begins at {lowest:.2f}."
+            )
         )
     used = sorted({str(a) for a in frame["arithmetic"].dropna()})
     flags = sorted({str(f) for f in frame["flags"].dropna()})
@@ -67,10 +74,11 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
         "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
         "and the 95 % interval of the ratio. If the program is not faster beyond the noise, the "
         "original stays.",
-        f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`).",
+        *([f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`)."] if used else []),
         *counts,
     )
 
 
 def _speedup(row: Any) -> str:
-    return cell(row["speedup"], f"{{:.2f}} ({row['low']:.2f}–{row['high']:.2f})")
+    interval = f" ({cell(row['low'], '{:.2f}')}–{cell(row['high'], '{:.2f}')})"
+    return cell(row["speedup"], "{:.2f}" + interval)

@@ -14,7 +14,6 @@ from workbench.graph import Graph
 from workbench.saturation.base import Base, EngineError, gives_two_types
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import (
-    UNSTAMPED,
     Constructor,
     Encoding,
     constructor_of,
@@ -24,7 +23,7 @@ from workbench.saturation.encoding import (
 from workbench.saturation.merging import Candidate, collect, merge_members
 from workbench.saturation.needs import A_NUMBER, usable
 from workbench.saturation.pairs import Pair, pairs_in, pairs_of
-from workbench.saturation.portions import LARGE, exceeds, pivots
+from workbench.saturation.room import bursting, fitting
 from workbench.saturation.snapshot import columns_of
 from workbench.saturation.state import Record, State
 
@@ -109,11 +108,14 @@ COUNT_ABOVE = 400
 
 
 class _Missing(Exception):
-    """Raised when an e-graph contains the pairs of operators of rules that are not loaded yet."""
+    """Raised when an e-graph contains the pairs of operators of rules that are not loaded yet.
 
-    def __init__(self, rules: Sequence[CompiledRule]) -> None:
-        super().__init__(*(r.rule.name for r in rules))
-        self.rules = rules
+    ``texts`` are the rules to load, by the names of their rule sets.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        super().__init__(*texts)
+        self.texts = texts
 
 
 class Engine:
@@ -138,7 +140,8 @@ class Engine:
         parts = [declarations(self.declared)]
         for constructor in self.declared:
             parts += self._bookkeeping(constructor)
-        text, rules = "\n".join(parts), _texts(self.rules)
+        text = "\n".join(parts)
+        rules = _texts(self.rules)
         self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)
         self.history: list[Plan] = []
         self.wanted = _texts(
@@ -170,9 +173,10 @@ class Engine:
         Raise :class:`_Missing` if some of them are not loaded.
         """
         able = self._able(rules)
-        missing = self.base.missing(_texts(able))
-        if missing:
-            raise _Missing([*able, *self._present(self.rules)])
+        texts = _texts(able)
+        if self.base.missing(texts):
+            # The rules whose operators are all there may match soon: they are loaded as well.
+            raise _Missing(texts | _texts(self._present(self.rules)))
         self.needed.update(r.number for r in able)
         return able
 
@@ -185,7 +189,8 @@ class Engine:
 
     def _able(self, rules: Iterable[CompiledRule]) -> list[CompiledRule]:
         """Return those of the rules whose operators read each other in the e-graph as in the patterns."""
-        rules, known = self._present(rules), self.state.record.pairs
+        rules = self._present(rules)
+        known = self.state.record.pairs
         open_pairs = frozenset[Pair]().union(*(self.pairs[r.number] for r in rules)) - known
         if open_pairs:
             known |= pairs_in(self.state, open_pairs)
@@ -213,7 +218,7 @@ class Engine:
             try:
                 outcome = self._iterate(plan)
             except _Missing as error:
-                self.wanted |= _texts(error.rules)
+                self.wanted |= error.texts
                 self._restart()
             else:
                 break
@@ -237,14 +242,15 @@ class Engine:
             self._restart()
             self._blame(plan, error)
         if over:
-            bursting = self._bursting(plan, tally)
+            matches = {number: found for number, (found, _) in tally.rules.items()}
+            vain = bursting(self.state, self.rules, matches, plan.limit - self.e_nodes)
             if pushed:
                 self._undo(before)
             else:
                 self._restart()
             tally = _Tally()
             notes = []
-            self._one_by_one(plan, tally, notes, bursting)
+            self._one_by_one(plan, tally, notes, vain)
         self.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
@@ -309,41 +315,10 @@ class Engine:
         """Leave out rules whose matches, counted beforehand, would exceed the limit."""
         if self.e_nodes < COUNT_ABOVE:
             return rules
-        room = plan.limit - self.e_nodes
         ready = {r.number for r in self._ready(rules)}
-        kept = []
-        handles = pivots(self.state) if self.e_nodes >= LARGE else ()
-        for rule in rules:
-            if not rule.counting or rule.number not in ready:
-                kept.append(rule)
-                continue
-            if handles and self._too_many(rule, room, handles):
-                notes.append(f"{rule.rule.name} held back: its matches could add more than {room} e-nodes")
-                continue
-            self.run(f"(run count_rs_{rule.ruleset} 1)")
-            (output,) = self.run(f"(print-size count_{rule.ruleset})")
-            total = int(output.size)
-            fresh = max(0, total - self.state.record.applied.get(rule.ruleset, 0))
-            if fresh * rule.growth > room:
-                notes.append(
-                    f"{rule.rule.name} held back: {fresh} matches could add "
-                    f"{fresh * rule.growth} e-nodes, {room} fit"
-                )
-                continue
-            self.state.record.applied[rule.ruleset] = total
-            room -= fresh * rule.growth
-            kept.append(rule)
+        kept, held = fitting(self.state, rules, ready, self.e_nodes, plan.limit)
+        notes += held
         return kept
-
-    def _too_many(self, rule: CompiledRule, room: int, handles: tuple[int, ...]) -> bool:
-        """Return whether the matches of a rule in some portion of the e-graph are too many for the room."""
-        applied = self.state.record.applied.get(rule.ruleset, 0)
-
-        def growth() -> int:
-            (output,) = self.run(f"(print-size count_{rule.ruleset})")
-            return max(0, int(output.size) - applied) * rule.growth
-
-        return exceeds(self.state, rule.rule, rule.counting, handles, growth, room)
 
     def _run_rules(self, rules: Sequence[CompiledRule], plan: Plan, tally: _Tally) -> None:
         rules = self._ready(rules)
@@ -388,44 +363,20 @@ class Engine:
             tally.note(rule.number, matches, 0.0)
         tally.changed |= merge_members(self.state, rule, plan.step, rows, self.among)
 
-    def _bursting(self, plan: Plan, tally: _Tally) -> frozenset[int]:
-        """Return rules of one root each of which alone has made too many e-nodes in this iteration.
-
-        An e-node that a rule has made among others it also makes alone, so that trying it would be in vain.
-        """
-        room = plan.limit - self.e_nodes
-        return frozenset(
-            r.number
-            for r in self.rules
-            if not r.rule.multi
-            and tally.rules.get(r.number, (0, 0.0))[0] * r.growth > room
-            and sum(self._born(c, r.number) for c in dict.fromkeys(r.makes)) > room
-        )
-
-    def _born(self, constructor: Constructor, number: int) -> int:
-        """Return the number of e-nodes of a constructor that a rule has made since the last stamp."""
-        name, operand = f"fresh{number}_{constructor.name}", "TT" if constructor.op == "project" else "T"
-        sorts = constructor.columns() + [operand] * constructor.arity
-        columns = " ".join(f"c{i}_" for i in range(len(sorts)))
-        self.run(
-            f"(relation {name} ({' '.join(sorts)})) (ruleset of_{name})"
-            f"(rule ((= {UNSTAMPED + number} ({constructor.born} {columns}))) (({name} {columns}))"
-            f' :ruleset of_{name} :name "of {name}") (run of_{name} 1)'
-        )
-        (output,) = self.run(f"(print-size {name})")
-        return int(output.size)
-
     def _one_by_one(
-        self, plan: Plan, tally: _Tally, notes: list[str], bursting: frozenset[int] = frozenset()
+        self, plan: Plan, tally: _Tally, notes: list[str], vain: frozenset[int] = frozenset()
     ) -> None:
-        """Run the iteration rule by rule; undo and name the rules that would exceed the limit."""
+        """Run the iteration rule by rule; undo and name the rules that would exceed the limit.
+
+        The rules of the numbers ``vain`` are known to exceed it, and are not tried.
+        """
         rules = self._active(plan, multi=False) if plan.among is None else self._merging(plan)
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules
         for rule in rules:
             if not self._ready([rule]):
                 continue
-            if rule.number in bursting:
+            if rule.number in vain:
                 notes.append(f"{rule.rule.name} undone: it would have made more than {plan.limit} e-nodes")
                 continue
             self.base.push()

@@ -12,18 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from workbench.costs import CostModel
-from workbench.costs.model import OpInstance
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
-from workbench.ops.leaves import RUNTIME
 from workbench.optimizer.asked_sizes import check_elements_at, check_names
-from workbench.symbolic import Generic, Undecodable
-from workbench.symbolic.mapping import attrs_at, attrs_depend, depends, egraph_at, graph_at, type_at
-from workbench.symbolic.sizes import checked_sizes, fitting, pricing_size
+from workbench.optimizer.file_checks import BOTH, Checked, Files
+from workbench.optimizer.priced_at import PricedAt
+from workbench.symbolic import Generic
+from workbench.symbolic.mapping import egraph_at, graph_at, type_at
+from workbench.symbolic.sizes import checked_sizes, fitting, named, pricing_size
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -33,32 +31,8 @@ if TYPE_CHECKING:
     from workbench.frontends.onnx.shapes import SymbolTable
     from workbench.frontends.onnx.symbols import Fixed, Opened
 
-#: Words of the summary for the parts that were compared.
-FILES: Final = "files"
-BOTH: Final = "graphs and files"
-
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
-
-#: Cost of a term that cannot be used: more than any graph costs.
-_FORBIDDEN: Final = 1e12
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The outcome of a check at one binding: sizes, the parts that were compared, and the difference.
-
-    ``why`` is empty if original and result agree. ``files`` is whether both files ran and agree without a
-    remark; ``note`` is a text for people.
-    """
-
-    sizes: Mapping[str, int]
-    note: str
-    why: str = ""
-    files: bool = False
-
-    def __str__(self) -> str:
-        return f"{named(self.sizes)} ({f'FAILED: {self.why}' if self.why else self.note})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,10 +68,13 @@ class Dynamic:
 
     def lines(self) -> list[str]:
         """Return the lines of a summary: dimensions kept and fixed, bindings checked, notes."""
-        found = [f"kept {', '.join(self.kept)}; priced at {named(self.sizes)}"] if self.kept else []
+        found = []
+        if self.kept:
+            found.append(f"kept {', '.join(self.kept)}; priced at {named(self.sizes)}")
         found += [f"fixed {fixed}" for fixed in self.fixed]
-        found += ["checked at " + "; ".join(map(str, self.checked))] if self.checked else []
-        return found + list(self.notes)
+        if self.checked:
+            found.append("checked at " + "; ".join(map(str, self.checked)))
+        return [*found, *self.notes]
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
@@ -108,15 +85,6 @@ class Dynamic:
             "checked": [{"sizes": dict(c.sizes), "note": c.note, "why": c.why} for c in self.checked],
             "notes": list(self.notes),
         }
-
-
-def named(sizes: Mapping[str, int]) -> str:
-    """Return sizes as text.
-
-    >>> named({"batch": 1, "sequence": 128})
-    'batch=1, sequence=128'
-    """
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +136,7 @@ class Opening:
             seed: The seed of the inputs.
             given: The model of the user, or None.
         """
-        sessions = _Files(given, term, self.opened.table)
+        sessions = Files(given, term, self.opened.table)
         done: list[Checked] = []
         bindings = self.bindings()
         smallest = min(bindings[1:], key=lambda sizes: math.prod(sizes.values()))
@@ -202,7 +170,7 @@ class Opening:
         term: Graph,
         known: Correspondence | None,
         seed: int,
-        sessions: _Files,
+        sessions: Files,
         graphs: bool,
     ) -> Checked:
         from workbench.optimizer.stages import certified
@@ -221,145 +189,6 @@ class Opening:
                 return Checked(sizes, "", found.reason)
         found_files = sessions.compare(sizes, before, seed)
         return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
-
-
-class _Files:
-    """The given file and the one that would be saved, loaded once, run at several bindings."""
-
-    def __init__(self, given: Any, term: Graph, table: SymbolTable) -> None:
-        from workbench.certifying.whole import without_kernels
-        from workbench.frontends import RuntimeFailure
-        from workbench.frontends.onnx.exporter import to_onnx_apart
-        from workbench.frontends.onnx.file import ModelError
-        from workbench.frontends.onnx.shared import shared_session
-
-        self._note, self._why = "", ""
-        self._first: Any = None
-        try:
-            apart = to_onnx_apart(term, symbols=table)
-        except (ModelError, Undecodable) as error:
-            self._why = f"the result cannot be written: {error}"
-            return
-        if given is None:
-            self._note = "graphs compared"
-            return
-        try:
-            self._first = shared_session(given, optimise=False)
-        except (RuntimeFailure, ModelError):
-            self._note = "graphs compared; ONNX Runtime does not load the original"
-            return
-        try:
-            self._second = shared_session(apart.model, apart.arrays, optimise=False)
-        except (RuntimeFailure, ModelError) as error:
-            if lacking := without_kernels(term):
-                self._first = None
-                self._note = f"graphs compared; ONNX Runtime has no kernel for {', '.join(lacking)}"
-                return
-            self._why = f"the result does not load: {error}"
-
-    @property
-    def there(self) -> bool:
-        """Return whether both files can run."""
-        return self._first is not None and not self._why
-
-    def compare(self, sizes: Mapping[str, int], graph: Graph, seed: int) -> Checked:
-        """Run both on inputs for a graph, which is the original at a binding; return the outcome."""
-        if self._why or self._first is None:
-            return Checked(sizes, self._note, self._why)
-        import onnxruntime as ort
-
-        from workbench.certifying.whole import run_both
-
-        found = run_both(self._first, self._second, graph, seed, f"ONNX Runtime {ort.__version__}")
-        if found.why:
-            return Checked(sizes, "", found.why)
-        files = found.ran and found.steady
-        return Checked(sizes, FILES if files else f"files: {found.note}", files=files)
-
-
-class PricedAt(CostModel):
-    """A cost model that asks another one for prices at chosen sizes.
-
-    It brings instances of generic extents to these sizes first. A weight whose extents depend on a symbol
-    could not be computed once and stored: :meth:`settle` keeps such terms from being extracted.
-    """
-
-    def __init__(self, model: CostModel, generic: Generic, sizes: Mapping[str, int]) -> None:
-        self.inner = model
-        self._generic = generic
-        self._sizes = sizes
-
-    @property
-    def source(self) -> str:
-        """Return a description of the source of the figures."""
-        return f"{self.inner.source}, at {named(self._sizes)}"
-
-    @property
-    def device(self) -> str:
-        """Return the device that the figures are of."""
-        return self.inner.device
-
-    @property
-    def analytic(self) -> bool:
-        """Return whether the prices are those of a roofline."""
-        return self.inner.analytic
-
-    @property
-    def measured(self) -> bool:
-        """Return whether :meth:`measure` can replace estimates."""
-        return self.inner.measured
-
-    def bind(self, graph: Graph) -> None:
-        """Name the current model."""
-        self.inner.bind(graph)
-
-    def measure(self, instances: Sequence[OpInstance]) -> int:
-        """Measure these instances at the chosen sizes; return the number of new measurements."""
-        return self.inner.measure(self._moved(instances))
-
-    def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
-        """Return the cost of each instance in microseconds."""
-        from workbench.frontends.onnx.sized import SIZE_KEY
-
-        moved = self._moved(instances)
-        places = {instance: i for i, instance in enumerate(dict.fromkeys(moved))}
-        prices = np.asarray(self.inner.price(list(places)), dtype=float)
-        costs = np.array([prices[places[m]] for m in moved])
-        # An operator that computes a size reads the shape of an input, not its elements.
-        free = [i.op == "opaque" and str(i.attrs[0]).startswith(SIZE_KEY) for i in moved]
-        return np.where(free, 0.0, costs)
-
-    def with_model(self, model: CostModel) -> PricedAt:
-        """Return a model for the same sizes with the prices of another model."""
-        return PricedAt(model, self._generic, self._sizes)
-
-    def settle(self, egraph: EGraph, costs: np.ndarray) -> np.ndarray:
-        """Return the costs with weights of symbolic size made too expensive to be extracted."""
-        constant = egraph.constant_classes().tolist()
-        symbolic = [depends(k, self._generic) for k in egraph.types]
-        eclass = egraph.eclass.tolist()
-        changed = costs.copy()
-        for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True)):
-            if op in RUNTIME or not constant[eclass[i]]:
-                continue
-            if all(constant[c] for c in egraph.operands(i).tolist()) and (
-                symbolic[eclass[i]] or attrs_depend(op, attrs, self._generic)
-            ):
-                changed[i] = _FORBIDDEN
-        return changed
-
-    def _moved(self, instances: Sequence[OpInstance]) -> list[OpInstance]:
-        generic, sizes = self._generic, self._sizes
-        return [
-            OpInstance(
-                i.op,
-                attrs_at(i.op, i.attrs, generic, sizes),
-                tuple(type_at(k, generic, sizes) for k in i.inputs),
-                type_at(i.type, generic, sizes),
-                i.constant,
-            )
-            for i in instances
-        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from workbench.costs import CostModel
 from workbench.graph import Graph
 from workbench.optimizer.deployment import Given, source_of
-from workbench.optimizer.dynamic import Checked, OpenModel
+from workbench.optimizer.dynamic import OpenModel
+from workbench.optimizer.file_checks import Checked
 from workbench.optimizer.stages import certified, rules_for, verdicts, versions
 from workbench.rules import RuleSet
 from workbench.run.stages import Stages

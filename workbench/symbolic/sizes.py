@@ -79,3 +79,12 @@ def checked_sizes(
             sizes[name] = fitting(row[(place + number) % 3], multiples.get(name, 1), bounds.get(name))
         found.append(sizes)
     return tuple(found)
+
+
+def named(sizes: Mapping[str, int]) -> str:
+    """Return sizes as text.
+
+    >>> named({"batch": 1, "sequence": 128})
+    'batch=1, sequence=128'
+    """
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())

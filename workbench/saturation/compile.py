@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
@@ -28,6 +28,7 @@ from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
 from workbench.saturation.joins import unjoined
+from workbench.saturation.naming import identifier, named
 from workbench.saturation.needs import constructor, made, needed
 from workbench.saturation.sharing import share
 from workbench.saturation.symbolic import (
@@ -80,20 +81,6 @@ class CompiledRule:
     makes: tuple[Constructor, ...]
     counting: str = ""
     member: Member | None = None
-
-
-def identifier(name: str) -> str:
-    """Return an egglog identifier for a rule's name."""
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()) + "_"
-
-
-#: Names that the program itself uses: tables, and the classes of terms that a rule matches or makes.
-_TAKEN: Final = re.compile(r"[kntlu]\d+|e[a-h]|ht?|ty|clock|runs|constant")
-
-
-def named(variable: str) -> str:
-    """Return the name of a tensor variable in the program's text."""
-    return f"v_{variable}_" if _TAKEN.fullmatch(variable) else f"{variable}_"
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from workbench.rules.pattern import Rule, tensor_variables
-from workbench.saturation.compile import named
 from workbench.saturation.merging import Names
+from workbench.saturation.naming import named
 from workbench.saturation.state import State
 
 #: Above this many e-nodes matches are counted in portions first.

@@ -27,22 +27,12 @@ from workbench.rules.numbers import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
-from workbench.saturation.joins import unjoined
+from workbench.saturation.expressions import Int, Sym, Test, arith, floored, relation_of
+from workbench.saturation.joins import equal_types
 from workbench.saturation.naming import identifier, named
 from workbench.saturation.needs import constructor, made, needed
 from workbench.saturation.sharing import share
-from workbench.saturation.symbolic import (
-    Int,
-    NeverApplies,
-    NotSymbolic,
-    Sym,
-    SymbolicTyping,
-    SymType,
-    Test,
-    arith,
-    floored,
-    relation_of,
-)
+from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType
 
 
 class RuleCompileError(ValueError):
@@ -168,7 +158,7 @@ class _Compiler(Bound):
             raise NotBinding(f"an operand of {term.op} must not be a number, as it is not repeated")
         ((operand, kind),) = others
         self.infer(term, {}, [kind, kind], name)  # the requirements of the type rule are known
-        self.typing.guards.append(f"(= s_{name} s_{operand})")
+        self.typing.guards.append(equal_types(f"s_{name}", f"s_{operand}"))
         if not all(n.written for n in numbers):
             # In double precision, the number nearest to a computed one is another than in single precision.
             self.typing.guards.append(f"(!= {self.typing.get(kind, 0)} {DTYPE_CODES['float64']})")
@@ -404,7 +394,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         name, kind = c.build(target)
         left, right = c.typing.text(kinds[i]), c.typing.text(kind)
         if left != right:
-            c.typing.require(Test(f"(= s_{roots[i]} {right})"), "both sides have one type")
+            c.typing.require(Test(equal_types(f"s_{roots[i]}", right)), "both sides have one type")
         # The root's own type vector replaces the equal expression, so that no vector is built anew.
         if right.startswith("("):
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]
@@ -421,7 +411,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         if symmetric(rule):
             facts.append(f"(= {roots[0]} (ordering-min {roots[0]} {roots[1]}))")
     facts += c.type_facts([*c.typing.guards, *c.head]) + c.typing.guards
-    facts, head = share(unjoined(facts), c.head)
+    facts, head = share(facts, c.head)
     ruleset = f"rs_{identifier(rule.name)}"
     text = (
         f"(ruleset {ruleset})\n(rule ({' '.join(facts)})\n      ({' '.join(head)})\n"
@@ -473,7 +463,7 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
     running = ["(runs_ ea_)"] if c.running else []
     running += _uses(rule)
-    facts, _ = share(unjoined(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards), ())
+    facts, _ = share(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards, ())
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
     text = (

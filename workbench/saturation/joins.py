@@ -8,18 +8,12 @@ the operators.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Final
 
-#: A fact that two types are equal; ``s_`` begins the names of types and of nothing else.
-_EQUAL_TYPES: Final = re.compile(r"\(= (s_\w+) (s_\w+)\)")
+def equal_types(left: str, right: str) -> str:
+    """Return the fact that two types are equal; two variables are compared when both are known.
 
-
-def unjoined(facts: Iterable[str]) -> list[str]:
-    """Return the facts of a query in which equal types are compared when both are known.
-
-    >>> unjoined(["(= s_x_ (ty_ x_))", "(= s_x_ s_y_)"])
-    ['(= s_x_ (ty_ x_))', '(= s_x_ (vec-append s_y_))']
+    >>> equal_types("s_x_", "s_y_"), equal_types("s_x_", "(vec-of 0 1 3)")
+    ('(= s_x_ (vec-append s_y_))', '(= s_x_ (vec-of 0 1 3))')
     """
-    return [_EQUAL_TYPES.sub(r"(= \1 (vec-append \2))", fact) for fact in facts]
+    variables = not left.startswith("(") and not right.startswith("(")
+    return f"(= {left} (vec-append {right}))" if variables else f"(= {left} {right})"

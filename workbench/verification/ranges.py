@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -396,7 +396,7 @@ def keeps_range(rule: Rule, dtype: str) -> bool:
     return _judged(rule, dtype, replacements())
 
 
-def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
+def rules_for(graph: Graph, rules: RuleSet) -> tuple[Any, tuple[str, ...]]:
     """Return the rules that may rewrite a graph, and the names of those left out.
 
     A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose
@@ -407,6 +407,7 @@ def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
     dtype = short_dtype(graph)
     if dtype is None:
         return rules, ()
-    kept = tuple(rule for rule in rules if rule.name in rules.in_range or keeps_range(rule, dtype))
+    known: frozenset[str] = getattr(rules, "in_range", frozenset())
+    kept = tuple(rule for rule in rules if rule.name in known or keeps_range(rule, dtype))
     names = {rule.name for rule in kept}
     return replace(rules, rules=kept), tuple(rule.name for rule in rules if rule.name not in names)

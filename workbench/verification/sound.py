@@ -38,7 +38,7 @@ class Sound:
 
 
 def sound_rules(
-    source: str | os.PathLike[str] | RuleSet | Sequence[Rule],
+    source: str | os.PathLike[str] | Sequence[Rule],
     *,
     seed: int = 0,
     jobs: int = 1,
@@ -60,7 +60,7 @@ def sound_rules(
         contents = read_rules(source)
         verification = Verification.of(replace(contents, form="rules"), effort=effort, seed=seed, jobs=jobs)
     else:
-        name = source.name if isinstance(source, RuleSet) else "rules"
+        name = getattr(source, "name", "rules")
         verification = Verification(list(source), effort=effort, seed=seed, jobs=jobs, name=name)
     verification.run(progress)
     verdicts = verification.verdicts

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.ops import Attr, Trait, with_trait
@@ -136,6 +137,22 @@ def tensors(rule: Rule) -> list[str]:
     """Return the names of a rule's tensor variables; of a starred one, that of its first member."""
     found = (t for s in rule.sources for t in subterms(s) if isinstance(t, Var))
     return list(dict.fromkeys(f"{t.name}_0" if t.starred else t.name for t in found))
+
+
+@lru_cache(maxsize=1024)
+def axes_of(rule: Rule) -> int:
+    """Return the number of axes that instances of a rule need: the usual ones, or those that it lists."""
+    found = [AXES]
+    for term in (t for side in (*rule.sources, *rule.targets) for t in subterms(side) if isinstance(t, App)):
+        for attr, expr in attributes(term):
+            value = (
+                expr.items if isinstance(expr, Vector) else expr.value if isinstance(expr, Literal) else None
+            )
+            if attr.kind in ("perm", "shape") and isinstance(value, tuple):
+                found.append(len(value))
+            elif attr.name == "axis" and isinstance(value, int):
+                found.append(-value)
+    return max(found)
 
 
 # -- large and unusual values -----------------------------------------------------------------------

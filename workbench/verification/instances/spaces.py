@@ -8,7 +8,7 @@ sequence of decisions therefore gives a family of instances with some free exten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
@@ -38,7 +38,7 @@ from workbench.rules.pattern import (
     subterms,
 )
 from workbench.verification.instances.choices import Choices
-from workbench.verification.instances.coordinates import MEMBERS, coordinate_of
+from workbench.verification.instances.coordinates import MEMBERS, axes_of, coordinate_of
 from workbench.verification.instances.elements import Element
 from workbench.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
 from workbench.verification.instances.permutations import allowed
@@ -274,6 +274,7 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     """
     if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
         raise NotLinear("a conversion between element types")
+    menu = replace(menu, axes=max(menu.axes, axes_of(rule)))
     space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     lefts: list[SpaceType] = []
     if rule.each:

@@ -323,16 +323,24 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
 
 
 def _split(draft: Draft, pattern: Vector, kind: TensorType) -> tuple[int, ...]:
-    """Return a shape of as many extents as a pattern has: axes of a tensor split in two, or joined."""
-    shape = list(kind.shape)
-    while len(shape) < len(pattern.items):
+    """Return a shape of as many extents as a pattern has: axes of a tensor split in two, or joined.
+
+    Every other time, one axis more is split than is needed, so that a factor moves to a neighbour. If the
+    pattern has an extent of 1 somewhere, the shape has it there.
+    """
+    shape, units = list(kind.shape), [i for i, item in enumerate(pattern.items) if item == Literal(1)]
+    count = len(pattern.items) - len(units)
+    more = draft.rng.random() < 0.5
+    while len(shape) < count + more:
         at = draft.rng.choice((len(shape), draft.rng.randint(0, len(shape)))) - 1
         whole = shape[at] if at >= 0 else 1
         part = draft.rng.choice([f for f in range(1, whole + 1) if whole % f == 0])
         shape[max(at, 0) : at + 1] = [part, whole // part] if at >= 0 else [1]
-    while len(shape) > len(pattern.items):
+    while len(shape) > max(1, count):
         at = draft.rng.choice((len(shape) - 2, draft.rng.randint(0, len(shape) - 2)))
         shape[at : at + 2] = [shape[at] * shape[at + 1]]
+    for place in units:
+        shape.insert(place, 1)
     return tuple(shape)
 
 

@@ -271,6 +271,26 @@ def first_row(m, x, batch, width, read):
 ROWS = 64
 
 
+def unstacked(m, x, batch, heads, depth, how):
+    """Return queries, turned keys and values that are cut from one product in one of the usual ways."""
+    if how == "torch":  # nn.MultiheadAttention: positions first, and heads are joined with the batch
+        width = heads * depth
+        x = m.op("Transpose", x, perm=[1, 0, 2])
+        x = m.op("Transpose", m.reshape(x, 1, ROWS, batch, 3, width), perm=[3, 1, 2, 0, 4])
+        parts = [m.op("Gather", m.squeeze(x, 3), np.array(i), axis=0) for i in range(3)]
+        flat = [m.op("Transpose", m.reshape(p, ROWS, batch * heads, depth), perm=[1, 0, 2]) for p in parts]
+        q, k, v = (m.reshape(p, batch, heads, ROWS, depth) for p in flat)
+    elif how == "stacked":
+        x = m.op("Transpose", m.reshape(x, batch, ROWS, 3, heads, depth), perm=[2, 0, 3, 1, 4])
+        q, k, v = (m.squeeze(p, 0) for p in m.split(x, 0, [1, 1, 1]))
+    else:
+        shape, axis = ((heads, 3), 3) if how == "each head" else ((3, heads), 2)
+        x = m.reshape(x, batch, ROWS, *shape, depth)
+        parts = [m.op("Gather", x, np.array(i), axis=axis) for i in range(3)]
+        q, k, v = (m.op("Transpose", p, perm=[0, 2, 1, 3]) for p in parts)
+    return q, m.op("Transpose", k, perm=[0, 1, 3, 2]), v
+
+
 def encoder(
     opset=17, batch=1, layers=1, spelled="plain", normed="whole", read="gather", scale="quotient", mask="",
     pre=False, fused=False, bent="erf",
@@ -281,13 +301,16 @@ def encoder(
     rows = (batch, ROWS)
 
     def attention(x):
-        if fused:
+        if fused in ("stacked", "each head", "index", "torch"):
+            q, k, v = unstacked(m, linear(m, x, width, 3 * width, spelled, rows), batch, heads, depth, fused)
+        elif fused:
             parts = m.split(linear(m, x, width, 3 * width, spelled, rows), 2, [width] * 3)
         else:
             parts = [linear(m, x, width, width, spelled, rows) for _ in range(3)]
-        cut = [m.reshape(p, batch, ROWS, heads, depth) for p in parts]
-        q, v = (m.op("Transpose", cut[i], perm=[0, 2, 1, 3]) for i in (0, 2))
-        k = m.op("Transpose", cut[1], perm=[0, 2, 3, 1])
+        if fused in (False, "columns"):
+            cut = [m.reshape(p, batch, ROWS, heads, depth) for p in parts]
+            q, v = (m.op("Transpose", cut[i], perm=[0, 2, 1, 3]) for i in (0, 2))
+            k = m.op("Transpose", cut[1], perm=[0, 2, 3, 1])
         scores = scored(m, q, k, depth, scale)
         if mask and not m.inputs[1:]:
             weights = m.softmax(masked(m, scores, mask, batch, ROWS))

@@ -1,5 +1,6 @@
 import contextlib
 from collections import Counter
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -298,6 +299,32 @@ def test_rounds_that_cannot_change_the_outcome_are_not_run(saturated):
     assert short.rounds <= 9, "thirteen rounds would fit, and leave the interval wider than any gain in it"
     gains = alternating(1e5, 8e4, 1e5, scatter=0.05)
     assert rank(graph, found, gains, original_cost=9.0, seconds=4.0, quick=True).order() == [0]
+
+
+def test_a_gain_that_disturbances_hide_gets_more_time(saturated):
+    """Two disturbed runs of five hide a gain of 25 %; a gain of 2 % is not worth the wait."""
+    graph, egraph, costs, solution = saturated
+    found = candidates(graph, egraph, costs, solution, 1)
+
+    def ranked(candidate):
+        now = [0.0]
+        copies = iter([1e5, 1e5, 1.9e5, 1e5, 1e5, 1.8e5, *[1e5] * 100])
+
+        def timer(figures):
+            taken = next(figures)
+            now[0] += 0.2
+            return taken
+
+        timers = [lambda f=f: timer(f) for f in (repeat(1e5), repeat(candidate), copies)]
+        return rank(
+            graph, found, holding(*timers), original_cost=9.0, seconds=3.0, quick=True, clock=lambda: now[0]
+        )
+
+    patient = ranked(8e4)
+    assert patient.order() == [0]
+    assert patient.rounds == 16
+    assert ranked(9.8e4).order() == []
+    assert ranked(9.8e4).rounds == 5
 
 
 class Heavy(Scripted):

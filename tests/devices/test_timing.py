@@ -19,6 +19,7 @@ def runs_of(clock, log, *durations):
     def run(i):
         log.append(i)
         clock.now += durations[i]
+        return durations[i]
 
     return [lambda i=i: run(i) for i in range(len(durations))]
 
@@ -62,6 +63,17 @@ def test_measuring_ends_when_the_time_is_up_but_not_before_the_least():
     clock = Clock()
     assert len(alternate(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99, clock=clock)[0]) == 5
     assert len(alternate(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99, clock=clock)[0]) == 3
+
+
+def test_measuring_goes_on_once_if_it_gets_more_time():
+    clock, asked = Clock(), []
+
+    def longer(taken):
+        asked.append(len(taken[0]))
+        return 3.0
+
+    assert len(rounds(runs_of(clock, [], 1.0), seconds=4.5, longer=longer, clock=clock)[0]) == 8
+    assert asked == [5]
 
 
 def test_senseless_bounds_are_refused():

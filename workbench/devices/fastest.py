@@ -42,6 +42,10 @@ _BLOCKS, _RUNS = 4, 3
 #: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
 _CLEANING = 5
 
+#: The gain from which a quick ranking that is out of time goes on if disturbances hide it, and how many times
+#: as long it may take then.
+GAIN, PATIENCE = 0.05, 3
+
 #: A quick ranking stops looking for gains below this fraction of the time and does not count them, because
 #: two copies of one model in memory differ by as much.
 WORTH: Final = 0.01
@@ -244,6 +248,7 @@ def rank(
     seed: int = 0,
     uncleaned: ModelProto | Apart | None = None,
     quick: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Ranking:
     """Time candidates against the original on a target, all in alternation.
 
@@ -252,7 +257,8 @@ def rank(
 
     A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
     in the rounds that are left. It times models with the same kernels once, and few long rounds are enough:
-    two if one takes longer than all of them should.
+    two if one takes longer than all of them should. If time is up and disturbances hide a gain of at least
+    :data:`GAIN`, it takes up to :data:`PATIENCE` times as long.
     Candidates with large weights run against the original one after another, so that at most two models are
     loaded; of models with huge weights, one.
 
@@ -265,6 +271,7 @@ def rank(
         seed: The seed of the inputs.
         uncleaned: The model as it was given, which is timed against the original first.
         quick: Whether the ranking is quick.
+        clock: The clock of the time limit, in seconds.
     """
     began = time.perf_counter()
     if not given and uncleaned is None:
@@ -305,9 +312,11 @@ def rank(
                 taken = rounds(
                     [first, *(entrants[i - 1] for i in group), again],
                     seconds=share,
+                    clock=clock,
                     least=_FEWEST if quick else _LEAST,
                     most=_MOST,
                     enough=enough if quick else None,
+                    longer=partial(figures.longer, group=group, seconds=share) if quick else None,
                     slow=1e6 * seconds if quick else math.inf,
                 )
             found.append(figures.ranking(taken, group))
@@ -352,9 +361,16 @@ class _Figures:
     def decided(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> bool:
         """Return whether a candidate of a group is clearly faster, or none can be in the time left."""
         spent = sum(map(sum, taken)) / 1e6
-        left = min(_MOST / len(taken[0]), seconds / spent if spent else math.inf)
+        whole = seconds + self.longer(taken, group, seconds)
+        left = min(_MOST / len(taken[0]), whole / spent if spent else math.inf)
         found = self.ranking(taken, group)
         return _clear(found) or _hopeless(found, left)
+
+    def longer(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> float:
+        """Return how many seconds more a group gets: none, unless disturbances hide a considerable gain."""
+        found = self.ranking(taken, group)
+        hidden = not _clear(found) and any(c.speedup >= 1 + GAIN for c in found.candidates)
+        return (PATIENCE - 1) * seconds if hidden else 0.0
 
 
 def blocks(

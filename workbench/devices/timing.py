@@ -102,6 +102,7 @@ def rounds(
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
     enough: Callable[[list[list[float]]], bool] | None = None,
+    longer: Callable[[list[list[float]]], float] | None = None,
     slow: float = math.inf,
 ) -> list[list[float]]:
     """Take a figure from each of ``timers`` once per round, in a new random order for each round.
@@ -117,6 +118,7 @@ def rounds(
         most: The largest number of rounds.
         clock: The clock of the time limit, in seconds.
         enough: Ends the rounds if it is true of the figures so far; called after the rounds in :data:`LOOKS`.
+        longer: Returns for the figures so far how many seconds more there are; called once, when time is up.
         slow: If the figures of the warm-up together are larger, it counts as the first round, and two rounds
             are the least: caches hardly matter to so long a run.
 
@@ -136,7 +138,10 @@ def rounds(
     began = began if counts else clock()
     for number in range(int(counts), most):
         if number >= least and clock() - began >= seconds:
-            break
+            more = 0.0 if longer is None else longer(taken)
+            seconds, longer = seconds + more, None
+            if not more:
+                break
         if enough is not None and number in LOOKS and enough(taken):
             break
         draws.shuffle(order)

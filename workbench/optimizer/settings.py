@@ -55,7 +55,12 @@ class Settings(Limits):
         "Time the result against the cleaned original. By default a model priced by this machine is timed.",
         metavar="BOOL",
     )
-    time_seconds: float = setting(3.0, "Seconds that the timing takes at most.", metavar="S", above=0)
+    time_seconds: float = setting(
+        3.0,
+        "Seconds that the timing takes; up to three times as many if disturbances hide a gain.",
+        metavar="S",
+        above=0,
+    )
     profile: bool = setting(False, "Record the seconds of every rule.", metavar="BOOL")
 
     def limits(self) -> Limits:

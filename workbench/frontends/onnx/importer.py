@@ -27,8 +27,8 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.names import Fresh, inner_names, rename
 from workbench.frontends.onnx.node import NodeView
-from workbench.frontends.onnx.norms import whole
 from workbench.frontends.onnx.opaque import Origin, cut
+from workbench.frontends.onnx.parts import whole
 from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx.regions import Unit, live_nodes, units
 from workbench.frontends.onnx.settle import settled

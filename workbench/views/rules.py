@@ -18,7 +18,7 @@ from workbench.views.patterns import rule_svg
 #: Limit on the characters of a static face; cards are made as far as the tables leave room for them.
 MOST_CHARACTERS: Final = 390_000
 #: Limit on the rows of the table of all rules.
-MOST_RULES: Final = 500
+MOST_RULES: Final = 600
 
 #: The order of verdicts in a table without a run, the most important first.
 _ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", "theorem")

@@ -111,7 +111,7 @@ def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
     >>> texts = "a: relu(neg(x)) => neg(x)", "b: add(x, y) => add(y, x)", "c: relu(x) => max(x, x)"
     >>> rules = [parse_rule(text)[0] for text in texts]
     >>> [r.name for r in near(rules[0], rules)]
-    ['a', 'c', 'c-back']
+    ['a', 'c', 'a-back', 'c-back']
     """
     every = both_ways(list(others))
     known = set(operators_of(rule))

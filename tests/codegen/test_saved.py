@@ -47,3 +47,19 @@ def test_a_library_in_use_can_be_written_again(tmp_path):
     before = loaded(X)["y"]
     program.save(tmp_path / "block.onnx")
     np.testing.assert_array_equal(loaded(X)["y"], before)
+
+
+@compiler
+def test_a_link_is_not_replaced_and_nothing_else_is_left_behind(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "block.so").symlink_to(tmp_path / "kept" / "kernels.so")
+    Mixed(plan_of(block(), Expensive(), measure=free)).save(tmp_path / "block.onnx")
+    assert (tmp_path / "block.so").is_symlink()
+    assert (tmp_path / "kept" / "kernels.so").stat().st_size > 0
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["block.onnx", "block.so", "kept"]
+    np.testing.assert_allclose(
+        workbench.load_program(tmp_path / "block.onnx")(X)["y"],
+        evaluate(block(), X)["y"],
+        rtol=1e-3,
+        atol=1e-4,
+    )

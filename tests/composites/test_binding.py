@@ -99,6 +99,15 @@ def test_reads_outside_are_refused_unless_where_guards_them():
     assert at(guarded, (4,)).outputs()[0].shape == (4,)
 
 
+def test_the_caret_is_under_the_read_and_not_under_the_end_of_another_name():
+    composite = parse("c", "xx{T}[2 * N], x{T}[N] -> y{T}[2 * N]", "y[i] = xx[i] + x[i]")
+    with pytest.raises(TypeMismatch) as caught:
+        bind(composite, [TensorType("float32", (8,)), TensorType("float32", (4,))])
+    line, carets = str(caught.value).splitlines()[1:]
+    assert line[carets.index("^") :].startswith("x[i])")
+    assert line[carets.index("^") - 1] == " "
+
+
 def test_places_are_tried_when_bounds_do_not_decide():
     c = parse("c", "x{T}[M N] -> y{T}[M*N]", "y[i] = x[i // N i - (i // N) * N]")
     assert at(c, (3, 4)).outputs()[0].shape == (12,)

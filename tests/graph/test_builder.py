@@ -1,4 +1,4 @@
-"""What a builder refuses by name: extents that are no whole numbers, data that is no array."""
+"""Errors of a builder, which name the argument: an extent of 2.5, or data that is not an array."""
 
 import numpy as np
 import pytest

@@ -462,6 +462,7 @@ def test_a_function_that_writes_into_its_operands_gets_copies():
         (lambda x, y: x - y, lambda n, x, y: y - x, "the exact form of f must agree with the function"),
         (lambda x: np.cos(x), lambda n, x: n.sin(x), "the exact form of f must agree with the function"),
         (lambda x: x / 2, "ordered", "f must give whole numbers for whole numbers to be ordered, got"),
+        (lambda x: None, "ordered", "f must give whole numbers for whole numbers to be ordered, got None"),
         (lambda x: np.exp(x), "rational", "f must take fractions to be rational, got"),
         (lambda x: x * 0.5, "rational", "f must give fractions for fractions to be rational, got"),
     ],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from workbench.composites import Composite
 
-#: The largest relative error of float32 results, that a test accepts.
+#: The largest relative error of float32 results that a test accepts.
 _CLOSE = 1e-4
 
 

@@ -76,8 +76,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of requests that were answered."""
+        """Write nothing about a request that was answered."""
 
     def log_error(self, format: str, *args: Any) -> None:
-        """Write a request that was refused on stderr."""
+        """Write on stderr that a request was refused, and why."""
         complain(format % args)

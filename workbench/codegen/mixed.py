@@ -7,7 +7,6 @@ session. If every operator is in a kernel, there is no session: the kernels are 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +25,7 @@ from workbench.costs import CostModel, node_costs
 from workbench.egraph import EGraph
 from workbench.graph import Graph, GraphBuilder, GraphError, fold_constants
 from workbench.ops import spec_of
+from workbench.support.files import write_atomic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,10 +224,7 @@ class Mixed:
         if self.library is None:
             return place, None
         beside = library_beside(place)
-        with tempfile.NamedTemporaryFile(dir=beside.parent, prefix=".making-", delete=False) as part:
-            part.write(self.library.read_bytes())
-        Path(part.name).chmod(0o755)
-        Path(part.name).replace(beside)  # a library that is loaded elsewhere stays as it is there
+        write_atomic(beside, self.library.read_bytes())  # a program that has loaded the old one keeps it
         return place, beside
 
 

@@ -36,7 +36,8 @@ class SavedProgram:
 
     def __repr__(self) -> str:
         kernels = "no kernels" if self.library is None else f"kernels from {self.library.name}"
-        return f"SavedProgram: {self.path.name}, {kernels}, {self.threads} thread{'s'[: self.threads > 1]}"
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"SavedProgram: {self.path.name}, {kernels}, {threads}"
 
 
 def load_program(path: str | os.PathLike[str], *, threads: int = 1) -> SavedProgram:

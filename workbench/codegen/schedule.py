@@ -118,7 +118,8 @@ def usual(program: Program) -> Schedule:
     kept = keeping(program) is not program
     if found is None:
         whole = keeping(program) if kept else program
-        return Schedule(kept=kept, staged=sum(map(long_functions, whole.steps)) > (1 - rounds(program)))
+        waiting = sum(map(long_functions, whole.steps)) + rounds(program)
+        return Schedule(kept=kept, staged=waiting > 1)
     row = found.rows[0]
     return Schedule(6, 32, row, packed=bool(packable(found, row)), kept=kept)
 
@@ -206,7 +207,7 @@ def staging(program: Program) -> Program:
     inner = list(program.inner)
     for step in program.steps:
         rounded = step.target in halves
-        if long_functions(step) > 1 - rounded and step.indices:
+        if long_functions(step) + rounded > 1 and step.indices:
             known: dict[Scalar, Read] = {}
 
             def stored(e: Scalar, step: Step = step, known: dict[Scalar, Read] = known) -> Scalar:

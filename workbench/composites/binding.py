@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -351,7 +352,9 @@ def _check_place(
 def _drawn_in(e: Equation, read: Read) -> str:
     """Return an equation with a caret under a read."""
     line, part = str(e), str(read)
-    start = line.index(part, len(e.target) + 1)
+    found = re.search(rf"(?<!\w){re.escape(part)}", line[len(e.target) + 1 :])  # not the end of another name
+    assert found is not None
+    start = len(e.target) + 1 + found.start()
     return f"\n    {line}\n    {' ' * start}{'^' * len(part)}"
 
 

@@ -144,7 +144,7 @@ def _group(called: Composite, operands: Sequence[Tensor]) -> _Group:
 
 
 def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, IndexExpr]) -> list[Condition]:
-    """Give every extent of a called composite its value, and return the further conditions."""
+    """Add the extents of a called composite to ``extents``, and return the equalities that remain."""
     sides: list[tuple[IndexExpr, IndexExpr, str]] = []
     for t, a in zip(called.inputs, operands, strict=True):
         own = a.dims[len(a.dims) - len(t.dims) :]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from workbench.composites.composite import Composite
 from workbench.composites.primitives import FUNCTIONS
 from workbench.composites.scalar import Apply, Read, Reduce, Scalar, children
 from workbench.graph.dot import quoted
-
-if TYPE_CHECKING:
-    pass
 
 
 def statements(composite: Composite) -> list[str]:

@@ -86,11 +86,16 @@ def check_step(name: str, function: Function, step: str, count: int, attrs: Attr
             continue
         except Exception as error:  # it is the user's function, on numbers that it may not be made for
             raise ValueError(f"{name} must take {_TAKES[step]} to be {step}, got {error!r}") from None
-        wrong = [v for v in found.flat if (not float(v).is_integer() if whole else isinstance(v, float))]
+        wrong = [v for v in found.flat if not (_is_whole(v) if whole else not isinstance(v, float))]
         if wrong:
             raise ValueError(
                 f"{name} must give {_TAKES[step]} for {_TAKES[step]} to be {step}, got {wrong[0]!r}"
             )
+
+
+def _is_whole(value: object) -> bool:
+    numbers = int | float | np.integer | np.floating | np.bool_
+    return isinstance(value, numbers) and float(value).is_integer()
 
 
 _TAKES: Final = {"ordered": "whole numbers", "rational": "fractions"}

@@ -128,7 +128,8 @@ def collect(state: State, rule: CompiledRule) -> tuple[int, list[Candidate]]:
     (output,) = state.run(f"(run {rule.ruleset} 1)")
     matches = sum(output.report.num_matches_per_rule.values())
     rows = state.functions[member.relation].rows
-    first, second = 1 + len(member.shared), 1 + len(member.shared) + len(member.starred)
+    first = 1 + len(member.shared)
+    second = first + len(member.starred)
     return matches, [
         Candidate(
             r.inputs[0],

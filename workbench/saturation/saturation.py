@@ -49,7 +49,8 @@ def compile_rules(
         running: Whether rules rewrite only terms that depend on an input.
         content: Everything that the compiled rules depend on, if the caller has it already.
     """
-    listed, own_operators = tuple(rules), with_trait(Trait.OWN)
+    listed = tuple(rules)
+    own_operators = with_trait(Trait.OWN)
     own = [i for i, r in enumerate(listed) if own_operators and not own_operators.isdisjoint(operators_of(r))]
     given = _content(rules, encoding, running) if content is None else content
 

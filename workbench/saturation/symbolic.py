@@ -167,7 +167,8 @@ class SymbolicTyping:
     def constant_of_shape(self, dtype: str | Int, shape: object) -> SymType:
         if isinstance(shape, tuple):
             return self.constant(dtype, *shape)
-        out, code = SymType(str(shape)), self.resolve(_code(dtype))
+        out = SymType(str(shape))
+        code = self.resolve(_code(dtype))
         if self.assuming:  # the vector of a constant's shape is the constant's own type
             self.equal(self.get(out, 0), code, "element types differ")
         return out if str(self.get(out, 0)) == str(self.resolve(code)) else self.with_dtype(out, code)

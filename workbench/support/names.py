@@ -27,8 +27,8 @@ def unknown(noun: str, name: str, known: Iterable[str], *, listed: bool = True) 
         known: The known names.
         listed: Whether the message lists all of them.
 
-    >>> unknown("device", "t5", ["t4", "v100"])
-    "no device is called 't5'; did you mean t4? There are: t4, v100"
+    >>> unknown("device", "v10", ["t4", "v100"])
+    "no device is called 'v10'; did you mean v100? There are: t4, v100"
     >>> unknown("device", "abacus", ["t4", "v100"])
     "no device is called 'abacus'. There are: t4, v100"
     """

@@ -30,7 +30,7 @@ class Journal:
         seed: The seed of the verification.
 
     Raises:
-        ValueError: There is something else than a journal in the file.
+        ValueError: The file is not a journal.
 
     """
 

@@ -1,4 +1,4 @@
-"""Laws of the library that matter for a grammar: those whose operators it all contains."""
+"""Laws of the library that matter for a grammar: those whose operators are all in it."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ def redundant(
 ) -> tuple[Redundant, RemoteEngine | None]:
     """Return whether the other rules of a set imply a rule, and the engine for the next one.
 
-    The other rules, of all phases, are read in both directions. The rule itself, its other
-    direction and its renamings are not among them. Only nearby rules are used: those whose operators are all
-    in the rule, or in a rule whose source operators are. ``engine`` is an engine to use again.
+    The other rules, of all phases, are read in both directions. The rule itself, its other direction and its
+    renamings are not among them. Only those that are :func:`near` are used. ``engine`` is an engine to use
+    again.
     """
     own = _key(rule)
     others = near(rule, [replace(r, phase="any") for r in rules if _key(r) != own])
@@ -103,13 +103,15 @@ def _at_draws(rule: Rule, others: Sequence[Rule], before: Prover) -> bool:
 
 
 def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
-    """Return the rules, read in both directions, that can matter for a rule: those of its operators.
+    """Return the rules, read in both directions, that can matter for a rule.
+
+    Those are the rules of its own operators, and of operators that one step from these can make.
 
     >>> from workbench.rules import parse_rule
     >>> texts = "a: relu(neg(x)) => neg(x)", "b: add(x, y) => add(y, x)", "c: relu(x) => max(x, x)"
     >>> rules = [parse_rule(text)[0] for text in texts]
     >>> [r.name for r in near(rules[0], rules)]
-    ['a', 'c', 'c-back']
+    ['a', 'c', 'a-back', 'c-back']
     """
     every = both_ways(list(others))
     known = set(operators_of(rule))

@@ -97,3 +97,9 @@ def test_the_table_marks_the_least_cost(tmp_path):
     assert "| squeezenet | 1 | plain | 10.00 | 9.00 |" in text
     assert "| squeezenet | 1 | backoff | 10.00 | **8.00** |" in text
     assert "of 1 in all: backoff 1, match-limited 1." in text
+
+
+def test_a_table_without_runs_lists_those_that_are_missing(tmp_path):
+    study = PoliciesStudy(networks=("nasrnn",), policies=("plain",), k_multi=(2,))
+    text = markdown(make_plan(study, tmp_path, tmp_path), table([]), [])
+    assert "- nasrnn: plain-k2" in text

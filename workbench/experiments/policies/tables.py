@@ -29,7 +29,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 def winners(frame: pd.DataFrame) -> dict[tuple[str, int], list[str]]:
     """Return the policies with the least cost, by network and ``k_multi``."""
     found = {}
-    for key, part in frame[~frame["failed"]].groupby(["network", "k_multi"], sort=False):
+    for key, part in frame[~frame["failed"].astype(bool)].groupby(["network", "k_multi"], sort=False):
         network, k = cast(tuple[str, int], key)
         best = part["optimized"].min()
         of_best = part[part["optimized"] <= best * (1 + SAME)]["policy"]

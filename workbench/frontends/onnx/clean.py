@@ -74,9 +74,8 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     for tensor in graph.initializer:
         if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
             array = tensor_array(tensor, file.folder)
-            if (
-                array.nbytes < MAPPED_TENSOR
-            ):  # shapes and tables, which a runtime reads when it rewrites a model
+            if array.nbytes < MAPPED_TENSOR:
+                # Shapes and tables, which a runtime reads when it rewrites a model.
                 tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
             else:
                 arrays[tensor.name] = array

@@ -44,7 +44,7 @@ def beyond(nodes: Sequence[Node], live: Sequence[int], reach: int) -> list[int]:
 
 
 def rounded(nodes: Sequence[Node], live: Sequence[int]) -> bool:
-    """Return whether a constant of some nodes has so many digits that it stands for a number nearby."""
+    """Return whether a constant of some nodes is a rounded number: it has 15 significant digits or more."""
     return any(_digits(value) >= _ROUNDED for i in live for value in _written(nodes[i]))
 
 

@@ -318,9 +318,12 @@ def encoder(
             weights = m.softmax(m.op("Add", scores, hidden[0]))
         else:
             weights = m.softmax(scores)
-        return linear(
-            m, joined(m, m.op("MatMul", weights, v), batch, ROWS, width), width, width, spelled, rows
-        )
+        mixed = m.op("MatMul", weights, v)
+        if fused == "torch":
+            x = m.reshape(m.op("Transpose", mixed, perm=[2, 0, 1, 3]), ROWS * batch, width)
+            y = m.op("Gemm", x, m.normal(width, width), m.normal(width, size=0.1), transB=1)
+            return m.op("Transpose", m.reshape(y, ROWS, batch, width), perm=[1, 0, 2])
+        return linear(m, joined(m, mixed, batch, ROWS, width), width, width, spelled, rows)
 
     hidden = []
     if mask:

@@ -15,7 +15,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction import shares
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solve import THOROUGH, Exact, solve
-from workbench.extraction.exact.solving import Effort, Job, met
+from workbench.extraction.exact.solving import Effort, Job
 from workbench.extraction.exact.tensat import ORDERS
 from workbench.extraction.greedy.beam import beam
 from workbench.extraction.greedy.dag import ENTRIES, greedy
@@ -35,20 +35,23 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
-from workbench.extraction.reduce.ascent import highest_bound
 from workbench.extraction.reduce.cycles import break_cycles
-from workbench.extraction.reduce.must import chain_bound, must_sets, surely_paid
-from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, presolve
+from workbench.extraction.reduce.must import chain_bound
+from workbench.extraction.reduce.presolve import QUICK, Reduction
 from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
 from workbench.extraction.stages import (
     Idling,
     Reduced,
     ages,
+    bound_by_parts,
     check_limits,
     described,
+    in_blocks,
     original_selection,
+    proves,
     raised,
+    reduced_further,
     treewidth,
 )
 from workbench.run.stepwise import Stepwise
@@ -200,43 +203,42 @@ class Extraction(Stepwise):
                 if self._best is None or dag_cost(found, self._costs) < self._best.cost:
                     yield self._offer(found, StepKind.DAG)
             return
-        self._best = raised(self._best, problem, self._share(shares.FIRST))
+        left, portfolio = Reduced.none(problem), self.method in _PORTFOLIO
+        large = len(problem.nodes) >= shares.LARGE and portfolio
+        if large and self.method != "filtered":
+            left = self._reduced(left, shares.FIRST, QUICK)
+            if not self._done() and in_blocks(left.problem, self._share(shares.FIRST)):
+                yield from self._exact(left)
+                return
+        self._best = raised(self._best, left.problem, self._share(shares.FIRST))
         if self._done():
             yield self._prove(self._bound, proved=True)
             return
         if self.method == "local":
             yield self._local(problem)
             return
-        if len(problem.nodes) >= shares.LARGE and self.method in _PORTFOLIO:
+        if large:
             # Reductions often shrink it a lot. The size of the rest shows whether local search pays.
-            left = self._reduced(problem, shares.FIRST)
+            left = self._reduced(left, shares.FIRST)
             if len(left.problem.nodes) >= shares.LARGE and self.effort.nodes is None:
                 yield self._local(problem)
             elif self.method != "filtered":
                 yield from self._exact(left)
                 return
         if self.method == "filtered":
-            problem = self._cycle_free(problem, frozenset(self._incumbent(problem).values()))
-        yield from self._exact(self._reduced(problem, shares.PRESOLVE))
+            left = Reduced.none(self._cycle_free(problem, frozenset(self._incumbent(problem).values())))
+        yield from self._exact(self._reduced(left, shares.PRESOLVE))
 
-    def _reduced(self, problem: Problem, share: float) -> Reduced:
-        """Apply the reductions within a share of the remaining time."""
+    def _reduced(self, given: Reduced, share: float, chosen: tuple[Reduction, ...] = ()) -> Reduced:
+        """Apply reductions within a share of the remaining time."""
         assert self._best is not None
-        chosen = REDUCTIONS if (size := len(problem.nodes)) >= shares.WHOLE else QUICK
-        return Reduced(*presolve(problem, self._best.cost, until=self._share(share), reductions=chosen), size)
+        return reduced_further(given, self._best.cost, self._share(share), chosen)
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""
         compared = self.method in ("highs", "cp-sat")
-        return not compared and self._best is not None and self._met(self._best.bound)
-
-    def _met(self, bound: float) -> bool:
-        """Return whether a bound proves the best selection optimal."""
-        assert self._best is not None
-        if not met(self._best.cost, bound):
-            return False
-        paid = 0.0 if self._core is None or not self._core.roots else surely_paid(self._core)
-        return met(self._best.cost, bound, paid)
+        best = self._best
+        return not compared and best is not None and proves(best.bound, best, self._core)
 
     def _incumbent(self, problem: Problem) -> dict[int, int]:
         """Return the best selection within a problem, e-class → e-node."""
@@ -320,8 +322,7 @@ class Extraction(Stepwise):
     def _exact(self, given: Reduced) -> Iterator[StepKind]:
         assert self._best is not None
         reduced = given.problem
-        ready = self._share(shares.PRESOLVE)
-        bound = highest_bound(reduced, must_sets(reduced, ready), ready)
+        bound = bound_by_parts(reduced, self._share(shares.PRESOLVE))
         rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in given.effects)
         counts = {"before": given.before, "after": len(reduced.nodes)}
         note = "presolve: {before} → {after} candidates".format(**counts)
@@ -360,7 +361,9 @@ class Extraction(Stepwise):
     def _prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         assert self._best is not None
         bound = min(max(bound, self._best.bound), self._best.cost)
-        closed = self._met(bound) or (proved and self._best.cost - bound <= 1e-6 * self._best.cost)
+        closed = proves(bound, self._best, self._core) or (
+            proved and self._best.cost - bound <= 1e-6 * self._best.cost
+        )
         status = Status.OPTIMAL if closed else self._best.status
         endings = self._best.endings + endings
         self._best = replace(self._best, bound=bound, status=status, scope=self._scope, endings=endings)

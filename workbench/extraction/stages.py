@@ -11,10 +11,14 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction import shares
+from workbench.extraction.exact.shapes import by_shape, distinct_size
+from workbench.extraction.exact.solving import met
+from workbench.extraction.exact.split import split
 from workbench.extraction.exact.treewidth import WIDEST
 from workbench.extraction.problem import Problem, below, is_acyclic
-from workbench.extraction.reduce.ascent import climb
-from workbench.extraction.reduce.presolve import Effect
+from workbench.extraction.reduce.ascent import climb, highest_bound
+from workbench.extraction.reduce.must import must_sets, surely_paid
+from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, Effect, Reduction, presolve
 from workbench.extraction.solution import Solution
 from workbench.run.trace import Step
 
@@ -31,6 +35,55 @@ class Reduced:
     problem: Problem
     effects: list[Effect]
     before: int
+
+    @classmethod
+    def none(cls, problem: Problem) -> Reduced:
+        """Return a problem without reductions so far."""
+        return cls(problem, [], len(problem.nodes))
+
+
+def reduced_further(
+    given: Reduced, cost: float, until: float, reductions: tuple[Reduction, ...] = ()
+) -> Reduced:
+    """Return a problem after further reductions, by default those that suit its size.
+
+    Args:
+        given: The problem, with the effects of earlier reductions if there were any.
+        cost: The cost of a known selection.
+        until: Deadline of ``time.perf_counter``.
+        reductions: The reductions.
+    """
+    problem = given.problem
+    chosen = reductions or (REDUCTIONS if len(problem.nodes) >= shares.WHOLE else QUICK)
+    problem, more = presolve(problem, cost, until=until, reductions=chosen)
+    effects = {effect.name: effect for effect in given.effects}
+    for effect in more:
+        old = effects.get(effect.name, Effect(effect.name, 0, 0, 0.0))
+        effects[effect.name] = Effect(
+            effect.name,
+            old.before + effect.before,
+            old.after + effect.after,
+            old.seconds + effect.seconds,
+        )
+    return Reduced(problem, list(effects.values()), given.before)
+
+
+def in_blocks(problem: Problem, until: float) -> bool:
+    """Return whether a problem falls apart into small parts, those of the same shape counted once.
+
+    A network of equal layers does. Such parts are improved and solved one by one.
+    """
+    return distinct_size(split(problem, until)) < shares.LARGE
+
+
+def bound_by_parts(problem: Problem, until: float) -> float:
+    """Return a lower bound without a solver: the sum of those of the independent parts."""
+    parts = split(problem, until)
+    bounds = []
+    for first, *others in by_shape(parts):
+        part = parts[first]
+        bounds += [highest_bound(part, must_sets(part, until), until)] * (1 + len(others))
+    return math.fsum(bounds)
 
 
 class Idling:
@@ -66,6 +119,13 @@ def raised(best: Solution | None, problem: Problem, until: float) -> Solution:
         return best
     bounds = [one.bound for one in climb(problem, until=until, times=1)]
     return replace(best, bound=min(best.cost, max([best.bound, *bounds])))
+
+
+def proves(bound: float, best: Solution, core: Problem | None) -> bool:
+    """Return whether a bound proves a selection of a problem optimal."""
+    if not met(best.cost, bound):
+        return False
+    return met(best.cost, bound, surely_paid(core) if core is not None and core.roots else 0.0)
 
 
 def treewidth(width: int | None) -> dict[str, int]:

@@ -18,7 +18,7 @@ def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
         if best is None:
             continue
         problem = problem_of(egraph, costs)
-        pieces = tighten(problem, None, math.inf)
+        pieces = tighten([problem], None, math.inf)
         assert math.fsum(least(part) for part, _ in pieces) == pytest.approx(best)
         shrunk += sum(len(part.nodes) for part, _ in pieces) < len(problem.nodes)
         split += len(pieces) > 1
@@ -32,7 +32,7 @@ def test_every_part_has_a_start(monkeypatch):
         egraph, costs = random_egraph(seed)
         if brute_force(egraph, costs) is None:
             continue
-        for part, start in tighten(problem_of(egraph, costs), None, math.inf):
+        for part, start in tighten([problem_of(egraph, costs)], None, math.inf):
             assert start is not None
             assert selection_cost(part, start) < math.inf
 

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.dynamic import by_width
 from workbench.extraction.exact.highs import QUICK, bound_highs, solve_highs
 from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.race import Patience, Race
+from workbench.extraction.exact.shapes import by_shape, picked_in
 from workbench.extraction.exact.solving import Effort, Job, Solved, met, selection_cost
 from workbench.extraction.exact.split import split
 from workbench.extraction.exact.tighten import tighten
@@ -33,6 +35,8 @@ from workbench.support.processes import SOLVER_MEMORY
 TINY: Final = 256
 #: Seconds after which a small part counts as a hard one.
 SOON: Final = 0.5
+#: Small parts of at least this many candidates are solved by cutting planes.
+CUT: Final = 100
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
 #: Large-neighbourhood search joins in for parts of at least this many candidates.
@@ -102,42 +106,49 @@ def solve(
     """
     until = time.perf_counter() + seconds
     ready = time.perf_counter() + PREPARE * seconds
-    pieces = [piece for part in split(problem, ready) for piece in tighten(part, incumbent, ready)]
+    pieces = tighten(split(problem, ready), incumbent, ready)
     paid, parts = _without_fixed_costs([part for part, _ in pieces])
-    musts = [must_sets(p, ready) for p in parts]
+    groups = by_shape(parts)  # a network repeats its blocks
+    musts = [must_sets(parts[first], ready) for first, *_ in groups]
     if time.perf_counter() > until:
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
     picks = [start for _, start in pieces]
-    bounds = [highest_bound(p, m, ready) for p, m in zip(parts, musts, strict=True)]
+    bounds = [0.0] * len(parts)
+    kind = dict.fromkeys(range(len(parts)), 0)
+    for number, (group, must) in enumerate(zip(groups, musts, strict=True)):
+        kind |= dict.fromkeys(group, number)
+        bound = highest_bound(parts[group[0]], must, ready)
+        for k in group:
+            bounds[k] = bound
     started = zip(parts, picks, strict=True)
     slack = effort.gap * (paid + math.fsum(selection_cost(p, s) for p, s in started if s is not None))
     endings: list[Ending] = []
     proved = True
     cuts = 0
     width: int | None = 0
-    solved: dict[Shape, Solved] = {}  # a network repeats its blocks
+    solved: dict[int, Solved] = {}
     # Easy parts first, so that as much as possible is decided when time runs out.
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
     for done, k in enumerate(order):
         part = parts[k]
-        shape = _shape(part)
-        found = _again(part, solved.get(shape)) or _trivial(part, picks[k], bounds[k])
+        found = _again(part, solved.get(kind[k])) or _trivial(part, picks[k], bounds[k])
         if found is None:
+            must = musts[kind[k]] if k == groups[kind[k]][0] else must_sets(part, until)
             share = Effort(slack / (len(order) - done), effort.nodes)
             one, found = by_width(part, until) if solver == "portfolio" else (None, None)
             width = None if one is None or width is None else max(width, one)
             if found is None:
-                found = _at_once(part, musts[k], picks[k], bounds[k], until, solver, share)
+                found = _at_once(part, must, picks[k], bounds[k], until, solver, share)
         if found is None:
-            race = _race(part, musts[k], picks[k], until, solver, memory)
+            race = _race(part, must, picks[k], until, solver, memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)
             cuts += race.cuts
             found = race.solved
         if found.proved or effort.nodes is not None:
-            solved[shape] = found
+            solved[kind[k]] = found
         endings += found.endings
         bounds[k] = max(bounds[k], found.bound)
         proved &= found.proved
@@ -151,11 +162,10 @@ def solve(
 
 
 def _again(part: Problem, known: Solved | None) -> Solved | None:
-    """Return the solution of an equal part, whose candidates have the same positions, for this one."""
+    """Return the solution of a part of the same shape for this one."""
     if known is None or known.picked is None:
         return None
-    chosen = set(known.picked.values())
-    return replace(known, picked={part.eclass[i]: i for i in chosen})
+    return replace(known, picked=picked_in(part, known.picked))
 
 
 def _race(
@@ -196,22 +206,6 @@ def _taken(parts: Sequence[Problem], picks: Sequence[dict[int, int] | None]) -> 
     return taken
 
 
-Shape = tuple[tuple[int, ...], tuple[float, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]
-
-
-def _shape(part: Problem) -> Shape:
-    """Return a part with its e-classes renumbered; equal shapes are equal problems."""
-    number: dict[int, int] = {}
-    for c in part.eclass:
-        number.setdefault(c, len(number))
-    return (
-        tuple(number[c] for c in part.eclass),
-        tuple(part.cost),
-        tuple(tuple(sorted(number[d] for d in row)) for row in part.children),
-        tuple(sorted(number[r] for r in part.roots)),
-    )
-
-
 def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> Solved | None:
     """Solve a part without a search worth the name; return None for other parts."""
     if start is not None and met(selection_cost(problem, start), bound):
@@ -248,7 +242,9 @@ def _at_once(
     if effort.nodes is not None:
         return solve_highs(problem, must, start, seconds, slack=slack, nodes=effort.nodes)
     if len(problem.nodes) < QUICK and solver in ("portfolio", "highs"):
-        found = solve_highs(problem, must, start, min(seconds, SOON))
+        # Cutting planes take a while to begin with, but then often decide a part without a branch.
+        cuts = len(problem.nodes) >= CUT and solver == "portfolio"
+        found = (solve_by_cuts if cuts else solve_highs)(problem, must, start, min(seconds, SOON))
         return found if found.proved else None
     return None
 

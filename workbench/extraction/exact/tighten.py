@@ -7,10 +7,11 @@ near its bound, so this removes far more than in the whole, and the part often s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.shapes import by_shape, moved, picked_in
 from workbench.extraction.exact.solving import selection_cost
 from workbench.extraction.exact.split import split
 from workbench.extraction.greedy.dag import greedy_dag, settle
@@ -50,19 +51,38 @@ def _near(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
 
 
 def tighten(
-    part: Problem, incumbent: Mapping[int, int] | None, until: float, times: int = TIMES
+    parts: Sequence[Problem], incumbent: Mapping[int, int] | None, until: float, times: int = TIMES
 ) -> list[tuple[Problem, dict[int, int] | None]]:
-    """Return smaller parts of which optima together are an optimum of a part, each with a start.
+    """Return smaller parts of which optima together are an optimum of all parts, each with a start.
 
-    Descents do not depend on time unless it is up, so equal parts give equal results.
+    Parts of the same shape are made smaller once, from the cheapest of their starts.
 
     Args:
-        part: The part of an extraction problem.
+        parts: The independent parts of an extraction problem.
         incumbent: A selection of e-nodes by e-class to start from, or None.
         until: The time at which to stop, in seconds of ``time.perf_counter``.
         times: How often a part is made smaller, at most.
     """
-    start = start_of(part, incumbent, until)
+    found: list[list[tuple[Problem, dict[int, int] | None]]] = [[] for _ in parts]
+    for group in by_shape(parts):
+        first = parts[group[0]]
+        starts = [start for k in group if (start := start_of(parts[k], incumbent, until)) is not None]
+        start = min(starts, key=lambda picked: selection_cost(first, picked_in(first, picked)), default=None)
+        pieces = _tightened(first, None if start is None else picked_in(first, start), until, times)
+        smaller = [piece for piece, _ in pieces]
+        for k in group:
+            there = smaller if k == group[0] else moved(smaller, first, parts[k])
+            found[k] = [
+                (piece, None if picked is None else picked_in(piece, picked))
+                for piece, (_, picked) in zip(there, pieces, strict=True)
+            ]
+    return [piece for pieces in found for piece in pieces]
+
+
+def _tightened(
+    part: Problem, start: dict[int, int] | None, until: float, times: int
+) -> list[tuple[Problem, dict[int, int] | None]]:
+    """Return the smaller parts of one part, from a start (e-class → candidate)."""
     if start is None or not SMALL <= len(part.nodes) <= VAST:
         return [(part, start)]
     better = improve(part, {c: part.nodes[i] for c, i in start.items()}, until, patience=0)
@@ -72,11 +92,7 @@ def tighten(
     reduced, _ = presolve(part, selection_cost(part, start), until=until)
     if len(reduced.nodes) == len(part.nodes) or not times:
         return [(part, start)]
-    return [
-        smaller
-        for piece in split(reduced, until)
-        for smaller in tighten(piece, better, until, times - 1)
-    ]  # fmt: skip
+    return tighten(split(reduced, until), better, until, times - 1)
 
 
 def _within(part: Problem, taken: Mapping[int, int]) -> dict[int, int]:

@@ -19,11 +19,25 @@ class CycleFree:
 
 
 def components(problem: Problem) -> list[int]:
-    """Return the number of the strongly connected component of every e-class."""
-    below: list[list[int]] = [[] for _ in range(problem.n_classes)]
+    """Return the number of the strongly connected component of every e-class, -1 for one that is not there.
+
+    The time is that of the problem's own e-classes, as a part of a problem may have few of them.
+    """
+    number: dict[int, int] = {}
+    for c in problem.eclass:
+        number.setdefault(c, len(number))
+    below: list[list[int]] = [[] for _ in number]
     for c, row in zip(problem.eclass, problem.children, strict=True):
-        below[c] += row
-    return strong_components(below)
+        for d in row:
+            if d not in number:  # read, but without a candidate
+                number[d] = len(number)
+                below.append([])
+        below[number[c]] += [number[d] for d in row]
+    found = strong_components(below)
+    component = [-1] * problem.n_classes
+    for c, k in number.items():
+        component[c] = found[k]
+    return component
 
 
 def cyclic(problem: Problem, component: Sequence[int]) -> dict[int, int]:

@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -7,11 +8,12 @@ import pytest
 from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
 from tests.extraction.problems import cost_of, problem_of
 from workbench.egraph import load_json
-from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
+from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, shares
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solving import Effort
 from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.problem import is_acyclic
+from workbench.extraction.stages import in_blocks
 from workbench.run.trace import StepKind, StopReason
 
 
@@ -314,3 +316,27 @@ def test_with_a_limit_on_nodes_no_solver_has_a_process_of_its_own(monkeypatch):
     assert first.bound == pytest.approx(again.bound)
     assert 0 < first.bound < first.cost
     assert first.limits == {Limit.NODES}
+
+
+def test_large_problems_against_brute_force(monkeypatch):
+    """Whether a problem counts as large, and falls apart into blocks, does not change its optimum."""
+    seen = []
+
+    def blocks(problem, until):
+        seen.append(in_blocks(problem, until))
+        return seen[-1]
+
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "in_blocks", blocks)
+    monkeypatch.setattr(shares, "LARGE", 3)
+    for seed in range(400):
+        egraph, costs = random_egraph(seed)
+        best = brute_force(egraph, costs)
+        if best is None:
+            continue
+        for method in ("exact", "filtered"):
+            solution = extract(egraph, costs, method)
+            assert selection_cost(egraph, costs, solution.choice.tolist()) == pytest.approx(solution.cost)
+            assert solution.cost == pytest.approx(best) or method == "filtered"
+            assert solution.status is Status.OPTIMAL
+    assert seen.count(True) > 5
+    assert seen.count(False) > 0

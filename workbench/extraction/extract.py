@@ -37,7 +37,6 @@ from workbench.extraction.problem import (
 )
 from workbench.extraction.reduce.cycles import break_cycles
 from workbench.extraction.reduce.must import chain_bound
-from workbench.extraction.reduce.presolve import QUICK, Reduction
 from workbench.extraction.signed import signed
 from workbench.extraction.solution import Solution, Status
 from workbench.extraction.stages import (
@@ -203,10 +202,11 @@ class Extraction(Stepwise):
                 if self._best is None or dag_cost(found, self._costs) < self._best.cost:
                     yield self._offer(found, StepKind.DAG)
             return
-        left, portfolio = Reduced.none(problem), self.method in _PORTFOLIO
-        large = len(problem.nodes) >= shares.LARGE and portfolio
+        left = Reduced.none(problem)
+        large = len(problem.nodes) >= shares.LARGE and self.method in _PORTFOLIO
         if large and self.method != "filtered":
-            left = self._reduced(left, shares.FIRST, QUICK)
+            assert self._best is not None
+            left = reduced_further(left, self._best.cost, self._share(shares.FIRST), once=True)
             if not self._done() and in_blocks(left.problem, self._share(shares.FIRST)):
                 yield from self._exact(left)
                 return
@@ -219,7 +219,7 @@ class Extraction(Stepwise):
             return
         if large:
             # Reductions often shrink it a lot. The size of the rest shows whether local search pays.
-            left = self._reduced(left, shares.FIRST)
+            left = reduced_further(left, self._best.cost, self._share(shares.FIRST))
             if len(left.problem.nodes) >= shares.LARGE and self.effort.nodes is None:
                 yield self._local(problem)
             elif self.method != "filtered":
@@ -227,12 +227,7 @@ class Extraction(Stepwise):
                 return
         if self.method == "filtered":
             left = Reduced.none(self._cycle_free(problem, frozenset(self._incumbent(problem).values())))
-        yield from self._exact(self._reduced(left, shares.PRESOLVE))
-
-    def _reduced(self, given: Reduced, share: float, chosen: tuple[Reduction, ...] = ()) -> Reduced:
-        """Apply reductions within a share of the remaining time."""
-        assert self._best is not None
-        return reduced_further(given, self._best.cost, self._share(share), chosen)
+        yield from self._exact(reduced_further(left, self._best.cost, self._share(shares.PRESOLVE)))
 
     def _done(self) -> bool:
         """Return whether the best selection meets its bound, so that no solver is needed."""

@@ -18,7 +18,7 @@ from workbench.extraction.exact.treewidth import WIDEST
 from workbench.extraction.problem import Problem, below, is_acyclic
 from workbench.extraction.reduce.ascent import climb, highest_bound
 from workbench.extraction.reduce.must import must_sets, surely_paid
-from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, Effect, Reduction, presolve
+from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effect, presolve
 from workbench.extraction.solution import Solution
 from workbench.run.trace import Step
 
@@ -42,20 +42,18 @@ class Reduced:
         return cls(problem, [], len(problem.nodes))
 
 
-def reduced_further(
-    given: Reduced, cost: float, until: float, reductions: tuple[Reduction, ...] = ()
-) -> Reduced:
-    """Return a problem after further reductions, by default those that suit its size.
+def reduced_further(given: Reduced, cost: float, until: float, *, once: bool = False) -> Reduced:
+    """Return a problem after further reductions, those that suit its first size.
 
     Args:
         given: The problem, with the effects of earlier reductions if there were any.
         cost: The cost of a known selection.
         until: Deadline of ``time.perf_counter``.
-        reductions: The reductions.
+        once: Whether to apply only the quick reductions, and each of them once.
     """
-    problem = given.problem
-    chosen = reductions or (REDUCTIONS if len(problem.nodes) >= shares.WHOLE else QUICK)
-    problem, more = presolve(problem, cost, until=until, reductions=chosen)
+    chosen = REDUCTIONS if given.before >= shares.WHOLE and not once else QUICK
+    rounds = 1 if once else ROUNDS
+    problem, more = presolve(given.problem, cost, until=until, reductions=chosen, rounds=rounds)
     effects = {effect.name: effect for effect in given.effects}
     for effect in more:
         old = effects.get(effect.name, Effect(effect.name, 0, 0, 0.0))

@@ -31,3 +31,12 @@ def test_e_classes_on_cycles_are_reported_with_the_size_of_their_component():
     assert cyclic(problem, components(problem)) == {1: 3, 2: 3, 3: 3, 4: 2, 5: 2}
     straight = problem_of(egraph_of([(0, [1]), (1, [])]), np.ones(2))
     assert cyclic(straight, components(straight)) == {}
+
+
+def test_e_classes_that_are_not_there_have_no_component():
+    nodes = [(0, [3]), (3, [5, 0]), (3, []), (5, []), (7, [])]
+    problem = problem_of(egraph_of(nodes), np.ones(len(nodes)))
+    component = components(problem)
+    assert component[0] == component[3] >= 0
+    assert component[5] not in (component[0], -1)
+    assert [c for c, k in enumerate(component) if k < 0] == [1, 2, 4, 6, 7]

@@ -18,6 +18,8 @@ from workbench.extraction.reduce.ascent import affordable, climb
 from workbench.extraction.reduce.dominance import dominated, replaceable
 from workbench.extraction.reduce.must import Must, Weights, must_sets
 
+#: The largest number of rounds.
+ROUNDS: Final = 8
 #: A round that removes at most this share of the candidates is the last.
 WORTH: Final = 1e-3
 
@@ -262,7 +264,7 @@ def presolve(
     *,
     until: float = math.inf,
     reductions: tuple[Reduction, ...] = REDUCTIONS,
-    rounds: int = 8,
+    rounds: int = ROUNDS,
 ) -> tuple[Problem, list[Effect]]:
     """Apply reductions until they remove hardly any more candidates.
 

@@ -328,6 +328,7 @@ def test_large_problems_against_brute_force(monkeypatch):
 
     monkeypatch.setattr(sys.modules[Extraction.__module__], "in_blocks", blocks)
     monkeypatch.setattr(shares, "LARGE", 3)
+    monkeypatch.setattr(shares, "WHOLE", 3)
     for seed in range(400):
         egraph, costs = random_egraph(seed)
         best = brute_force(egraph, costs)

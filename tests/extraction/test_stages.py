@@ -64,16 +64,15 @@ def test_the_bounds_of_independent_parts_add_up_to_a_bound():
     assert exact > 100
 
 
-def test_blocks_of_one_shape_count_once(monkeypatch):
-    nodes = [(0, [1, 4, 7])]
-    for first in (1, 4, 7):
+def test_a_problem_is_in_blocks_if_its_largest_part_is_small(monkeypatch):
+    nodes = [(0, [1, 4])]
+    for first in (1, 4):
         nodes += [(first, [first + 1]), (first, [first + 2]), (first + 1, []), (first + 2, [])]
-    costs = np.array([1.0, *[1.0, 2, 4, 3] * 3])
-    problem = problem_of(egraph_of(nodes), costs)
-    monkeypatch.setattr(shares, "LARGE", 6)
+    problem = problem_of(egraph_of(nodes), np.array([1.0, *[1.0, 2, 4, 3] * 2]))
+    monkeypatch.setattr(shares, "WHOLE", 5)
     assert in_blocks(problem, math.inf)
-    costs[-1] = 2.5
-    assert not in_blocks(problem_of(egraph_of(nodes), costs), math.inf)
+    monkeypatch.setattr(shares, "WHOLE", 4)
+    assert not in_blocks(problem, math.inf)
 
 
 def test_a_bound_proves_only_without_what_all_selections_pay():

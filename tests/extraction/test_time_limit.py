@@ -63,7 +63,7 @@ def test_a_stage_without_a_clock_is_ended_from_outside(monkeypatch):
             if n < 0:
                 break
 
-    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "presolve", stuck)
+    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "reduced_further", stuck)
     rng = random.Random(0)
     rows = [(c, [rng.randrange(c + 1, min(c + 9, 300)) for _ in range(3)]) for c in range(299) for _ in "abc"]
     egraph = egraph_of([*rows, (299, [])])
@@ -177,7 +177,7 @@ def test_a_bound_that_a_solver_has_proved_survives_the_deadline(monkeypatch):
 
     module = sys.modules["workbench.extraction.extract"]
     monkeypatch.setattr(module, "solve", stopped)
-    monkeypatch.setattr(module, "highest_bound", lambda *arguments: 0.0)  # it would already be met
+    monkeypatch.setattr(module, "bound_by_parts", lambda *arguments: 0.0)  # it would already be met
     run = Extraction(egraph, costs, "highs", seconds=1e5)
     solution = run.run()
     assert solution.bound == pytest.approx(least - 0.1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction import shares
-from workbench.extraction.exact.shapes import by_shape, distinct_size
+from workbench.extraction.exact.shapes import by_shape
 from workbench.extraction.exact.solving import met
 from workbench.extraction.exact.split import split
 from workbench.extraction.exact.treewidth import WIDEST
@@ -67,11 +67,11 @@ def reduced_further(given: Reduced, cost: float, until: float, *, once: bool = F
 
 
 def in_blocks(problem: Problem, until: float) -> bool:
-    """Return whether a problem falls apart into small parts, those of the same shape counted once.
+    """Return whether all independent parts of a problem are small: each is then improved and solved alone.
 
-    A network of equal layers does. Such parts are improved and solved one by one.
+    The layers of a network are such parts. Whatever is done to the whole before would be done twice.
     """
-    return distinct_size(split(problem, until)) < shares.LARGE
+    return all(len(part.nodes) < shares.WHOLE for part in split(problem, until))
 
 
 def bound_by_parts(problem: Problem, until: float) -> float:

@@ -35,11 +35,6 @@ def by_shape(parts: Sequence[Problem]) -> list[list[int]]:
     return list(groups.values())
 
 
-def distinct_size(parts: Sequence[Problem]) -> int:
-    """Return the number of candidates of parts, those of the same shape counted once."""
-    return sum(len(parts[first].nodes) for first, *_ in by_shape(parts))
-
-
 def picked_in(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
     """Return a selection (e-class → candidate) of a part as one of another part of the same shape."""
     return {part.eclass[i]: i for i in picked.values()}

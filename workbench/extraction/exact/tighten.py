@@ -85,14 +85,21 @@ def _tightened(
     """Return the smaller parts of one part, from a start (e-class → candidate)."""
     if start is None or not SMALL <= len(part.nodes) <= VAST:
         return [(part, start)]
-    better = improve(part, {c: part.nodes[i] for c, i in start.items()}, until, patience=0)
-    picked = _within(part, better)
-    if selection_cost(part, picked) < selection_cost(part, start):
-        start = picked
     reduced, _ = presolve(part, selection_cost(part, start), until=until)
+    if len(reduced.nodes) == len(part.nodes):
+        picked = _within(part, improve(part, _nodes(part, start), until, patience=0))
+        if selection_cost(part, picked) >= selection_cost(part, start):
+            return [(part, start)]
+        start = picked
+        reduced, _ = presolve(part, selection_cost(part, start), until=until)
     if len(reduced.nodes) == len(part.nodes) or not times:
         return [(part, start)]
-    return tighten(split(reduced, until), better, until, times - 1)
+    return tighten(split(reduced, until), _nodes(part, start), until, times - 1)
+
+
+def _nodes(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
+    """Return a selection of candidates as one of e-nodes."""
+    return {c: part.nodes[i] for c, i in picked.items()}
 
 
 def _within(part: Problem, taken: Mapping[int, int]) -> dict[int, int]:

@@ -69,10 +69,10 @@ class Extraction(Stepwise):
     """A search for the cheapest term of an e-graph, one improvement per step.
 
     The steps are: the start graph's own selection, if it is known; the least tree cost; the least cost
-    with sharing; local search; reductions; then an exact method. A selection is kept only if it is
-    better than the previous one, so the result is never worse than the start graph. ``solution`` is always
-    the best selection so far, and survives when a solver is killed, runs out of time or memory, or is
-    interrupted.
+    with sharing; local search, if some independent part is large; reductions; then an exact method. A
+    selection is kept only if it is better than the previous one, so the result is never worse than the
+    start graph. ``solution`` is always the best selection so far, and survives when a solver is killed,
+    runs out of time or memory, or is interrupted.
 
     Tensat's programs run by themselves: ``solution`` is None until one finds something. If none does, it is
     the tree selection, and ``Limit.NOTHING`` is among its limits.

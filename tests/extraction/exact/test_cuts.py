@@ -7,6 +7,7 @@ import pytest
 
 from tests.extraction.egraphs import egraph_of, solvable_egraph
 from tests.extraction.problems import problem_of
+from workbench.extraction.exact import cuts, probing
 from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.loops import unfounded
@@ -66,6 +67,23 @@ def test_larger_problems_are_solved_and_every_report_holds(seed):
         if picked is not None:
             assert not unfounded(problem, picked)
             assert selection_cost(problem, picked) >= least * (1 - 1e-9)
+
+
+def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
+    def reports(problem):
+        told = []
+        solve_by_cuts(problem, must_sets(problem), started(problem), 1e4, tell=lambda *one: told.append(one))
+        return told
+
+    problem = shared(1)
+    small = reports(problem)
+    monkeypatch.setattr(cuts, "BEGIN", 0.0)
+    monkeypatch.setattr(cuts, "SLICE", 0.0)
+    monkeypatch.setattr(probing, "SLICE", 0.0)
+    assert len(small) > 1
+    assert reports(problem) == small
+    monkeypatch.setattr(cuts, "QUICK", 0)
+    assert reports(problem) != small
 
 
 def test_a_better_selection_of_another_solver_is_adopted():

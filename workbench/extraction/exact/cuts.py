@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.extraction.exact.highs import SCALE, solve_highs
+from workbench.extraction.exact.highs import QUICK, SCALE, solve_highs
 from workbench.extraction.exact.loops import Separator, pair_formulas, unfounded
-from workbench.extraction.exact.probing import Probing
+from workbench.extraction.exact.probing import SLICE, Probing
 from workbench.extraction.exact.program import Program, highs_model, program
 from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selection_cost
 from workbench.extraction.problem import Problem
@@ -47,7 +47,8 @@ TIGHT: Final = 1e-6
 #: Ascents before the first relaxation, and before later ones of what is left. The rows of those count that
 #: are within this share of the bound.
 FIRST, LATER, BEST = 24, 4, 0.97
-#: The share of the time for these ascents.
+#: The share of the time for these ascents, if there are QUICK candidates or more: with fewer, what is done
+#: does not depend on the time, unless it is up.
 BEGIN: Final = 0.1
 #: Above this number of candidates the relaxation has no rows but those of ascents, so that it is solved soon.
 COVER: Final = 15_000
@@ -146,7 +147,7 @@ class _Cutting:
         root, n = self.root, len(self.root.problem.nodes)
         now = time.perf_counter()
         for turn in range(LATER if root.known else FIRST):
-            if turn > 1 and time.perf_counter() > now + BEGIN * (until - now):
+            if turn > 1 and n >= QUICK and time.perf_counter() > now + BEGIN * (until - now):
                 break
             rng = None if turn < 2 else root.rng
             look = OFTEN if turn % 3 == 1 else 0
@@ -213,8 +214,9 @@ class _Cutting:
         for i, alive in enumerate(self.alive):
             if not alive:
                 root.solver.changeColBounds(i, 0.0, 0.0)
-        rows = root.rows
-        return Probing(root.solver, rows.members, rows.column, rows.lower, self.alive, self.cost * self.scale)
+        rows, most = root.rows, self.cost * self.scale
+        share = SLICE if len(root.problem.nodes) >= QUICK else 1.0
+        return Probing(root.solver, rows.members, rows.column, rows.lower, self.alive, most, share)
 
     def _keep(self, value: float, one: Ascent) -> float:
         """Adopt what an ascent from the reduced costs of a relaxation of this value proves."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 #: Sets tried before probing may end, and the candidates to be ruled out for each set tried if it is to go on.
 TRIAL, RATE = 12, 0.5
-#: The share of the time left that an unsuccessful trial may take.
+#: The share of the time left that an unsuccessful trial may take by default.
 SLICE: Final = 0.05
 #: Pivots of the simplex method for a set; if they do not suffice, its candidates stay.
 PIVOTS: Final = 200
@@ -33,7 +33,8 @@ class Probing:
 
     ``members`` are the candidates of each e-class, ``column`` is the column of each, and ``lower`` the lower
     bounds of all columns. ``alive`` tells which candidates are not ruled out. ``most`` is the incumbent's
-    cost in the unit of the relaxation; it may fall during a run.
+    cost in the unit of the relaxation; it may fall during a run. ``share`` is the share of the time that an
+    unsuccessful trial may take.
     """
 
     solver: Any
@@ -42,6 +43,7 @@ class Probing:
     lower: Sequence[float]
     alive: list[bool]
     most: float
+    share: float = SLICE
     tried: int = 0
     dropped: int = 0
 
@@ -66,7 +68,7 @@ class Probing:
         try:
             while heap and (self.tried < TRIAL or self.fruitful):
                 now = time.perf_counter()
-                if now > until or not (self.fruitful or now < began + SLICE * (until - began)):
+                if now > until or not (self.fruitful or now < began + self.share * (until - began)):
                     return
                 rank, eclass, tried = heapq.heappop(heap)
                 group = tuple(i for i in tried if self.alive[i])

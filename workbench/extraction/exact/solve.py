@@ -1,8 +1,9 @@
 """Exact extraction: independent parts one after another, each by the solver that suits it.
 
 Parts with few selections are enumerated. Parts of small treewidth are solved by dynamic programming, other
-small parts by HiGHS in this process. Large parts are solved in processes of their own, by HiGHS and CP-SAT at
-once (:mod:`~workbench.extraction.exact.race`); large-neighbourhood search joins them.
+small parts by HiGHS in this process, from some size on with cutting planes. Large parts are solved in
+processes of their own, by HiGHS and CP-SAT at once (:mod:`~workbench.extraction.exact.race`);
+large-neighbourhood search joins them. Of parts that are equal only one is solved.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TINY: Final = 256
 #: Seconds after which a small part counts as a hard one.
 SOON: Final = 0.5
 #: Small parts of at least this many candidates are solved by cutting planes.
-CUT: Final = 100
+CUT: Final = 50
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
 #: Large-neighbourhood search joins in for parts of at least this many candidates.

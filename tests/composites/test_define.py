@@ -111,7 +111,7 @@ def test_a_composite_is_found_in_a_graph_that_does_not_name_it(declared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["swiglu", "mish", "logsumexp", "linear", "batched", "gemm", "row_sum", "add_norm"]
+    "name", ["swiglu", "mish", "logsumexp", "linear", "batched", "gemm", "row_sum", "add_norm", "sine"]
 )
 def test_laws_of_the_library_are_judged(name):
     register(library()[name])
@@ -124,9 +124,9 @@ def test_laws_of_the_library_are_judged(name):
 
 
 def test_which_composites_have_laws():
-    for name in ("gemm", "rms", "softmax", "attention", "gelu_tanh"):
+    for name in ("gemm", "rms", "softmax", "attention", "gelu_tanh", "sine"):
         assert laws(library()[name]).startswith(f"{name.replace('_', '-')}-is")
-    for name in ("im2col", "sine", "arange", "outer", "lower", "leaky"):
+    for name in ("im2col", "arange", "outer", "lower", "leaky"):
         with pytest.raises(NoLaw, match=f"{name} has no law: "):
             laws(library()[name])
 

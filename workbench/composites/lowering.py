@@ -32,6 +32,8 @@ OPERATORS: Final = {
     "log": "log",
     "tanh": "tanh",
     "erf": "erf",
+    "sin": "sin",
+    "cos": "cos",
 }
 #: The number of leading axes for which laws that move axes are written.
 LEADING: Final = (0, 1, 2)

@@ -41,7 +41,8 @@ class Model:
 
     # -- operators whose form depends on the operator set ------------------------------------------
     def reshape(self, x, *shape):
-        return self.op("Reshape", x, np.array(shape, np.int64))
+        whole = [n if isinstance(n, int) else -1 for n in shape]  # a symbolic extent is left over
+        return self.op("Reshape", x, np.array(whole, np.int64))
 
     def unsqueeze(self, x, axis):
         if self.opset < 13:

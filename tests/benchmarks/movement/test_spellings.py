@@ -124,10 +124,15 @@ def usual():
     return cost
 
 
-def costs(family, **given):
+def optimized(family, *, sizes=None, **given):
     model = getattr(spellings, family)(**given)
-    result = workbench.optimize(model, cost="analytic", time=False)
+    result = workbench.optimize(model, cost="analytic", time=False, sizes=sizes)
     assert result.certificate.passed
+    return result
+
+
+def costs(family, **given):
+    result = optimized(family, **given)
     return result.cost_before, result.cost_after
 
 
@@ -139,3 +144,23 @@ def test_a_spelling_gains_as_much_as_the_usual_one(family, given, usual):
     before, after = usual(family, **{name: value for name, value in given.items() if name in NETWORK})
     assert after < 0.95 * before
     assert costs(family, **given)[1] <= SLACK * after
+
+
+#: Spellings in which the batch may be a symbolic dimension.
+SYMBOLIC = [
+    *(("encoder", {"fused": how}) for how in (False, "columns", "stacked", "each head", "torch")),
+    ("encoder", {"spelled": "flat", "mask": "added"}),
+    ("grouped", {"repeat": "tiled"}),
+    ("upsampling", {"bent": "relu"}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "given"), SYMBOLIC, ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values()))
+)
+def test_a_symbolic_batch_gains_as_much_as_a_number(family, given, usual):
+    before, after = usual(family, batch=2, **given)
+    result = optimized(family, batch="n", sizes={"n": 2}, **given)
+    assert result.dynamic.kept == ("n",)
+    assert (result.cost_before, result.cost_after) == pytest.approx((before, after))

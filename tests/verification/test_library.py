@@ -46,7 +46,7 @@ def test_sets_hold_only_proved_rules_and_those_no_axiom_reaches(name):
     assert {known[r.name]["status"] for r in rule_set(name)} <= {"proved", "tested"}
     tested = {r.name for r in rule_set(name) if known[r.name]["status"] == "tested"}
     # Operators of which no axiom speaks, moves along axes, and activations that products take by no axiom.
-    for file in ("movement", "lookups", "transposes", "reductions", "conversions", "quantised"):
+    for file in ("movement", "attention", "lookups", "transposes", "reductions", "conversions", "quantised"):
         tested -= {r.name for r in load_rules(library() / f"{file}.rules")}
     tested -= {r.name for r in load_rules(library() / "fusion.rules") if any(w in r.name for w in GATES)}
     # Reshapes alone: their typing is a product of extents.

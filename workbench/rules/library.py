@@ -17,7 +17,7 @@ _FIRST = (
     "elementwise", "constants", "matmul", "convolution", "fusion", "layout", "transposes", "reductions",
     "recognition", "lookups", "conversions", "quantised", "merge",
 )  # fmt: skip
-_LAST = ("branches", "movement")
+_LAST = ("branches", "movement", "attention")
 
 #: Named sets, with the library's files of which they consist.
 SETS: Final[dict[str, tuple[str, ...]]] = {

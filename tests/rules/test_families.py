@@ -17,7 +17,9 @@ LAWS = [rule for file in FAMILIES for rule in load_rules(file)]
 
 
 def test_families_are_found():
-    assert {"attention", "branches", "movement", "reductions", "transposes"} <= {path.stem for path in FAMILIES}
+    assert {"attention", "branches", "movement", "reductions", "transposes"} <= {
+        path.stem for path in FAMILIES
+    }
     assert len({rule.name for rule in WRONG}) == len(WRONG)
 
 
@@ -46,7 +48,9 @@ def test_default_laws_are_proved_or_tested():
     assert {known[rule.name]["status"] for rule in LAWS if rule.name in default} <= {"proved", "tested"}
 
 
-@pytest.mark.parametrize("family", ["attention", "conversions", "movement", "quantised", "reductions", "transposes"])
+@pytest.mark.parametrize(
+    "family", ["attention", "conversions", "movement", "quantised", "reductions", "transposes"]
+)
 def test_a_family_is_in_the_default_set(family):
     default = {rule.name for rule in rule_set("default")}
     assert {rule.name for rule in load_rules(library() / f"{family}.rules")} <= default

@@ -75,7 +75,7 @@ def test_every_instance_of_the_library_is_well_typed_on_both_sides(part):
         except NotLinear:
             assert any(op in str(rule) for op in ("reshape", "expand", "cast")), rule
             rng = random.Random(1)
-            found = [i for i in (draw_instance(rule, rng) for _ in range(8)) if i is not None]
+            found = [i for i in (draw_instance(rule, rng) for _ in range(24)) if i is not None]
             fits = 0
             for instance in found:
                 try:

@@ -43,6 +43,6 @@ def test_the_gain_is_that_of_the_model_with_its_dimensions_bound():
     original = onnx.load_from_string(exported("bert", dynamo=False))
     kept = workbench.optimize(original, sizes={"sequence": 16}, seconds=20, cost="analytic")
     bound = workbench.optimize(original, dims={"batch": 1, "sequence": 16}, seconds=20, cost="analytic")
-    # A cut of a stored table is computed if the length is open, and stored if the length is bound: one launch.
+    # A cut of a stored table is computed if the length is open, stored if it is bound: one launch.
     assert kept.cost_before - bound.cost_before == pytest.approx(kept.cost_after - bound.cost_after, abs=4.5)
     assert np.isclose(kept.cost_before, bound.cost_before, rtol=0.2)

@@ -35,6 +35,16 @@ def test_random_graphs_run_as_their_reference(device, seed):
     )
 
 
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "pow", "max"])
+def test_a_constant_number_on_the_right_is_a_number_in_torch(cpu, op):
+    b = GraphBuilder()
+    x, number = b.input("x", (2, 3)), b.weight(data=np.array(1.5, np.float32))
+    graph = b.graph({"y": b.op(op, b.op("exp", x), number)})
+    (call,) = Program(graph, cpu).calls[1:]
+    assert len(call.operands) == (2 if op == "max" else 1)  # torch.maximum takes tensors alone
+    check(graph, cpu, {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)})
+
+
 def test_what_depends_on_weights_alone_is_computed_ahead_as_at_export(cpu):
     b = GraphBuilder()
     x = b.input("x", (2, 8))

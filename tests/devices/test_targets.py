@@ -56,6 +56,25 @@ def test_more_graphs_are_timed_in_torch_compile_than_one_function_may_be_recompi
             assert timer() > 0
 
 
+def test_graphs_are_compiled_without_patterns_if_the_compiler_fails_on_one(cpu, monkeypatch):
+    asked = []
+
+    def compiled(graph, inputs, device, *, patterns):
+        asked.append(patterns)
+        if patterns and len(asked) == 2:
+            raise Skipped("torch.compile: a pattern failed")
+        return lambda: None
+
+    monkeypatch.setattr("workbench.devices.targets.compiled", compiled)
+    compiling = target("torch+compile", threads=1)
+    with compiling.timers([products(), products()], 0) as timers:
+        assert len(timers) == 2
+        assert compiling.title.endswith("torch.compile without its patterns")
+    with compiling.timers([products()], 0):
+        assert compiling.title.endswith("torch.compile")
+    assert asked == [True, True, False, False, True]
+
+
 @pytest.mark.gpu
 def test_graphs_are_timed_on_a_gpu(gpu):
     for name in ("torch:cuda", "torch:cuda+graph", "torch:cuda+compile"):

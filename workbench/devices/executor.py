@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.devices.device import Device
 from workbench.devices.kernels import kernel
-from workbench.graph import Graph, GraphError, fold_constants
-from workbench.ops import TensorType, spec_of
+from workbench.graph import Graph, GraphError, Node, fold_constants
+from workbench.ops import TensorType, Trait, spec_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,6 +60,10 @@ class Program:
                     types = [folded.nodes[j].tensor for j in node.inputs]
                     run = kernel(device, node.op, node.attrs, types, node.tensor, fuse=fuse)
                     done = tuple(j for j in dict.fromkeys(node.inputs) if last[j] == i and j not in kept)
+                    number = _number(folded, node)
+                    if number is not None:
+                        self.calls.append(Call(partial(_by_number, run, number), node.inputs[:1], i, done))
+                        continue
                     self.calls.append(Call(run, node.inputs, i, done))
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -90,6 +95,25 @@ class Program:
             raise ValueError(f"CUDA graphs need a CUDA device, got {self.device.name}")
         with self.device.settings():
             return self.device.capture(lambda: self(*inputs))
+
+
+def _number(graph: Graph, node: Node) -> float | None:
+    """Return the second operand as the number that torch takes in its place, or None.
+
+    Programs are written with numbers there, and compilers look for them in their patterns.
+    """
+    if Trait.NUMBER_RIGHT not in spec_of(node.op).traits:
+        return None
+    second = graph.nodes[node.inputs[1]]
+    if second.op != "weight" or second.tensor.shape or second.tensor.dtype != node.tensor.dtype:
+        return None
+    if graph.nodes[node.inputs[0]].tensor.rank == 0 or not node.tensor.dtype.startswith("float"):
+        return None
+    return float(graph.weights[second.attr("name")].value())
+
+
+def _by_number(run: Callable[..., Any], number: float, x: Any) -> Any:
+    return run(x, number)
 
 
 def check_executable(graph: Graph) -> None:

@@ -169,8 +169,13 @@ def _timer(
     return lambda: device.time(run, times)
 
 
-def compiled(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[], object]:
-    """Return a function that runs a graph compiled by torch.compile; raise :class:`Skipped` if that fails."""
+def compiled(
+    graph: Graph, inputs: Sequence[Any], device: Device, *, patterns: bool = True
+) -> Callable[[], object]:
+    """Return a function that runs a graph compiled by torch.compile; raise :class:`Skipped` if that fails.
+
+    Without ``patterns``, the compiler does not look for groups of operators that it knows, such as attention.
+    """
     # Only torch forms: the compiler fuses by itself and does not optimise across finished kernels.
     program = Program(graph, device, fuse=False)
 
@@ -180,7 +185,8 @@ def compiled(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[]
     # The compiler limits recompilations per code object, so every graph gets its own.
     body.__code__ = body.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
     try:
-        run = device.torch.compile(body, dynamic=False, fullgraph=True)
+        options = None if patterns else {"pattern_matcher": False}
+        run = device.torch.compile(body, dynamic=False, fullgraph=True, options=options)
         run(*inputs)
     except Exception as error:  # the compiler is missing, or cannot compile the graph
         raise Skipped(f"torch.compile: {_first_line(error)}") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable, run_graph
-from workbench.devices.latency import compiled, draw_inputs
+from workbench.devices.latency import Skipped, compiled, draw_inputs
 from workbench.devices.own import NAMES, OWN, PLUGGED, own_target, plugged_target
 from workbench.graph import Graph
 
@@ -131,7 +131,7 @@ class Torch:
         self, device: str = "cpu", *, graph: bool = False, compile: bool = False, threads: int | None = None
     ) -> None:
         self.device = open_device(device, threads=threads)
-        self.graph, self.compile = graph, compile
+        self.graph, self.compile, self.patterns = graph, compile, True
         if graph and not self.device.cuda:
             raise ValueError(f"CUDA graphs need a CUDA device, got {device}")
 
@@ -139,7 +139,7 @@ class Torch:
     def title(self) -> str:
         """Return one line on the program and the device that run the models."""
         how = ", as a CUDA graph" if self.graph else ", torch.compile" if self.compile else ""
-        return f"{self.device.title}{how}"
+        return f"{self.device.title}{how}" + ("" if self.patterns else " without its patterns")
 
     def check(self, graph: Graph) -> None:
         """Raise :class:`~workbench.devices.executor.NotExecutable` if an operator has no torch form."""
@@ -153,19 +153,32 @@ class Torch:
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
         """Load graphs; see :class:`Target`.
 
-        Raise :class:`~workbench.devices.latency.Skipped` if torch cannot compile one.
+        If torch's compiler fails on one, all are compiled without its patterns, which the title says then.
+        Raise :class:`~workbench.devices.latency.Skipped` if that fails too.
         """
         from workbench.frontends import load_onnx
 
         graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
         with self.device.settings():
             inputs = draw_inputs(graphs[0], self.device, seed)
-            runs = [self._loaded(g, inputs) for g in graphs]
+            runs = self._all_loaded(graphs, inputs)
             yield [partial(self.device.time, run, self._times(run)) for run in runs]
+
+    def _all_loaded(self, graphs: Sequence[Graph], inputs: Sequence[Any]) -> list[Callable[[], object]]:
+        self.patterns = True
+        try:
+            return [self._loaded(g, inputs) for g in graphs]
+        except Skipped:  # one of the compiler's patterns may have matched what it cannot replace
+            self.patterns = False
+        try:
+            return [self._loaded(g, inputs) for g in graphs]
+        except Skipped:
+            self.patterns = True
+            raise
 
     def _loaded(self, graph: Graph, inputs: Sequence[Any]) -> Callable[[], object]:
         if self.compile:
-            return compiled(graph, inputs, self.device)
+            return compiled(graph, inputs, self.device, patterns=self.patterns)
         return Program(graph, self.device).bound(inputs, graph=self.graph)
 
     def _times(self, run: Callable[[], object]) -> int:

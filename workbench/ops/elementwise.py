@@ -137,6 +137,10 @@ def _export_clip(
     return export_bounded(e, xs[0], attrs["low"], attrs["high"], out)
 
 
+#: Operators of which torch takes a number as the second operand.
+_NUMBER: Final = Trait.NUMBER_RIGHT
+
+
 def _binary(
     name: str,
     f: Callable[[np.ndarray, np.ndarray], np.ndarray],
@@ -203,10 +207,10 @@ def unary(
 
 
 register(
-    _binary("add", np.add, "Add", "x + y", traits=Trait.GROWS, exact=_SUM),
-    _binary("sub", np.subtract, "Sub", "x - y", traits=Trait.GROWS, exact=_SUM),
-    _binary("mul", np.multiply, "Mul", "x * y", traits=Trait.GROWS | Trait.LINEAR, exact=_PRODUCT),
-    _binary("div", np.divide, "Div", "x / y", traits=Trait.GROWS, exact=_QUOTIENT),
+    _binary("add", np.add, "Add", "x + y", traits=_NUMBER | Trait.GROWS, exact=_SUM),
+    _binary("sub", np.subtract, "Sub", "x - y", traits=_NUMBER | Trait.GROWS, exact=_SUM),
+    _binary("mul", np.multiply, "Mul", "x * y", traits=_NUMBER | Trait.GROWS | Trait.LINEAR, exact=_PRODUCT),
+    _binary("div", np.divide, "Div", "x / y", traits=_NUMBER | Trait.GROWS, exact=_QUOTIENT),
     _binary(
         "max",
         np.maximum,
@@ -230,7 +234,7 @@ register(
         np.power,
         "Pow",
         "x ** y",
-        traits=Trait.GROWS,
+        traits=_NUMBER | Trait.GROWS,
         exact=ExactForm(Arithmetic.DIGITS, _exact_power),
     ),
     unary(

@@ -40,6 +40,8 @@ class Trait(enum.Flag):
     LINEAR = enum.auto()
     #: An elementwise operator whose result may be infinite although its operands are finite.
     GROWS = enum.auto()
+    #: The torch form takes a Python number in place of the second operand.
+    NUMBER_RIGHT = enum.auto()
     #: Every element of the result is a sum of products of two operands' elements.
     PRODUCT = enum.auto()
     #: Every element of the result summarises a window or whole axes of the operand.

@@ -58,6 +58,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     for target, rows in found.groupby("target", sort=False):
         title = next((t for t in rows["title"] if t), str(target))
         parts += [f"## Speed: {title}", _summary(rows, records), _speed(rows, records)]
+        parts += remarks(str(target), title, records)
     if len(found):
         parts.append(_KEY)
     done = [r for r in records if not r["failed"]]
@@ -67,6 +68,24 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     if noted:
         parts.append("## Notes\n\n" + "\n".join(noted))
     return "\n\n".join([*parts, *missing(plan)]) + "\n"
+
+
+def remarks(target: str, title: str, records: Sequence[Record]) -> list[str]:
+    """Return what is special about models on a target: another way of running, or why there are no times."""
+    others: dict[str, list[str]] = {}
+    skipped: dict[str, list[str]] = {}
+    for record in records:
+        latency = record.get("latency", {})
+        rows = [row for row in latency.get("rows", ()) if row["target"] == target]
+        reason = next((row["skipped"] for row in rows if row.get("skipped")), "")
+        own = latency.get("titles", {}).get(target, title)
+        if reason:
+            skipped.setdefault(reason, []).append(_named(record["row"]))
+        elif own not in (title, target):
+            others.setdefault(own, []).append(_named(record["row"]))
+    said = [f"{', '.join(names)}: {own}." for own, names in others.items()]
+    said += [f"Not timed: {', '.join(names)} ({reason})." for reason, names in skipped.items()]
+    return ["\n".join(said)] if said else []
 
 
 _KEY: Final = (

@@ -172,9 +172,16 @@ def _timer(
 def compiled(
     graph: Graph, inputs: Sequence[Any], device: Device, *, patterns: bool = True
 ) -> Callable[[], object]:
-    """Return a function that runs a graph compiled by torch.compile; raise :class:`Skipped` if that fails.
+    """Return a function that runs a graph compiled by torch.compile.
 
-    Without ``patterns``, the compiler does not look for groups of operators that it knows, such as attention.
+    Args:
+        graph: The graph.
+        inputs: The tensors on which the function runs it.
+        device: The device.
+        patterns: Whether the compiler looks for groups of operators that it knows, such as attention.
+
+    Raises:
+        Skipped: There is no compiler, or it cannot compile the graph.
     """
     # Only torch forms: the compiler fuses by itself and does not optimise across finished kernels.
     program = Program(graph, device, fuse=False)

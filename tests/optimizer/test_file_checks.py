@@ -1,4 +1,4 @@
-"""Files of results at several bindings: what is compared, and what the outcome says."""
+"""Comparison of a result's file with the original at several bindings."""
 
 from tests.frontends.symbolic_models import linear
 from workbench.optimizer.dynamic import open_model

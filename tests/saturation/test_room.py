@@ -1,4 +1,4 @@
-"""Rules for whose e-nodes there is no room: held back, or left out when an iteration is repeated."""
+"""Rules whose e-nodes would exceed the limit: held back, or left out of a repeated iteration."""
 
 import pytest
 

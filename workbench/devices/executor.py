@@ -60,11 +60,10 @@ class Program:
                     types = [folded.nodes[j].tensor for j in node.inputs]
                     run = kernel(device, node.op, node.attrs, types, node.tensor, fuse=fuse)
                     done = tuple(j for j in dict.fromkeys(node.inputs) if last[j] == i and j not in kept)
-                    number = _number(folded, node)
+                    number, operands = _number(folded, node), node.inputs
                     if number is not None:
-                        self.calls.append(Call(partial(_by_number, run, number), node.inputs[:1], i, done))
-                        continue
-                    self.calls.append(Call(run, node.inputs, i, done))
+                        run, operands = partial(_by_number, run, number), operands[:1]
+                    self.calls.append(Call(run, operands, i, done))
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Return the outputs, in the graph's order."""

@@ -42,9 +42,10 @@ _BLOCKS, _RUNS = 4, 3
 #: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
 _CLEANING = 5
 
-#: The gain from which a quick ranking that is out of time goes on if disturbances hide it, and how many times
-#: as long it may take then.
-GAIN, PATIENCE = 0.05, 3
+#: The gain from which a quick ranking goes on after its time if disturbances hide it.
+GAIN: Final = 0.05
+#: How many times as long it may take then.
+PATIENCE: Final = 3
 
 #: A quick ranking stops looking for gains below this fraction of the time and does not count them, because
 #: two copies of one model in memory differ by as much.
@@ -361,16 +362,14 @@ class _Figures:
     def decided(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> bool:
         """Return whether a candidate of a group is clearly faster, or none can be in the time left."""
         spent = sum(map(sum, taken)) / 1e6
-        whole = seconds + self.longer(taken, group, seconds)
-        left = min(_MOST / len(taken[0]), whole / spent if spent else math.inf)
         found = self.ranking(taken, group)
+        whole = seconds * (PATIENCE if _hidden(found) else 1)
+        left = min(_MOST / len(taken[0]), whole / spent if spent else math.inf)
         return _clear(found) or _hopeless(found, left)
 
     def longer(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> float:
         """Return how many seconds more a group gets: none, unless disturbances hide a considerable gain."""
-        found = self.ranking(taken, group)
-        hidden = not _clear(found) and any(c.speedup >= 1 + GAIN for c in found.candidates)
-        return (PATIENCE - 1) * seconds if hidden else 0.0
+        return (PATIENCE - 1) * seconds if _hidden(self.ranking(taken, group)) else 0.0
 
 
 def blocks(
@@ -448,6 +447,11 @@ def _clear(ranking: Ranking) -> bool:
     if not ranking.candidates or ranking.order()[:1] == [ranking._best()]:
         return True
     return all(c.interval[1] < 1 + WORTH for c in ranking.candidates)
+
+
+def _hidden(ranking: Ranking) -> bool:
+    """Return whether disturbances may hide a considerable gain."""
+    return not _clear(ranking) and any(c.speedup >= 1 + GAIN for c in ranking.candidates)
 
 
 def _hopeless(ranking: Ranking, more: float) -> bool:

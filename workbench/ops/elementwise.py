@@ -137,10 +137,6 @@ def _export_clip(
     return export_bounded(e, xs[0], attrs["low"], attrs["high"], out)
 
 
-#: Operators of which torch takes a number as the second operand.
-_NUMBER: Final = Trait.NUMBER_RIGHT
-
-
 def _binary(
     name: str,
     f: Callable[[np.ndarray, np.ndarray], np.ndarray],
@@ -207,10 +203,17 @@ def unary(
 
 
 register(
-    _binary("add", np.add, "Add", "x + y", traits=_NUMBER | Trait.GROWS, exact=_SUM),
-    _binary("sub", np.subtract, "Sub", "x - y", traits=_NUMBER | Trait.GROWS, exact=_SUM),
-    _binary("mul", np.multiply, "Mul", "x * y", traits=_NUMBER | Trait.GROWS | Trait.LINEAR, exact=_PRODUCT),
-    _binary("div", np.divide, "Div", "x / y", traits=_NUMBER | Trait.GROWS, exact=_QUOTIENT),
+    _binary("add", np.add, "Add", "x + y", traits=Trait.NUMBER_RIGHT | Trait.GROWS, exact=_SUM),
+    _binary("sub", np.subtract, "Sub", "x - y", traits=Trait.NUMBER_RIGHT | Trait.GROWS, exact=_SUM),
+    _binary(
+        "mul",
+        np.multiply,
+        "Mul",
+        "x * y",
+        traits=Trait.NUMBER_RIGHT | Trait.GROWS | Trait.LINEAR,
+        exact=_PRODUCT,
+    ),
+    _binary("div", np.divide, "Div", "x / y", traits=Trait.NUMBER_RIGHT | Trait.GROWS, exact=_QUOTIENT),
     _binary(
         "max",
         np.maximum,
@@ -234,7 +237,7 @@ register(
         np.power,
         "Pow",
         "x ** y",
-        traits=_NUMBER | Trait.GROWS,
+        traits=Trait.NUMBER_RIGHT | Trait.GROWS,
         exact=ExactForm(Arithmetic.DIGITS, _exact_power),
     ),
     unary(

@@ -71,7 +71,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
 
 
 def remarks(target: str, title: str, records: Sequence[Record]) -> list[str]:
-    """Return what is special about models on a target: another way of running, or why there are no times."""
+    """Name the models that ran in another way on a target, and those that were not timed, with the reason."""
     others: dict[str, list[str]] = {}
     skipped: dict[str, list[str]] = {}
     for record in records:

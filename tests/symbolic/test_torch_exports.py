@@ -44,5 +44,5 @@ def test_the_gain_is_that_of_the_model_with_its_dimensions_bound():
     kept = workbench.optimize(original, sizes={"sequence": 16}, seconds=20, cost="analytic")
     bound = workbench.optimize(original, dims={"batch": 1, "sequence": 16}, seconds=20, cost="analytic")
     # A cut of a stored table is computed if the length is open, stored if it is bound: one launch.
-    assert kept.cost_before - bound.cost_before == pytest.approx(kept.cost_after - bound.cost_after, abs=4.001)
+    assert kept.cost_before - bound.cost_before == pytest.approx(kept.cost_after - bound.cost_after, abs=4.01)
     assert np.isclose(kept.cost_before, bound.cost_before, rtol=0.2)

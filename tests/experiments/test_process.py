@@ -57,6 +57,12 @@ def hang_deaf(x):
     time.sleep(60)
 
 
+def read(file):
+    while not (file.exists() and file.read_text()):
+        time.sleep(0.05)
+    return int(file.read_text())
+
+
 def chatter(x):
     print("noise on the standard output", flush=True)
     return hash("text")
@@ -70,7 +76,7 @@ def outcome(function, argument=None, seconds=30.0, seed=0):
 def test_a_value_comes_back():
     found = outcome(double, 21)
     assert (found.status, found.value, found.note) == ("done", 42, "")
-    assert 0 < found.seconds < 30
+    assert found.seconds > 0
 
 
 def test_what_a_function_prints_does_not_disturb_and_the_seed_is_that_of_hashes():
@@ -94,10 +100,8 @@ def test_failures_and_deaths_are_outcomes(function, status, note):
 
 @pytest.mark.slow
 def test_a_hang_is_killed_and_takes_its_own_processes_along(tmp_path):
-    began = time.perf_counter()
     found = outcome(hang_with_child, tmp_path / "pid", seconds=2.0)
     assert (found.status, found.note) == ("killed", "not finished after 2 s")
-    assert time.perf_counter() - began < 20
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -107,13 +111,15 @@ def test_a_process_that_does_not_listen_is_killed_all_the_same(monkeypatch):
     assert outcome(hang_deaf, seconds=1.5).status == "killed"
 
 
-def test_several_run_at_a_time_and_end_with_the_iteration():
-    began = time.perf_counter()
-    found = run_jobs([Job("long", hang, None, 60), *(Job(str(i), double, i, 60) for i in range(3))], 2)
-    names = [next(found)[0].name for _ in range(3)]
-    assert names == ["0", "1", "2"]
+def test_several_run_at_a_time_and_end_with_the_iteration(tmp_path):
+    file = tmp_path / "pid"
+    long = Job("long", hang_with_child, file, 60)
+    found = run_jobs([long, *(Job(str(i), double, i, 60) for i in range(2)), Job("seen", read, file, 60)], 2)
+    answers = [next(found) for _ in range(3)]
+    assert [job.name for job, _ in answers] == ["0", "1", "seen"]
     found.close()
-    assert time.perf_counter() - began < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(answers[-1][1].value, 0)
 
 
 def test_a_process_ends_when_its_parent_dies(tmp_path):

@@ -11,6 +11,9 @@ from tests.extraction.problems import problem_of, tangle
 from workbench.extraction import extract, shares
 from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS
 from workbench.extraction.stages import (
+    IDLE,
+    MOVED,
+    Idling,
     Reduced,
     bound_by_parts,
     in_blocks,
@@ -81,3 +84,23 @@ def test_a_bound_proves_only_without_what_all_selections_pay():
     assert proves(best.cost, best, problem)
     assert not proves(best.cost - 0.5, best, problem)
     assert proves(best.cost - 0.5, best, None)
+
+
+def test_a_race_goes_on_while_cost_or_bound_move_and_as_long_again():
+    small = MOVED / 2
+    patience = Idling(0)
+    assert patience(0.1, 100.0, 50.0)
+    assert patience(IDLE, 100.0 * (1 - small), 50.0 + 100.0 * small)  # too little to count
+    assert not patience(IDLE + 0.1, 100.0 * (1 - small), 50.0)
+    for cost, bound in ((90.0, 50.0), (100.0, 60.0)):
+        patience = Idling(0)
+        assert patience(0.1, 100.0, 50.0)
+        assert patience(2 * IDLE, cost, bound)
+        assert patience(3.9 * IDLE, cost, bound)
+        assert not patience(4 * IDLE, cost, bound)
+
+
+def test_a_large_problem_may_pause_longer():
+    patience = Idling(10**6)
+    assert patience(0.1, 100.0, 50.0)
+    assert patience(3 * IDLE, 100.0, 50.0)

@@ -62,13 +62,14 @@ def _export_gelu(
     (x,) = xs
     if e.opset >= 20 and out.dtype != "float64":  # ONNX Runtime has no Gelu kernel for float64
         return e.node("Gelu", [x], approximate="tanh" if attrs["tanh"] else "none")
+    # ONNX Runtime fuses both in this order: with tanh (x * 0.5) * (1 + bent), otherwise x * (1 + bent) * 0.5.
     if attrs["tanh"]:
-        cube = e.node("Mul", [e.node("Mul", [x, x]), x])
+        cube = e.node("Pow", [x, export_scalar(e, out, 3.0)])
         inner = e.node("Add", [x, e.node("Mul", [cube, export_scalar(e, out, 0.044715)])])
         bent = e.node("Tanh", [e.node("Mul", [inner, export_scalar(e, out, math.sqrt(2 / math.pi))])])
-    else:
-        bent = e.node("Erf", [e.node("Div", [x, export_scalar(e, out, math.sqrt(2))])])
-    # ONNX Runtime fuses the pattern x * (1 + bent) * 0.5 in this order.
+        half = e.node("Mul", [x, export_scalar(e, out, 0.5)])
+        return e.node("Mul", [half, e.node("Add", [bent, export_scalar(e, out, 1.0)])])
+    bent = e.node("Erf", [e.node("Div", [x, export_scalar(e, out, math.sqrt(2))])])
     scaled = e.node("Mul", [x, e.node("Add", [bent, export_scalar(e, out, 1.0)])])
     return e.node("Mul", [scaled, export_scalar(e, out, 0.5)])
 

@@ -24,7 +24,7 @@ TRIED: Final = tuple(
         ("float32", (4, 8, 3, 3)), ("float32", (4, 1, 3, 3)), ("float32", (4,)), ("float32", (8,)),
         ("float32", ()), ("float32", (3,)), ("int64", (2,)), ("int8", (2, 3)), ("int8", ()),
         ("uint8", (2, 3)), ("uint8", ()), ("float32", (1, 8, 1, 1)), ("float32", (2, 3, 4)),
-        ("float32", (6, 3)),
+        ("float32", (6, 3)), ("bool", (2, 3)),
     )
 )  # fmt: skip
 #: A law longer than this is named without its text.

@@ -78,9 +78,13 @@ def exactly(kind, graph, values):
     return floats(result)
 
 
+def dtype_of(graph, i):
+    return graph.nodes[i].tensor.dtype
+
+
 def is_place(graph, i):
     """Return whether the elements of a node are numbers of places."""
-    return graph.nodes[i].tensor.dtype == "int64"
+    return dtype_of(graph, i) == "int64"
 
 
 def floats(array):
@@ -97,7 +101,9 @@ def test_every_arithmetic_agrees_with_onnx_runtime(op):
         drawn = draw_values("rational", graph.nodes, live, rng)
         whole = {i: floats(a) for i, a in drawn.items()}
         named = {
-            graph.nodes[i].attr("name"): a.astype(np.int64 if is_place(graph, i) else np.float32)
+            graph.nodes[i].attr("name"): a.astype(
+                {"int64": np.int64, "bool": bool}.get(dtype_of(graph, i), np.float32)
+            )
             for i, a in whole.items()
         }
         try:
@@ -151,7 +157,15 @@ def test_every_operator_has_the_least_arithmetic_that_computes_it():
         "rotary",
     }
     assert operators_in(Arithmetic.POLYNOMIAL) == moves | constants | sums
-    assert operators_in(Arithmetic.ORDERED) == {"relu", "abs", "max", "min", "maxpool", "reduce_max"}
+    assert operators_in(Arithmetic.ORDERED) == {
+        "relu",
+        "abs",
+        "max",
+        "min",
+        "maxpool",
+        "reduce_max",
+        "select",
+    }
     quotients = {"div", "reciprocal", "avgpool", "reduce_mean", "mean_kernel", "leakyrelu", "clip"}
     quotients |= {"hardswish", "quantize"}
     assert operators_in(Arithmetic.RATIONAL) == quotients | {"batchnorm", "bn_scale", "bn_shift"}

@@ -230,7 +230,7 @@ def _resized(graph: Graph, shape: Callable[[TensorType, bool], tuple[int, ...]])
 
 
 def _check_places(graph: Graph, node: Node, is_: TensorType) -> None:
-    """Raise TypeMismatch if an axis has another extent, of which stored or computed places say what is read."""
+    """Raise TypeMismatch if an axis of which stored or computed places are read has another extent."""
     at, axis = spec_of(node.op).places, node.named_attrs()["axis"]
     assert at is not None
     was = graph.nodes[node.inputs[0]].tensor

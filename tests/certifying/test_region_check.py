@@ -53,6 +53,23 @@ def test_what_is_small_or_has_its_size_in_an_attribute_stays():
     assert smaller(region(56, flatten=True)) is None
 
 
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_an_axis_of_which_stored_places_are_read_keeps_its_extent(axis):
+    sides = []
+    for first in (False, True):
+        b = GraphBuilder()
+        kernel = b.weight((64, 64, 1, 1), name="w")
+        x, places = b.input("v0", (1, 64, 56, 56)), b.weight(data=np.arange(56)[::-1].copy(), name="p")
+        if first:
+            y = b.op("conv2d", b.op("gather", x, places, axis=axis), kernel)
+        else:
+            y = b.op("gather", b.op("conv2d", x, kernel), places, axis=axis)
+        sides.append(b.graph({"r0": y}))
+    read = Region(sides[0], sides[1], (0,), ("output 'y'",), ("y",))
+    assert smaller(read) is None
+    assert compare(read, draws=1, seed=0, tolerance=1e-9).difference is None
+
+
 def test_values_are_drawn_from_the_range_that_was_seen():
     b = GraphBuilder()
     log = b.graph({"r0": b.op("log", b.input("v0", (64,)))})

@@ -174,4 +174,4 @@ def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
     assert result.cost_after <= by_these[0] * (1 + 1e-9)
     assert result.cost_after == pytest.approx(by_these[1])
     assert result.cost_source == "a roofline with expensive products"
-    assert said.count("extraction") >= 3
+    assert said.count("extraction") >= 2  # by the roofline, and by these

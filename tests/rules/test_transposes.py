@@ -52,3 +52,20 @@ def test_two_transpositions_meet(step, perm):
 
 def constant(graph, node):
     return all(graph.nodes[i].op == "weight" for i in node.inputs)
+
+
+def test_a_scale_of_channels_goes_into_the_product_of_channels_last():
+    b = GraphBuilder()
+    random = np.random.default_rng(0)
+    product = b.op(
+        "matmul", b.input("x", (1, 5, 6, 8)), b.weight(data=random.standard_normal((8, 4), np.float32))
+    )
+    biased = b.op("add", product, b.weight(data=random.standard_normal(4, np.float32)))
+    scale = b.weight(data=random.standard_normal((4, 1, 1), np.float32))
+    graph = b.graph({"y": b.op("mul", b.op("transpose", biased, perm=(0, 3, 1, 2)), scale)})
+    result = optimize(graph, cost="analytic", time=False)
+    assert result.certificate.passed
+    assert "mul" not in result.record().operators_after
+    feeds = {"x": random.standard_normal((1, 5, 6, 8), np.float32)}
+    (before,), (after,) = (evaluate(g, feeds).values() for g in (graph, result.graph))
+    np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-5)

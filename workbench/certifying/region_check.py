@@ -221,10 +221,22 @@ def _resized(graph: Graph, shape: Callable[[TensorType, bool], tuple[int, ...]])
             place.append(builder.apply("weight", (), (name,)))
         else:
             attrs = node.attrs
+            if spec_of(node.op).places is not None:
+                _check_places(graph, node, builder.type(place[node.inputs[0]]))
             if node.op == "slice":
                 attrs = _part(node, graph.nodes[node.inputs[0]].tensor, builder.type(place[node.inputs[0]]))
             place.append(builder.apply(node.op, [place[j] for j in node.inputs], attrs))
     return builder.graph([(name, place[i]) for name, i in graph.outputs])
+
+
+def _check_places(graph: Graph, node: Node, is_: TensorType) -> None:
+    """Raise TypeMismatch if an axis of which stored or computed places are read has another extent."""
+    at, axis = spec_of(node.op).places, node.named_attrs()["axis"]
+    assert at is not None
+    was = graph.nodes[node.inputs[0]].tensor
+    if graph.nodes[node.inputs[at]].op != "input" and was.shape[axis] != is_.shape[axis]:
+        extents = f"{was.shape[axis]}, not {is_.shape[axis]}"
+        raise TypeMismatch(f"the places that {node.op} reads are places of {extents}")
 
 
 def _part(node: Node, was: TensorType, is_: TensorType) -> tuple[Any, ...]:

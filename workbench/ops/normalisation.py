@@ -354,9 +354,15 @@ def _import_batchnorm(n: OnnxNode) -> int:
     x = only_result(n)
     if n.attr("training_mode", 0) or not n.attr("spatial", 1):
         raise NotModelled("batch normalisation in training mode or per position")
-    if x.rank != 4:
-        raise NotModelled(f"batch normalisation of a rank-{x.rank} tensor; rank 4 is modelled")
-    return n.op("batchnorm", *n.operands(), eps=n.attr("epsilon", 1e-5))
+    if x.rank < 2:
+        raise NotModelled(f"batch normalisation of a rank-{x.rank} tensor, which has no channels")
+    data, *statistics = n.operands()
+    if x.rank == 4:
+        return n.op("batchnorm", data, *statistics, eps=n.attr("epsilon", 1e-5))
+    # Any number of places in any order are those of an image of one row.
+    image = n.op("reshape", data, shape=(*x.shape[:2], 1, math.prod(x.shape[2:])))
+    normal = n.op("batchnorm", image, *statistics, eps=n.attr("epsilon", 1e-5))
+    return n.op("reshape", normal, shape=x.shape)
 
 
 @imports("LayerNormalization")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from workbench.extraction import Solution
 from workbench.extraction.exact.solving import Effort
 from workbench.graph import Graph
 from workbench.run.stages import Stages
+from workbench.run.step_kind import StepKind
 from workbench.run.trace import StopReason
 
 if TYPE_CHECKING:
@@ -80,14 +83,45 @@ def explore(
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     began = stages.seconds.get("extraction", 0.0)
+    roofline = cost_model if cost_model.analytic else cost_model.with_model(AnalyticCost())
+    _merging_greedily(saturation, roofline, seconds / 4, stages)
     if not cost_model.analytic:
         # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
         # merges of operators that other costs do not choose are not found otherwise.
-        roofline = cost_model.with_model(AnalyticCost())
         _merging(saturation, roofline, cheapest, seconds / 4, stages)
     spent = stages.seconds.get("extraction", 0.0) - began
     best = _merging(saturation, cost_model, cheapest, seconds - spent, stages)
     return best, saturation.stop_reason or stop
+
+
+def _merging_greedily(saturation: Saturation, cost_model: CostModel, seconds: float, stages: Stages) -> None:
+    """Merge the operators of greedy extractions in turn, as long as each is cheaper than the one before.
+
+    An optimum is one of many terms of nearly equal cost, and a greedy one may have more operators to merge.
+    """
+    from workbench.extraction.extract import Extraction
+
+    until = time.perf_counter() + seconds
+    best = math.inf
+    for _ in range(ROUNDS):
+        left = until - time.perf_counter()
+        if saturation.stop_reason is not StopReason.SATURATED or left <= 0:
+            break
+        with stages("snapshot", quiet=True):
+            egraph = saturation.egraph()
+        with stages("pricing", quiet=True):
+            costs = price_egraph(egraph, cost_model)
+        with stages("extraction", quiet=True):
+            extraction = Extraction(egraph, costs, "dag", seconds=left)
+            for step in extraction:
+                if step.kind is StepKind.DAG:
+                    break
+            solution = extraction.solution
+        if solution is None or solution.cost >= best * (1 - 1e-9):
+            break
+        best = solution.cost
+        if not saturation.merge_among(np.flatnonzero(solution.choice >= 0).tolist()):
+            break
 
 
 def _merging(

@@ -100,6 +100,10 @@ MODELLED = [
     ),
     # normalisation
     (one("BatchNormalization", [IMAGE], weights=STATISTICS, epsilon=0.1), ["batchnorm"]),
+    *(
+        (one("BatchNormalization", [shape], weights=STATISTICS), ["reshape", "batchnorm", "reshape"])
+        for shape in ([2, 3], [2, 3, 5], [2, 3, 2, 3, 2])
+    ),
     (one("LayerNormalization", [[2, 3, 8]], weights=[normal("s", 8)]), ["layernorm"]),
     (one("LayerNormalization", [[2, 3, 8]], weights=[normal("s", 3, 8), normal("b", 3, 8)], axis=1),
      ["layernorm"]),
@@ -169,7 +173,7 @@ OPAQUE = [
     (one("Conv", [[1, 2, 4, 4, 4]], weights=[normal("w", 4, 2, 2, 2, 2)]), "over 3 axes"),
     (one("MaxPool", [[2, 3, 9]], kernel_shape=[2]), "over 1 axes"),
     (one("AveragePool", [IMAGE], kernel_shape=[2, 2], dilations=[2, 2], opset=19), "dilations"),
-    (one("BatchNormalization", [[2, 3]], weights=STATISTICS), "rank-2"),
+    (one("BatchNormalization", [[3]], weights=[weight(name, [1]) for name in "sbmv"]), "rank-1"),
     (one("Slice", [[6, 5]], weights=[ints("s", -1), ints("e", -7), ints("a", 0), ints("t", -1)]),
      "backwards"),
     (one("Pad", [[2, 3, 4]], weights=[ints("p", 1, 0, 0, 0, 0, 0)]), "other axes than the last two"),

@@ -14,6 +14,7 @@ from workbench.costs.pricing import deciding_instances
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.exact.solving import Effort
+from workbench.extraction.together import gathered
 from workbench.graph import Graph
 from workbench.run.stages import Stages
 from workbench.run.trace import StopReason
@@ -116,7 +117,7 @@ def _merging(
             break
         best = found
         stages.tell("saturation")
-        taken = np.flatnonzero(best.solution.choice >= 0).tolist()
+        taken = np.flatnonzero(gathered(egraph, best.costs, best.solution.choice) >= 0).tolist()
         if left() <= 0 or not saturation.merge_among(taken, lambda step: stages.tell("saturation", step)):
             break
     assert best is not None

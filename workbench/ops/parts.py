@@ -33,12 +33,13 @@ def product(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, a
 
 def along_axis(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
     """Return the axes but the one that an element needs whole."""
-    return axes - {attrs["axis"]} if k == 0 else frozenset()
+    return axes - {attrs["axis"]}
 
 
 def from_axis(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
-    """Return the axes before the first of those that an element needs whole."""
-    return frozenset(a for a in axes if a < attrs["axis"]) if k == 0 else frozenset()
+    """Return the axes before the first that an element needs whole; of scales it needs its own."""
+    found = elementwise(axes, k, inputs, out, attrs)
+    return found if k else frozenset(a for a in found if a < attrs["axis"])
 
 
 def cut(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:

@@ -140,7 +140,7 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
 
 @pytest.mark.notebook
 @pytest.mark.shared
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_tasos_rules_are_judged_in_the_notebook(shared_data, tmp_path):
     rules = shared_data / "taso" / "graph_subst.pb"
     output = run(ROOT / "notebooks" / "04-verify-rules.ipynb", tmp_path, {"rules_file": str(rules)})

@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -248,6 +249,23 @@ from workbench.costs.measured import MeasuredCost
 model = MeasuredCost(sys.argv[1], milliseconds=5)
 print(graph_cost(network(), model))
 """
+
+
+def test_what_is_measured_is_written_before_another_process_may_measure(tmp_path, monkeypatch):
+    held, written = [], []
+    measuring, write = Store.measuring, Store.write
+
+    @contextlib.contextmanager
+    def spied(self, patience):
+        with measuring(self, patience):
+            held.append(True)
+            yield
+            held.pop()
+
+    monkeypatch.setattr(Store, "measuring", spied)
+    monkeypatch.setattr(Store, "write", lambda self, found: (written.append(bool(held)), write(self, found)))
+    assert graph_cost(network(), MeasuredCost(tmp_path, milliseconds=1)) > 0
+    assert written == [True]
 
 
 def test_two_processes_measure_once_between_them(tmp_path):

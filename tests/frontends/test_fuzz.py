@@ -87,7 +87,9 @@ def test_random_models_compute_the_same_after_import_and_export():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize(
+    "part", [*range(5), *(pytest.param(n, marks=pytest.mark.sweep) for n in range(5, 10))]
+)
 def test_many_random_models(part):
     counts = run(range(1000 + 1000 * part, 2000 + 1000 * part))
     assert counts["same"] > 2500

@@ -122,8 +122,11 @@ INSTANCES = [
     ("identity_kernel", {"channels": 4, "groups": 2, "kernel": (3, 1)}, []),
     ("mean_kernel", {"channels": 3, "kernel": (2, 3)}, []),
 ]  # fmt: skip
-#: Operators whose operands differ in element type, named before the shape.
-QUANTISED = [
+#: Operators whose operands or results differ in element type; an operand's is named before its shape.
+MIXED = [
+    ("select", {}, [("bool", (2, 1, 4)), (2, 3, 1), (4,)]),
+    ("select", {}, [("bool", (3, 1)), (2, 3, 4), ()]),
+    ("is_nan", {}, [(2, 3)]),
     *(
         ("quantize", {"to": to}, [(2, 3, 4), scale, (to, zero)])
         for to in ("int8", "uint8", "int16", "int32")
@@ -138,7 +141,7 @@ QUANTISED = [
 #: ONNX operators that are not modelled, in forms of ours: the blocks of a merged kernel are padded along its
 #: second axis, and quantisation that ONNX Runtime has no kernel for is written out.
 OPAQUE = {"merge_gconv": {"Pad"}, "quantize": {"Round"}, "dequantize": {"Sub"}}
-EVERY = [*INSTANCES, *QUANTISED]
+EVERY = [*INSTANCES, *MIXED]
 OPSETS = range(9, 27)
 
 
@@ -163,6 +166,8 @@ def inputs(graph):
         # Positive, so that logarithms, roots, powers and variances exist; some beyond every bound of a clip.
         name: random.integers(0, 5, k.shape).astype(k.dtype)
         if "int" in k.dtype
+        else random.integers(0, 2, k.shape).astype(bool)
+        if k.dtype == "bool"
         else random.uniform(0.1, 2, k.shape).astype(k.dtype)
         for name, k in graph.input_types.items()
     }

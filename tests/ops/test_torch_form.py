@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.ops.test_onnx_form import IMAGE, INSTANCES, QUANTISED, inputs, instance, named
+from tests.ops.test_onnx_form import IMAGE, INSTANCES, MIXED, inputs, instance, named
 from workbench.graph import evaluate
 from workbench.ops import TensorType, TypeMismatch, operators
 
@@ -34,6 +34,8 @@ MORE = [
     ("layernorm", {"axis": -2}, [(2, 3, 8), (1, 1, 8), (8,)]),
     ("layernorm", {"axis": -1}, [(2, 3, 8), (3, 8), (2, 1, 1)]),
     ("attention", {"heads": 2, "scale": 0.5}, [(2, 5, 8), (2, 3, 8), (2, 3, 6)]),
+    ("select", {}, [("bool", (3, 1)), (2, 3, 4), ()]),
+    ("is_nan", {}, [(2, 3)]),
     ("rotary", {}, [(2, 3, 5, 8), (5, 4), (5, 4)]),
     ("slice", {"axis": -3, "start": 1, "stop": 4, "step": 3}, [IMAGE]),
     ("expand", {"shape": (3, 2)}, [()]),
@@ -58,7 +60,7 @@ def test_every_operator_with_operands_has_a_form():
     assert [s.name for s in operators() if s.max_inputs and not s.leaf and s.torch is None] == []
 
 
-@pytest.mark.parametrize("case", [c for c in INSTANCES if c[2]] + MORE + QUANTISED, ids=named)
+@pytest.mark.parametrize("case", [c for c in INSTANCES if c[2]] + MORE + MIXED, ids=named)
 def test_an_operator_computes_what_its_reference_computes(case):
     graph = instance(*case)
     feeds = inputs(graph)
@@ -74,7 +76,7 @@ def test_negative_indices_count_from_the_end():
     np.testing.assert_array_equal(in_torch(graph, feeds), evaluate(graph, feeds)["y"])
 
 
-@pytest.mark.parametrize("op", ["relu", "max", "clip", "maxpool", "abs", "leakyrelu"])
+@pytest.mark.parametrize("op", ["relu", "max", "clip", "maxpool", "abs", "leakyrelu", "is_nan"])
 def test_what_is_not_finite_goes_the_same_way(op):
     attrs = {"maxpool": {"kernel": (2, 2)}, "clip": {"low": -1.0, "high": 1.0}}.get(op, {})
     shapes = [(1, 1, 2, 4)] * (2 if op == "max" else 1)

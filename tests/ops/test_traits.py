@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.ops.test_onnx_form import INSTANCES, QUANTISED, inputs, instance, named
+from tests.ops.test_onnx_form import INSTANCES, MIXED, inputs, instance, named
 from workbench.graph import evaluate
 from workbench.ops import TensorType, Trait, TypeMismatch, operators, spec_of, with_trait
 from workbench.ops.registry import register
@@ -33,7 +33,7 @@ def commuting(change):
 
 
 def test_every_operator_with_operands_is_tried():
-    tried = OPERATORS | {case[0] for case in QUANTISED}  # these have no traits
+    tried = OPERATORS | {case[0] for case in MIXED}
     assert {s.name for s in operators() if s.max_inputs and not s.leaf} == tried
 
 
@@ -78,10 +78,11 @@ def test_operands_broadcast_against_each_other():
     x, y = TensorType("float32", (3, 1, 2, 2)), TensorType("float32", (1, 4, 2, 2))
     found = set()
     for spec in operators():
-        if spec.leaf or spec.min_inputs != 2:
+        if spec.leaf or spec.min_inputs not in (2, 3):
             continue
+        operands = [x, y] if spec.min_inputs == 2 else [TensorType("bool", x.shape), y, y]
         try:
-            kind = spec.result_type([x, y], spec.pack({"axis": -1} if "axis" in spec.attr_names else {}))
+            kind = spec.result_type(operands, spec.pack({"axis": -1} if "axis" in spec.attr_names else {}))
         except TypeMismatch:
             continue
         if kind.shape == (3, 4, 2, 2):

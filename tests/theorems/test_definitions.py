@@ -21,6 +21,8 @@ INSTANCES = {
     "pow": [([(2, 3), ()], {})],
     **{op: [([(2, 3)], {})] for op in ("relu", "neg", "identity", "reciprocal", "sigmoid", "tanh", "erf", "exp")},  # noqa: E501
     **{op: [([(2, 3)], {})] for op in ("log", "cos", "sin", "sqrt", "abs", "hardswish")},
+    "select": [([(2, 3), (3,), ()], {}), ([(1, 3), (2, 1), (2, 3)], {})],
+    "is_nan": [([(2, 3)], {})],
     "rotary": [([(2, 3, 5, 4), (5, 2), (5, 2)], {})],
     "clip": [([(2, 3)], {"low": 0.7, "high": 1.2}), ([(3,)], {"high": 1.0}), ([(3,)], {"low": 1.0})],
     "leakyrelu": [([(2, 3)], {"alpha": 0.1})],
@@ -82,6 +84,8 @@ def test_a_definition_is_what_the_operator_computes(op, number):
     spec, random = spec_of(op), np.random.default_rng(number)
     attrs = spec.unpack(spec.pack({"dtype": "float64", **given} if "dtype" in spec.attr_names else given))
     operands = [random.uniform(0.5, 2.0, s) for s in shapes]
+    if op == "select":
+        operands[0] = operands[0] > 1.2
     if op == "quantize":
         operands[2] = np.int8(3)
     if op == "dequantize":

@@ -8,9 +8,9 @@ import workbench
 from workbench.rules.library import rule_set
 from workbench.theorems.check import Rejected, check
 from workbench.theorems.decide import solver
+from workbench.theorems.keys import NotCovered
 from workbench.theorems.members import bounds, of_one_member
 from workbench.theorems.prove import attempt
-from workbench.theorems.reading import NotCovered
 
 needs_solver = pytest.mark.skipif(solver() is None, reason="no z3")
 

@@ -188,40 +188,47 @@ class MeasuredCost(CostModel):
     def _measure(self, wanted: Sequence[tuple[str, OpInstance]], budget: float) -> int:
         if not wanted:
             return 0
-        from workbench.frontends.runtime import session
-
         found: dict[str, Measurement] = {}
         began = time.perf_counter()
         try:
             with self._store.measuring(min(_PATIENCE, budget)):
                 # A process that measured while this one waited may have measured the same instances.
                 self._lookup.add(self._store.read())
-                started = time.perf_counter()
-                if self._call is None:
-                    empty = session(_empty_model(), threads=self.threads)
-                    self._call = self._timed(_runner(empty, {"x": _SCALAR}))
-                for key, instance in wanted:
-                    if key in self._lookup.known:
-                        continue
-                    if time.perf_counter() - started > budget:
-                        break
-                    try:
-                        taken = self._timed(self._in_turn(instance))
-                    except Exception as error:  # instances that cannot be exported or run are estimated
-                        self.failures[key] = str(error) or type(error).__name__
-                        continue
-                    call = 0.0 if without_kernel(instance.op) else self._call.median
-                    cost = max(_LEAST, taken.median - call)
-                    found[key] = Measurement(cost, taken.spread, taken.runs)
+                try:
+                    self._measure_each(wanted, budget, found)
+                finally:
+                    # Measurements made before an interrupt are kept. The next process to measure reads them.
+                    if found:
+                        self._lookup.add(found)
+                        self._store.write(found)
         except TimeoutError as error:
             warnings.warn(f"costs are estimated: another process is measuring ({error})", stacklevel=3)
         finally:
-            # Measurements made before an interrupt are kept.
-            if found:
-                self._lookup.add(found)
-                self._store.write(found)
             self.seconds += time.perf_counter() - began
         return len(found)
+
+    def _measure_each(
+        self, wanted: Sequence[tuple[str, OpInstance]], budget: float, found: dict[str, Measurement]
+    ) -> None:
+        """Measure instances that are not known, until the budget is spent, and add them to ``found``."""
+        from workbench.frontends.runtime import session
+
+        started = time.perf_counter()
+        if self._call is None:
+            empty = session(_empty_model(), threads=self.threads)
+            self._call = self._timed(_runner(empty, {"x": _SCALAR}))
+        for key, instance in wanted:
+            if key in self._lookup.known:
+                continue
+            if time.perf_counter() - started > budget:
+                break
+            try:
+                taken = self._timed(self._in_turn(instance))
+            except Exception as error:  # instances that cannot be exported or run are estimated
+                self.failures[key] = str(error) or type(error).__name__
+                continue
+            call = 0.0 if without_kernel(instance.op) else self._call.median
+            found[key] = Measurement(max(_LEAST, taken.median - call), taken.spread, taken.runs)
 
     def _timed(self, run: Callable[[], object]) -> Measurement:
         run()

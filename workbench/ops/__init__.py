@@ -3,6 +3,7 @@
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
     attention,
     blocked,
+    choice,
     constants,
     convolution,
     einsum,

@@ -48,6 +48,9 @@ DTYPE_NAMES: Final[dict[int, str]] = {code: name for name, code in DTYPE_CODES.i
 #: Element types of numbers of places along an axis.
 INDEX_DTYPES: Final = frozenset({"int32", "int64"})
 
+#: Element types of truth values.
+TRUTH_DTYPES: Final = frozenset({"bool"})
+
 #: Element types on which the modelled arithmetic operators are defined.
 FLOAT_DTYPES: Final = frozenset({"float16", "float32", "float64", "bfloat16"})
 

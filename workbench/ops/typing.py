@@ -17,6 +17,7 @@ from workbench.ops.types import (
     INDEX_DTYPES,
     INTEGER_DTYPES,
     NUMBER_DTYPES,
+    TRUTH_DTYPES,
     TensorType,
     TypeMismatch,
 )
@@ -120,6 +121,9 @@ class Typing(Protocol[T, N]):
     def require_index(self, x: T) -> None:
         """Require an element type for numbers of places along an axis."""
 
+    def require_truth(self, x: T) -> None:
+        """Require truth values."""
+
     def require_number(self, x: T) -> None:
         """Require an element type that holds 0 and 1."""
 
@@ -212,6 +216,9 @@ class ConcreteTyping:
 
     def require_index(self, x: TensorType) -> None:
         self.require(x.dtype in INDEX_DTYPES, f"indices must be int32 or int64, got {x}")
+
+    def require_truth(self, x: TensorType) -> None:
+        self.require(x.dtype in TRUTH_DTYPES, f"the tensor must be of truth values, got {x}")
 
     def require_number(self, x: TensorType) -> None:
         self.require(x.dtype in NUMBER_DTYPES, f"{x.dtype} does not hold 0 and 1")

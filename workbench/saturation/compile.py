@@ -158,7 +158,8 @@ class _Compiler(Bound):
         self, term: App, numbers: list[Number], others: list[tuple[str, SymType]], name: str
     ) -> SymType:
         """Return the type of an application to one tensor and numbers, which must be the tensor's."""
-        if spec_of(term.op).traits & (Trait.BROADCASTS | Trait.PRODUCT) != Trait.BROADCASTS:
+        spec = spec_of(term.op)
+        if spec.max_inputs != 2 or spec.traits & (Trait.BROADCASTS | Trait.PRODUCT) != Trait.BROADCASTS:
             raise NotBinding(f"an operand of {term.op} must not be a number, as it is not repeated")
         ((operand, kind),) = others
         self.infer(term, {}, [kind, kind], name)  # the requirements of the type rule are known

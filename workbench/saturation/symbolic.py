@@ -16,6 +16,7 @@ from workbench.ops.types import (
     INDEX_DTYPES,
     INTEGER_DTYPES,
     NUMBER_DTYPES,
+    TRUTH_DTYPES,
 )
 from workbench.saturation.encoding import Encoding, vector
 from workbench.saturation.expressions import Fact, Int, Sym, Test, arith, compare, product
@@ -261,6 +262,9 @@ class SymbolicTyping:
 
     def require_index(self, x: SymType) -> None:
         self._require_dtype(x, INDEX_DTYPES, "numbers of places are expected")
+
+    def require_truth(self, x: SymType) -> None:
+        self._require_dtype(x, TRUTH_DTYPES, "truth values are expected")
 
     def _require_dtype(self, x: SymType, dtypes: frozenset[str], message: str) -> None:
         code = self.get(x, 0)

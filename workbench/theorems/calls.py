@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from workbench.ops.activations import operator_of
 from workbench.theorems.integers import Int, broadcast
-from workbench.theorems.reading import Key, Kind, Reading, among, whole
+from workbench.theorems.keys import Key, among
+from workbench.theorems.reading import Kind, Reading, whole
 from workbench.theorems.terms import Value, apply, factor, guarded, number, one
 
 Index = Callable[[Key], Int]

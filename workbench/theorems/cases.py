@@ -10,7 +10,8 @@ from workbench.ops import Trait, spec_of
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import App, Arith, AttrVar, DimOf, Literal, RankOf, Rule, Vector, subterms
 from workbench.theorems.integers import sym
-from workbench.theorems.reading import REST, Axis, Key
+from workbench.theorems.keys import REST, Key
+from workbench.theorems.reading import Axis
 
 
 def literal_axes(rule: Rule) -> int:

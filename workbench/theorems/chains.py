@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from workbench.rules.pattern import App, Rule
 from workbench.theorems.decide import Facts, Unavailable
+from workbench.theorems.keys import NotCovered
 from workbench.theorems.links import Chain, Link, NoLink, Tree
-from workbench.theorems.reading import NotCovered
 from workbench.theorems.statement import statements
 
 #: The number of terms that are rewritten from one side of a rule, and the number of links from it.

@@ -44,9 +44,10 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
+from workbench.theorems.keys import NotCovered, is_rest
 from workbench.theorems.links import Chain, NoLink
 from workbench.theorems.members import bounds
-from workbench.theorems.reading import N, NotCovered, is_rest
+from workbench.theorems.reading import N
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import (
     Factor,

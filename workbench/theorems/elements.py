@@ -21,7 +21,8 @@ from workbench.theorems.calls import (
 )
 from workbench.theorems.integers import Int, call, div, mod, mul, num, single, sub
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import REST, Kind, NotCovered, Perm, key_of, key_text, shown, signature, whole
+from workbench.theorems.keys import REST, NotCovered, Perm, key_text, shown
+from workbench.theorems.reading import Kind, key_of, signature, whole
 from workbench.theorems.terms import (
     Value,
     apply,
@@ -42,6 +43,10 @@ def _binary(f: Callable[[Value, Value], Value]) -> Definition:
 
 def _unary(f: Callable[[Value, Call], Value]) -> Definition:
     return lambda c, i: f(c.xs[0].at(i), c)
+
+
+def _select(c: Call, i: Index) -> Value:
+    return apply("select", *(x.spread(i, c.kind) for x in c.xs))
 
 
 def _named(name: str) -> Definition:
@@ -93,12 +98,13 @@ DEFINITIONS.update(
         "reciprocal": _unary(lambda x, c: inverse(x)),
         "clip": _unary(_clip),
         "leakyrelu": _unary(_leaky),
+        "select": _select,
         "gelu": _unary(_gelu),
         "swish": _unary(lambda x, c: times(x, apply("sigmoid", times(x, c.real("alpha"))))),
         "hardswish": _unary(_hardswish),
         **{
             name: _named(name)
-            for name in ("sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "abs")
+            for name in ("sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "abs", "is_nan")
         },
     }
 )

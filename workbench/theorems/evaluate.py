@@ -29,6 +29,8 @@ FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "log": math.log,
     "cos": math.cos,
     "sin": math.sin,
+    "select": lambda condition, x, y: x if condition else y,
+    "is_nan": math.isnan,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
 }
 

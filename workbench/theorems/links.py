@@ -26,19 +26,8 @@ from workbench.theorems.calls import DEFINITIONS, Call, Tensor
 from workbench.theorems.cases import literal_axes
 from workbench.theorems.decide import Facts
 from workbench.theorems.integers import Int, replaced_in, sym
-from workbench.theorems.reading import (
-    Axis,
-    Key,
-    Kind,
-    N,
-    NotCovered,
-    Perm,
-    RankOpen,
-    Unordered,
-    key_text,
-    signature,
-    whole,
-)
+from workbench.theorems.keys import Key, NotCovered, Perm, key_text
+from workbench.theorems.reading import Axis, Kind, N, RankOpen, Unordered, signature, whole
 from workbench.theorems.statement import Reader, Statement
 from workbench.theorems.terms import Value, factor, one
 

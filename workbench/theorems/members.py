@@ -18,7 +18,7 @@ from typing import Final
 
 from workbench.rules.each import joined_axes, starred
 from workbench.rules.pattern import App, AttrExpr, AttrVar, Compare, DimOf, Literal, Rule, Term, Var
-from workbench.theorems.reading import NotCovered
+from workbench.theorems.keys import NotCovered
 
 #: The names of the first place of a member in the whole, and of the place after its last one.
 START: Final = "member start"

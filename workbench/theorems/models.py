@@ -14,8 +14,9 @@ from typing import Final
 from workbench.rules.pattern import Rule
 from workbench.theorems.decide import EFFORT, Question, Unavailable, solver
 from workbench.theorems.integers import num, replaced
+from workbench.theorems.keys import NotCovered
 from workbench.theorems.prove import NotFound, Search, prove_case
-from workbench.theorems.reading import Axis, NotCovered
+from workbench.theorems.reading import Axis
 from workbench.theorems.statement import Statement, statements
 
 #: The number of lists of conditions of which models are sought.

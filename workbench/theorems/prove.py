@@ -38,7 +38,7 @@ from workbench.theorems.integers import (
     sym,
     symbols,
 )
-from workbench.theorems.reading import NotCovered, is_rest
+from workbench.theorems.keys import NotCovered, is_rest
 from workbench.theorems.statement import Statement, statements
 from workbench.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
 from workbench.theorems.unify import pairings, solve, unknowns, write_condition, write_int

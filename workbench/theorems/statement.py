@@ -47,23 +47,18 @@ from workbench.theorems.integers import (
     symbols,
 )
 from workbench.theorems.integers import add as plus_int
+from workbench.theorems.keys import Key, NotCovered, Perm, is_rest, key_text, place_of
 from workbench.theorems.members import of_one_member
 from workbench.theorems.reading import (
     Axis,
-    Key,
     Kind,
     N,
     NoCase,
-    NotCovered,
     OpenDivisor,
-    Perm,
     RankOpen,
     Reading,
     Unordered,
-    is_rest,
     key_of,
-    key_text,
-    place_of,
     whole,
 )
 

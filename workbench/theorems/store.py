@@ -16,7 +16,7 @@ from workbench.rules.pattern import Rule
 from workbench.rules.status import library
 from workbench.theorems.check import Checked, Rejected, check
 from workbench.theorems.decide import Unavailable, smt
-from workbench.theorems.reading import NotCovered
+from workbench.theorems.keys import NotCovered
 from workbench.theorems.records import has_proof, record_of
 
 #: The number of parts that each process checks of all proofs.

@@ -17,7 +17,8 @@ from workbench.theorems.cases import cases, fixed_images, identities
 from workbench.theorems.decide import Facts
 from workbench.theorems.equations import solution
 from workbench.theorems.integers import Int, NotPositive, replaced, replaced_in
-from workbench.theorems.reading import NotCovered, RankOpen, Reading, Unordered
+from workbench.theorems.keys import NotCovered
+from workbench.theorems.reading import RankOpen, Reading, Unordered
 from workbench.theorems.statement import ROUNDS, Reader, hold, hold_ranks, note_places
 
 

@@ -19,7 +19,8 @@ from workbench.theorems.calls import (
 )
 from workbench.theorems.integers import Cond, Int, call, div, equal, mod, mul, num, sub, sym
 from workbench.theorems.integers import add as plus_int
-from workbench.theorems.reading import Key, NotCovered, among, key_of, whole
+from workbench.theorems.keys import Key, NotCovered, among
+from workbench.theorems.reading import key_of, whole
 from workbench.theorems.terms import (
     Value,
     apply,

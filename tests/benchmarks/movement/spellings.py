@@ -313,12 +313,13 @@ def encoder(
             q, v = (m.op("Transpose", cut[i], perm=[0, 2, 1, 3]) for i in (0, 2))
             k = m.op("Transpose", cut[1], perm=[0, 2, 3, 1])
         scores = scored(m, q, k, depth, scale)
-        if mask and not m.inputs[1:]:
-            weights = m.softmax(masked(m, scores, mask, batch, ROWS))
+        if mask == "chosen":
+            scores = m.op("Where", hidden[0], scores, np.float32(-1e4))
         elif mask:
-            weights = m.softmax(m.op("Add", scores, hidden[0]))
-        else:
-            weights = m.softmax(scores)
+            scores = m.op("Add", scores, hidden[0])
+        weights = m.softmax(scores)
+        if mask == "safe":
+            weights = m.op("Where", m.op("IsNaN", weights), np.float32(0), weights)
         mixed = m.op("MatMul", weights, v)
         if fused == "torch":
             x = m.reshape(m.op("Transpose", mixed, perm=[2, 0, 1, 3]), ROWS * batch, width)
@@ -328,9 +329,11 @@ def encoder(
 
     hidden = []
     if mask:
-        hidden.append(
-            m.op("Mul", m.op("Sub", np.float32(1), m.input("mask", (batch, 1, 1, ROWS))), np.float32(-1e4))
-        )
+        seen = m.input("mask", (batch, 1, 1, ROWS))
+        if mask == "chosen":
+            hidden.append(m.op("Cast", seen, to=onnx.TensorProto.BOOL))
+        else:
+            hidden.append(m.op("Mul", m.op("Sub", np.float32(1), seen), np.float32(-1e4)))
 
     def forward(x):
         y = linear(m, x, width, 4 * width, spelled, rows)

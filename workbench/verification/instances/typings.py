@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 from workbench.ops.typing import Count
 from workbench.verification.instances.choices import Choices
-from workbench.verification.instances.elements import FLOAT, INDEX, WHOLE, Element
+from workbench.verification.instances.elements import FLOAT, INDEX, TRUTH, WHOLE, Element
 from workbench.verification.instances.linear import Inconsistent, Linear, NotLinear, Relation, System
 
 #: Number of axes of a type in most readings; axes before a tensor's first axis have extent 1.
@@ -314,6 +314,9 @@ class SpaceTyping:
 
     def require_index(self, x: SpaceType) -> None:
         x.element.among({INDEX})
+
+    def require_truth(self, x: SpaceType) -> None:
+        x.element.among({TRUTH})
 
     def require_number(self, x: SpaceType) -> None:
         """Accept: the element types of instances hold 0 and 1."""

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from workbench.ops import Attr
 from workbench.rules.pattern import Rule
+from workbench.theorems.keys import REST
 from workbench.theorems.models import Model, models
-from workbench.theorems.reading import REST
 from workbench.verification.instances.coordinates import Corner, attribute_coordinates, tensors
 from workbench.verification.instances.typings import Coordinate
 

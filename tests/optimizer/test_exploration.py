@@ -40,13 +40,27 @@ def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_reported():
     assert said[0] == "saturation"
 
 
-def test_a_greedy_extraction_merges_operators_that_an_optimum_does_not_choose(monkeypatch):
+def test_what_a_greedy_extraction_takes_is_merged_before_an_exact_one(monkeypatch):
+    order = []
+    merge = Saturation.merge_among
+
+    def merged(self, nodes, *given):
+        changed = merge(self, nodes, *given)
+        order.append("merged" if changed else "nothing to merge")
+        return changed
+
+    def exactly(egraph, costs, *, seconds):
+        order.append("exact")
+        return extract(egraph, costs, seconds=seconds)
+
+    monkeypatch.setattr(Saturation, "merge_among", merged)
+    rules = rule_set("default")
     network = first_token(layers=1, width=32, heads=2, positions=8)
-    _, best, _, _, _ = run(network)
-    monkeypatch.setattr(exploration, "_merging_greedily", lambda *given: None)
-    _, without, _, _, _ = run(network)
-    assert best.solution.status is without.solution.status is Status.OPTIMAL
-    assert best.solution.cost < 0.95 * without.solution.cost
+    with Saturation(network, rules, Limits(weights=rules.weights)) as saturation:
+        best, _ = explore(saturation, workbench.cost_model("analytic"), exactly, 60.0, Stages())
+    assert order[0] == "merged"
+    assert "exact" in order
+    assert best.solution.status is Status.OPTIMAL
 
 
 def test_nothing_is_merged_where_a_limit_has_ended_the_run():

@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import NotModelled, OnnxNode, export_as, imports
+from workbench.ops.parts import elementwise
 from workbench.ops.registry import register
 from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
@@ -44,6 +45,7 @@ register(
         exact=ExactForm(Arithmetic.ORDERED, bound=_larger_of_two),
         export=export_as("Where"),
         torch=lambda torch, xs, a: torch.where(xs[0], xs[1], xs[2]),
+        parts=elementwise,
         doc="x if the condition holds, otherwise y",
     ),
     # No number of exact arithmetic is NaN, so laws are judged in floating point.
@@ -57,6 +59,7 @@ register(
         exact=ExactForm(Arithmetic.FLOATS),
         export=export_as("IsNaN"),
         torch=lambda torch, xs, a: torch.isnan(xs[0]),
+        parts=elementwise,
         doc="whether an element is not a number, such as a softmax of scores that are all minus infinity",
     ),
 )

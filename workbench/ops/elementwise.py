@@ -29,6 +29,7 @@ from workbench.ops.onnx_form import (
     imports,
     only_result,
 )
+from workbench.ops.parts import elementwise
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OnnxExport, OpSpec, TorchForm
 from workbench.ops.traits import Trait
@@ -157,6 +158,7 @@ def _binary(
         exact=exact,
         export=export_as(onnx),
         torch=lambda torch, xs, a: getattr(torch, in_torch or name)(xs[0], xs[1]),
+        parts=elementwise,
         doc=doc,
     )
 
@@ -198,6 +200,7 @@ def unary(
         exact=exact,
         export=export_as(onnx) if isinstance(onnx, str) else onnx,
         torch=torch or (lambda torch, xs, a: getattr(torch, name)(xs[0])),
+        parts=elementwise,
         doc=doc,
     )
 

@@ -20,6 +20,7 @@ from workbench.ops.onnx_form import (
     known_ints,
     only_result,
 )
+from workbench.ops.parts import cut, elementwise, permuted, reshaped
 from workbench.ops.registry import register
 from workbench.ops.repeat import as_cut, repeated
 from workbench.ops.spec import MANY, Attr, OnnxExport, OpSpec, no_flops
@@ -217,10 +218,11 @@ register(
         _slice,
         (Attr("axis", "int"), Attr("start", "int"), Attr("stop", "int"), Attr("step", "int", 1)),
         no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW,
+        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.CUTS,
         exact=POLYNOMIAL,
         export=_export_slice,
         torch=_slice_torch,
+        parts=cut,
         doc="start..stop of an axis, every step-th; a split is a set of slices",
     ),
     OpSpec(
@@ -231,10 +233,11 @@ register(
         lambda xs, a: np.reshape(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
         no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.ALIAS,
+        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.ALIAS | Trait.REARRANGES,
         exact=POLYNOMIAL,
         export=lambda e, xs, a, types, out: e.reshape(xs[0], out.shape),
         torch=lambda torch, xs, a: xs[0].reshape(a["shape"]),
+        parts=reshaped,
         doc="the same elements in another shape (also squeeze, unsqueeze, flatten)",
     ),
     OpSpec(
@@ -245,10 +248,11 @@ register(
         lambda xs, a: np.transpose(xs[0], a["perm"]),
         (Attr("perm", "perm"),),
         no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW,
+        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.REARRANGES,
         exact=POLYNOMIAL,
         export=_export_transpose,
         torch=lambda torch, xs, a: xs[0].permute(a["perm"]),
+        parts=permuted,
         doc="axes permuted: result axis i is operand axis perm[i]",
     ),
     OpSpec(
@@ -304,6 +308,7 @@ register(
         traits=Trait.CONVERTS,
         export=_export_cast,
         torch=_cast_torch,
+        parts=elementwise,
         doc="elements converted to another dtype",
     ),
     OpSpec(
@@ -314,10 +319,11 @@ register(
         lambda xs, a: xs[0],
         (),
         no_flops,
-        _SELECTS | Trait.FREE | Trait.VIEW | Trait.ALIAS,
+        _SELECTS | Trait.FREE | Trait.VIEW | Trait.ALIAS | Trait.REARRANGES,
         exact=POLYNOMIAL,
         export=lambda e, xs, a, types, out: xs[0],
         torch=lambda torch, xs, a: xs[0],
+        parts=elementwise,
         doc="the operand itself (also dropout at inference)",
     ),
 )

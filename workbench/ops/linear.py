@@ -17,6 +17,7 @@ from workbench.ops.activations import (
 )
 from workbench.ops.exact import ExactAttrs, ExactForm
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports
+from workbench.ops.parts import product
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
@@ -72,6 +73,7 @@ register(
         exact=ExactForm(activation_needs, exactly_activated(_evaluate), sum, _bound),
         export=_export,
         torch=_torch,
+        parts=product,
         doc="act(a @ b), batch axes broadcast",
     )
 )

@@ -19,6 +19,7 @@ from workbench.ops.onnx_form import (
     imports,
     only_result,
 )
+from workbench.ops.parts import along_axis, from_axis
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Flops, OpSpec
 from workbench.ops.traits import Trait
@@ -318,6 +319,7 @@ register(
         exact=ExactForm(Arithmetic.DIGITS, _exact_layernorm),
         export=_export_layernorm,
         torch=_layernorm_torch,
+        parts=from_axis,
         doc="centred and scaled to unit variance over axis..-1, times scale, plus bias",
     ),
     OpSpec(
@@ -331,6 +333,7 @@ register(
         exact=ExactForm(Arithmetic.DIGITS, _exact_rmsnorm),
         export=_export_rmsnorm,
         torch=_root_mean_square_torch,
+        parts=from_axis,
         doc="divided by the root of the mean square over axis..-1, times scale",
     ),
     OpSpec(
@@ -344,6 +347,7 @@ register(
         exact=ExactForm(Arithmetic.DIGITS, _exact_softmax),
         export=_export_softmax,
         torch=lambda torch, xs, a: torch.softmax(xs[0], a["axis"]),
+        parts=along_axis,
         doc="exp(x) divided by its sum along the axis",
     ),
 )

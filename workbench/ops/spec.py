@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.ops.exact import ExactForm
+from workbench.ops.parts import PartRule
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, TensorType, TypeMismatch
 from workbench.ops.typing import CONCRETE, Attrs, TypeRule
@@ -123,6 +124,7 @@ class OpSpec:
         variance: The position of the operand that is a variance: positive, and added to ``eps``.
         places: The position of the operand whose elements are numbers of places along the axis of the first
             operand that the attribute ``axis`` names.
+        parts: What a part of the result needs of the operands; without it, any part of them.
         doc: The meaning in a few words.
         onnx_form: The domain and type of the ONNX operator that is read as this one, if it is not built in.
         module: The module that defines the operator, if it is not built in.
@@ -143,6 +145,7 @@ class OpSpec:
     weights_from: int | None = None
     variance: int | None = None
     places: int | None = None
+    parts: PartRule | None = None
     doc: str = ""
     onnx_form: tuple[str, str] | None = None
     module: str = ""

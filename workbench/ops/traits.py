@@ -27,6 +27,10 @@ class Trait(enum.Flag):
     VIEW = enum.auto()
     #: Every element of the result is an element of an operand.
     SELECTS = enum.auto()
+    #: The result is a part of the operand along one axis.
+    CUTS = enum.auto()
+    #: Every element of the operand is one element of the result, and there are no others.
+    REARRANGES = enum.auto()
     #: Every element of the result is an element of an operand or a number that the operator fixes.
     MOVES = enum.auto()
     #: The result needs no rounding in the operands' element type.

@@ -16,6 +16,7 @@ from workbench.costs.pricing import deciding_instances
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.exact.solving import Effort
+from workbench.extraction.together import gathered
 from workbench.graph import Graph
 from workbench.run.stages import Stages
 from workbench.run.step_kind import StepKind
@@ -120,7 +121,8 @@ def _merging_greedily(saturation: Saturation, cost_model: CostModel, seconds: fl
         if solution is None or solution.cost >= best * (1 - 1e-9):
             break
         best = solution.cost
-        if not saturation.merge_among(np.flatnonzero(solution.choice >= 0).tolist()):
+        taken = np.flatnonzero(gathered(egraph, costs, solution.choice) >= 0).tolist()
+        if not saturation.merge_among(taken):
             break
 
 
@@ -150,7 +152,7 @@ def _merging(
             break
         best = found
         stages.tell("saturation")
-        taken = np.flatnonzero(best.solution.choice >= 0).tolist()
+        taken = np.flatnonzero(gathered(egraph, best.costs, best.solution.choice) >= 0).tolist()
         if left() <= 0 or not saturation.merge_among(taken, lambda step: stages.tell("saturation", step)):
             break
     assert best is not None

@@ -32,6 +32,7 @@ from workbench.saturation.joins import equal_types
 from workbench.saturation.naming import identifier, named
 from workbench.saturation.needs import constructor, made, needed
 from workbench.saturation.sharing import share
+from workbench.saturation.sinking import sinks
 from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType
 
 
@@ -90,11 +91,14 @@ class _Compiler(Bound):
     numbers: dict[str, Number] = field(default_factory=dict)
     count: int = 0
     running: bool = False
+    whole: str = ""
 
     # -- terms --------------------------------------------------------------------------------
     def match(self, term: App, name: str) -> SymType:
         """Add a source to the query, its root by a name; return its type."""
         operands = arguments(term, self, lambda arg: bound_term(arg, self, made=self.made))
+        if Trait.CUTS in spec_of(term.op).traits:
+            self.whole = operands[0][0]
         found = self.matched(term, operands, bound_attributes(term, self), name)
         self.made.setdefault(term, found)
         return found[1]
@@ -407,6 +411,8 @@ def _compile(c: _Compiler) -> CompiledRule:
     if c.running:
         facts += [f"(runs_ {root})" for root in roots]
     facts += _uses(rule)
+    if sinks(rule):
+        facts.append(f"(= 0 (whole_ {c.whole}))")
     if len(roots) > 1:
         facts += [f"(!= {a} {b})" for i, a in enumerate(roots) for b in roots[i + 1 :]]
         if symmetric(rule):

@@ -9,12 +9,12 @@ egglog 13.2 makes fresh names by appending a counter and would confuse them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.graph import Graph
-from workbench.ops import Attr, AttrValue, TensorType, TupleType, spec_of
+from workbench.ops import Attr, AttrValue, TensorType, Trait, TupleType, spec_of
 from workbench.ops.leaves import RUNTIME
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
 
@@ -82,6 +82,21 @@ class Constructor:
         constant = " ".join([found, *(f"(constant_ {x})" for x in operands)])
         running = [_rule(f"{found} (runs_ {x})", "(runs_ e_)", "depends_") for x in operands]
         return [_rule(constant, "(constant_ e_)", "depends_"), *running]
+
+    def demand(self) -> list[str]:
+        """Return rules that derive whether a value from which a part is taken is needed whole (``whole_``).
+
+        It is if it has the same elements as another that is, in another order.
+        """
+        traits = spec_of(self.op).traits
+        if not traits & (Trait.CUTS | Trait.REARRANGES):
+            return []
+        columns = " ".join(f"c{i}_" for i in range(len(self.columns())))
+        found = f"(= e_ ({self.name} {columns} x_))"
+        if Trait.CUTS in traits:
+            return [_rule(found, "(set (whole_ x_) 0)", "depends_")]
+        pairs = (("x_", "e_"), ("e_", "x_"))
+        return [_rule(f"{found} (= 1 (whole_ {a}))", f"(set (whole_ {b}) 1)", "depends_") for a, b in pairs]
 
     def duplicates(self) -> list[str]:
         """Return rules that exclude e-nodes from matching that differ from an older one in weights alone.
@@ -258,7 +273,7 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (function ht_ (i64) TT :merge old)
 (relation clock_ (i64))
 (ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_) (ruleset lost_) (ruleset found_)
-(relation runs_ (T)) (relation constant_ (T))
+(relation runs_ (T)) (relation constant_ (T)) (function whole_ (T) i64 :merge (max old new))
 (function uniform_ (T) f64 :merge old)
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""
 
@@ -272,10 +287,13 @@ def declarations(constructors: Iterable[Constructor]) -> str:
     return "\n".join(lines)
 
 
-def load_graph(graph: Graph, encoding: Encoding, numbers: Mapping[int, float]) -> str:
+def load_graph(
+    graph: Graph, encoding: Encoding, numbers: Mapping[int, float], whole: Collection[int] = ()
+) -> str:
     """Return the program text that inserts a graph; node ``i`` becomes ``(h_ i)``.
 
-    ``numbers`` are the nodes whose elements are all one number, and these numbers.
+    ``numbers`` are the nodes whose elements are all one number, and these numbers; ``whole`` are the nodes
+    that are needed whole in any case.
     """
     lines: list[str] = []
     for i, node in enumerate(graph.nodes):
@@ -291,6 +309,8 @@ def load_graph(graph: Graph, encoding: Encoding, numbers: Mapping[int, float]) -
         lines.append(f"(set ({constructor.born} {text}) 0)")
         if isinstance(node.type, TensorType):
             lines.append(f"(set (ty_ {handle}) {vector(encoding.type_vector(node.type))})")
+        if i in whole and not constructor.many:
+            lines.append(f"(set (whole_ {handle}) 1)")
         if i in numbers:
             lines.append(f"(set (uniform_ {handle}) {literal(numbers[i])})")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
+from workbench.graph.demand import read_whole
 from workbench.saturation.base import Base, EngineError, gives_two_types
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import (
@@ -24,6 +25,7 @@ from workbench.saturation.merging import Candidate, collect, merge_members
 from workbench.saturation.needs import A_NUMBER, usable
 from workbench.saturation.pairs import Pair, pairs_in, pairs_of
 from workbench.saturation.room import bursting, fitting
+from workbench.saturation.sinking import sinks
 from workbench.saturation.snapshot import columns_of
 from workbench.saturation.state import Record, State
 
@@ -136,7 +138,11 @@ class Engine:
         self.pairs = {r.number: pairs_of(r.rule.sources) for r in self.rules}
         self.needed: set[int] = set()
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
-        self.dependent = not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
+        sinking = any(sinks(r.rule) for r in self.rules)
+        self.whole = read_whole(program.graph) if sinking else None
+        self.dependent = (
+            sinking or not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
+        )
         parts = [declarations(self.declared)]
         for constructor in self.declared:
             parts += self._bookkeeping(constructor)
@@ -159,7 +165,7 @@ class Engine:
         record = Record(list(self.declared))
         self.state = State(self.base, graph, encoding, self._bookkeeping, record, len(graph))
         self.among: frozenset[Any] | None = None
-        self.base.include(load_graph(graph, encoding, self.program.numbers))
+        self.base.include(load_graph(graph, encoding, self.program.numbers, self.whole or ()))
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
 
@@ -281,6 +287,7 @@ class Engine:
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []
+        rules += constructor.demand() if self.whole is not None else []
         return rules if self.program.weights else rules + constructor.duplicates()
 
     def _undo(self, before: Record) -> None:

@@ -169,7 +169,8 @@ def merge_members(
         for part in _alike(rule, own, names):
             kept = independent([member.root for member in part], names.readers(), outputs)
             if len(kept) > 1:
-                changed |= _merge(rule, step, [member for member in part if member.root in kept], names)
+                alike = [member for member in part if member.root in kept]
+                changed |= _merge(rule, step, alike, names, among or frozenset())
     return changed
 
 
@@ -185,10 +186,24 @@ def _alike(rule: CompiledRule, rows: list[Candidate], names: Names) -> list[list
     return [g for g in groups.values() if len(g) > 1]
 
 
-def _merge(rule: CompiledRule, step: int, rows: list[Candidate], names: Names) -> bool:
-    """Build the merged operator of one group and unite every member with its part."""
+def _read_by(root: Value, names: Names, among: frozenset[Value]) -> list[tuple[bool, int]]:
+    """Return how the e-nodes among e-classes that read an e-class differ: by selection and operands."""
+    readers = (r for r in names.readers().get(root, ()) if r.eclass in among)
+    return sorted({(r.selects, len(r.operands)) for r in readers})
+
+
+def _merge(
+    rule: CompiledRule, step: int, rows: list[Candidate], names: Names, among: frozenset[Value]
+) -> bool:
+    """Build the merged operator of one group and unite every member with its part.
+
+    Members that are read alike are neighbours, so that one operator can read them all.
+    """
     handles = [(names.of(r.root), r) for r in rows]
-    ordered = sorted(((n, r) for n, r in handles if n is not None), key=lambda pair: pair[0])
+    ordered = sorted(
+        ((n, r) for n, r in handles if n is not None),
+        key=lambda pair: (_read_by(pair[1].root, names, among), pair[0]),
+    )
     rows = [r for _, r in ordered]
     key = (rule.number, tuple(n for n, _ in ordered))
     state = names.state

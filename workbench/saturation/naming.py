@@ -9,7 +9,7 @@ from typing import Final
 _OWN: Final = frozenset(
     {
         "h", "ht", "ty", "clock", "runs", "constant", "uniform", "stamp", "tick", "depends", "duplicates",
-        "lost", "found", "some", "pivot", "fill", "part",
+        "lost", "found", "whole", "some", "pivot", "fill", "part",
     }
 )  # fmt: skip
 #: Terms that a rule matches or makes, shared computations, combined rule sets, and operators.

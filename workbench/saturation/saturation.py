@@ -22,6 +22,7 @@ from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
 from workbench.saturation.needs import A_NUMBER
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
+from workbench.saturation.sinking import MOVEMENT
 from workbench.support.remembered import Needed, remembered
 
 if TYPE_CHECKING:
@@ -81,10 +82,9 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
     return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line} {r.phase}" for r in rules)
 
 
-#: The phase of the laws of movement, which run before operators are merged. If they matched, operators are
+# The laws of movement run before operators are merged. If they matched, operators are
 #: merged only among those that an extraction chose: every operator is there with all its rows, with some, in
 #: other forms.
-MOVEMENT: Final = "movement"
 #: The phase of the laws that bring operators together for other laws to merge; it follows their own merges.
 LAST: Final = "last"
 

@@ -448,3 +448,17 @@ def test_the_type_of_an_import_shows_both():
     assert "1 of 1 operators modelled" in repr(imported)
     assert imported.graph.weights["w"].type.dtype == "float32"
     assert TensorProto.FLOAT == FLOAT
+
+
+def test_a_number_that_nodes_repeat_is_one_weight():
+    half = onnx.numpy_helper.from_array(np.asarray(0.5, np.float32))
+    nodes = [node("Constant", "", name, value=half) for name in ("c", "d")]
+    nodes += [
+        node("Mul", "x c", "p"),
+        node("Mul", "x d", "q"),
+        node("Add", "p a", "y"),
+        node("Add", "q b", "z"),
+    ]
+    outputs = [value("y", [3]), value("z", [3])]
+    graph = load_onnx(model(nodes, [value("x", [3])], outputs, [weight(n, [0.5]) for n in "ab"]))
+    assert sorted(graph.weights) == ["a", "b", "c"]

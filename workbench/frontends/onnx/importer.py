@@ -100,12 +100,14 @@ class _Import:
         self.prepared = prepared
         self.inputs = prepared.inputs
         self.arrays = prepared.arrays
+        self.stored = frozenset(prepared.arrays)
         self.notes = prepared.notes
         self.outputs = [v.name for v in self.model.graph.output]
         self.values = values or Values(self.model, fold=fold)
         self.origin = Origin.of(self.model)
         self.builder = GraphBuilder(self.model.graph.name or "graph")
         self.place: dict[str, int] = {}
+        self.numbers: dict[tuple[str, tuple[int, ...], bytes], int] = {}
         self.uses: list[OperatorUse] = []
 
     def run(self) -> Imported:
@@ -230,7 +232,14 @@ class _Import:
             unique = name
             while unique in self.builder.weights:
                 unique += "_"
-            self.place[name] = self.builder.weight(data=array, name=unique)
+            # A number that nodes repeat is one weight, so that what is computed from it is computed once.
+            number = (str(array.dtype), array.shape, array.tobytes()) if array.size == 1 else None
+            if number is None or name in self.stored:
+                self.place[name] = self.builder.weight(data=array, name=unique)
+            else:
+                if number not in self.numbers:
+                    self.numbers[number] = self.builder.weight(data=array, name=unique)
+                self.place[name] = self.numbers[number]
         return self.place[name]
 
     def _build(self, unit: Unit) -> None:

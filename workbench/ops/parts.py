@@ -1,0 +1,83 @@
+"""Parts of a result: along which axes a part of each operand suffices for them.
+
+A part of a tensor is known by the axes along which not everything is read, counted from the last one. A rule
+states what a part of the result needs of an operand: the fewer axes it returns, the more is needed, and none
+means the whole. An operator without a rule may need any part of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs
+
+#: The axes along which a tensor is read in part only.
+Axes: TypeAlias = frozenset[int]
+#: ``(the result's axes, the operand's position, the operands' types, the result's type, the attributes)``
+#: gives the operand's axes.
+PartRule: TypeAlias = Callable[[Axes, int, Sequence[TensorType], TensorType, Attrs], Axes]
+
+
+def elementwise(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes along which an operand is not repeated: an element needs the one at its place."""
+    return frozenset(a for a in axes if -a <= inputs[k].rank and inputs[k].shape[a] == out.shape[a])
+
+
+def product(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes of a factor: a row of a matrix product needs one row on the left, all on the right."""
+    inner = -1 if k == 0 else -2
+    return elementwise(axes, k, inputs, out, attrs) - {inner} | (axes & {-3 - inner})
+
+
+def along_axis(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes but the one that an element needs whole."""
+    return axes - {attrs["axis"]}
+
+
+def from_axis(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes before the first that an element needs whole; of scales it needs its own."""
+    found = elementwise(axes, k, inputs, out, attrs)
+    return found if k else frozenset(a for a in found if a < attrs["axis"])
+
+
+def cut(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes of a tensor of which a part is taken along one axis."""
+    axis = attrs["axis"]
+    return axes | {axis} if inputs[k].shape[axis] > out.shape[axis] else axes
+
+
+def permuted(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes that a permutation brings to those of the result."""
+    return frozenset(attrs["perm"][a] - out.rank for a in axes)
+
+
+def reshaped(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+    """Return the axes from which those of the result are joined or cut."""
+    found: set[int] = set()
+    for before, after in _groups(inputs[k].shape, out.shape):
+        if axes.intersection(a - out.rank for a in after):
+            found.update(a - inputs[k].rank for a in before if inputs[k].shape[a] > 1)
+    return frozenset(found)
+
+
+def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Return the smallest groups of neighbouring axes that have the same elements in two shapes."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        left, right = [i][: len(before) - i], [j][: len(after) - j]
+        sizes = [before[i] if left else 1, after[j] if right else 1]
+        i, j = i + len(left), j + len(right)
+        while sizes[0] != sizes[1]:
+            if sizes[0] < sizes[1]:
+                left.append(i)
+                sizes[0] *= before[i]
+                i += 1
+            else:
+                right.append(j)
+                sizes[1] *= after[j]
+                j += 1
+        groups.append((left, right))
+    return groups

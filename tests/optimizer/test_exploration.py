@@ -6,7 +6,6 @@ import numpy as np
 
 import workbench
 from workbench.benchmarks import benchmark
-from workbench.benchmarks.movement.encoders import first_token
 from workbench.extraction import Status
 from workbench.extraction.extract import extract
 from workbench.optimizer import exploration
@@ -55,7 +54,7 @@ def test_what_a_greedy_extraction_takes_is_merged_before_an_exact_one(monkeypatc
 
     monkeypatch.setattr(Saturation, "merge_among", merged)
     rules = rule_set("default")
-    network = first_token(layers=1, width=32, heads=2, positions=8)
+    network = benchmark("transformer", layers=2)
     with Saturation(network, rules, Limits(weights=rules.weights)) as saturation:
         best, _ = explore(saturation, workbench.cost_model("analytic"), exactly, 60.0, Stages())
     assert order[0] == "merged"

@@ -5,6 +5,7 @@ import pytest
 
 from tests.ops.test_onnx_form import INSTANCES, inputs, instance
 from workbench.ops import operators, spec_of
+from workbench.ops.parts import Operand
 
 CASES = [case for case in INSTANCES if case[2] and spec_of(case[0]).parts is not None]
 
@@ -49,7 +50,7 @@ def test_a_part_needs_what_the_rule_says(case):
         if node.type.shape[axis] == 1:
             continue
         for k, kind in enumerate(kinds):
-            found = spec_of(op).parts(frozenset({axis}), k, kinds, node.type, node.named_attrs())
+            found = spec_of(op).parts(frozenset({axis}), Operand(k, kinds, node.type, node.named_attrs()))
             several = {a for a in found if kind.shape[a] > 1}
             if op == "reshape":  # the axes of a group are not told apart
                 assert several >= needed(graph, axis, k), axis
@@ -63,7 +64,7 @@ def test_the_whole_result_needs_whole_operands_unless_a_part_is_taken(case):
     node = graph.nodes[graph.outputs[0][1]]
     kinds = [graph.nodes[i].type for i in node.inputs]
     for k in range(len(kinds)):
-        found = spec_of(case[0]).parts(frozenset(), k, kinds, node.type, node.named_attrs())
+        found = spec_of(case[0]).parts(frozenset(), Operand(k, kinds, node.type, node.named_attrs()))
         assert found == (frozenset({node.attr("axis")}) if case[0] == "slice" else frozenset())
 
 

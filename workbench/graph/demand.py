@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.graph.graph import Graph
 from workbench.ops import TensorType, spec_of
-from workbench.ops.parts import Axes
+from workbench.ops.parts import Axes, Operand
 
 _WHOLE: Axes = frozenset()
 
@@ -44,5 +44,5 @@ def _of_operand(graph: Graph, i: int, k: int, axes: Axes) -> Axes:
         return axes
     spec = spec_of(node.op)
     if spec.parts is not None:
-        return spec.parts(axes, k, kinds, node.type, spec.unpack(node.attrs))
+        return spec.parts(axes, Operand(k, kinds, node.type, spec.unpack(node.attrs)))
     return frozenset(range(-kinds[k].rank, 0)) if axes else _WHOLE

@@ -8,6 +8,7 @@ means the whole. An operator without a rule may need any part of its operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from workbench.ops.types import TensorType
@@ -15,50 +16,68 @@ from workbench.ops.typing import Attrs
 
 #: The axes along which a tensor is read in part only.
 Axes: TypeAlias = frozenset[int]
-#: ``(the result's axes, the operand's position, the operands' types, the result's type, the attributes)``
-#: gives the operand's axes.
-PartRule: TypeAlias = Callable[[Axes, int, Sequence[TensorType], TensorType, Attrs], Axes]
 
 
-def elementwise(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of a node: its position among the operands' types, the result's type and the attributes."""
+
+    position: int
+    inputs: Sequence[TensorType]
+    out: TensorType
+    attrs: Attrs
+
+    @property
+    def type(self) -> TensorType:
+        """Return the operand's type."""
+        return self.inputs[self.position]
+
+
+#: ``(the result's axes, the operand) -> the operand's axes``.
+PartRule: TypeAlias = Callable[[Axes, Operand], Axes]
+
+
+def elementwise(axes: Axes, operand: Operand) -> Axes:
     """Return the axes along which an operand is not repeated: an element needs the one at its place."""
-    return frozenset(a for a in axes if -a <= inputs[k].rank and inputs[k].shape[a] == out.shape[a])
+    kind = operand.type
+    return frozenset(a for a in axes if -a <= kind.rank and kind.shape[a] == operand.out.shape[a])
 
 
-def product(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+def product(axes: Axes, operand: Operand) -> Axes:
     """Return the axes of a factor: a row of a matrix product needs one row on the left, all on the right."""
-    inner = -1 if k == 0 else -2
-    return elementwise(axes, k, inputs, out, attrs) - {inner} | (axes & {-3 - inner})
+    inner = -1 if operand.position == 0 else -2
+    return elementwise(axes, operand) - {inner} | (axes & {-3 - inner})
 
 
-def along_axis(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+def along_axis(axes: Axes, operand: Operand) -> Axes:
     """Return the axes but the one that an element needs whole."""
-    return axes - {attrs["axis"]}
+    return axes - {operand.attrs["axis"]}
 
 
-def from_axis(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+def from_axis(axes: Axes, operand: Operand) -> Axes:
     """Return the axes before the first that an element needs whole; of scales it needs its own."""
-    found = elementwise(axes, k, inputs, out, attrs)
-    return found if k else frozenset(a for a in found if a < attrs["axis"])
+    found = elementwise(axes, operand)
+    return found if operand.position else frozenset(a for a in found if a < operand.attrs["axis"])
 
 
-def cut(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+def cut(axes: Axes, operand: Operand) -> Axes:
     """Return the axes of a tensor of which a part is taken along one axis."""
-    axis = attrs["axis"]
-    return axes | {axis} if inputs[k].shape[axis] > out.shape[axis] else axes
+    axis = operand.attrs["axis"]
+    return axes | {axis} if operand.type.shape[axis] > operand.out.shape[axis] else axes
 
 
-def permuted(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+def permuted(axes: Axes, operand: Operand) -> Axes:
     """Return the axes that a permutation brings to those of the result."""
-    return frozenset(attrs["perm"][a] - out.rank for a in axes)
+    return frozenset(operand.attrs["perm"][a] - operand.out.rank for a in axes)
 
 
-def reshaped(axes: Axes, k: int, inputs: Sequence[TensorType], out: TensorType, attrs: Attrs) -> Axes:
+def reshaped(axes: Axes, operand: Operand) -> Axes:
     """Return the axes from which those of the result are joined or cut."""
+    kind, out = operand.type, operand.out
     found: set[int] = set()
-    for before, after in _groups(inputs[k].shape, out.shape):
+    for before, after in _groups(kind.shape, out.shape):
         if axes.intersection(a - out.rank for a in after):
-            found.update(a - inputs[k].rank for a in before if inputs[k].shape[a] > 1)
+            found.update(a - kind.rank for a in before if kind.shape[a] > 1)
     return frozenset(found)
 
 

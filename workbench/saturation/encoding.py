@@ -292,8 +292,11 @@ def load_graph(
 ) -> str:
     """Return the program text that inserts a graph; node ``i`` becomes ``(h_ i)``.
 
-    ``numbers`` are the nodes whose elements are all one number, and these numbers; ``whole`` are the nodes
-    that are needed whole in any case.
+    Args:
+        graph: The graph.
+        encoding: The encoding of types and attributes.
+        numbers: The nodes whose elements are all one number, and these numbers.
+        whole: The nodes that are needed whole in any case.
     """
     lines: list[str] = []
     for i, node in enumerate(graph.nodes):

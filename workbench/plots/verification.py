@@ -85,7 +85,7 @@ def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
             ax.bar(n, r.now, bottom=r.before, color=BLUE, label="" if n else "proved in this round")
             ax.bar(n, r.open, bottom=r.before + r.now, color=_OPEN, label="" if n else "open")
             ax.text(n, 1.02 * total, str(r.before + r.now), ha="center", fontsize=9)
-        names = [f"{f'round {n}' if n else 'start'}\n{thousands(r.e_nodes)}" for n, r in enumerate(rounds)]
+        names = [f"{n or 'start'}\n{thousands(r.e_nodes)}" for n, r in enumerate(rounds)]
         ax.set_xticks(range(len(rounds)), names)
         set_title(ax, f"Cases proved by round, of {total}")
         ax.set_xlabel("round of axioms, and e-nodes after it")

@@ -58,13 +58,13 @@ def test_a_product_takes_an_operand_that_another_reads():
     assert np.isclose(cost(costs, found), cost(costs, choice))
 
 
-def test_a_dearer_product_is_not_taken():
+def test_a_more_expensive_product_is_not_taken():
     egraph, costs = projections()
     _, choice = lone(egraph, costs)
     transposes = [i for i in range(len(egraph)) if egraph.ops[i] == "transpose" and egraph.birth_rule[i] < 0]
-    dearer = costs.copy()
-    dearer[transposes] += 1.0
-    assert np.array_equal(gathered(egraph, dearer, choice), choice)
+    raised = costs.copy()
+    raised[transposes] += 1.0
+    assert np.array_equal(gathered(egraph, raised, choice), choice)
 
 
 def test_products_that_share_an_operand_stay():

@@ -43,10 +43,11 @@ class _Place:
 
 
 def gathered(egraph: EGraph, costs: np.ndarray, choice: np.ndarray) -> np.ndarray:
-    """Return a selection that costs no more, and in which more products share an operand.
+    """Return a selection with e-nodes exchanged for equally cheap ones, so that more products share operands.
 
     A product that shares no operand with another product of the selection is replaced, together with what is
-    computed for it alone, if an equally cheap term has a product that shares one.
+    computed for it alone, if an equally cheap term has a product that shares one. The result says which
+    operators to merge and is no solution by itself: the operands of new weights are left out.
 
     Args:
         egraph: The e-graph.

@@ -29,7 +29,7 @@ class Trait(enum.Flag):
     SELECTS = enum.auto()
     #: The result is a part of the operand along one axis.
     CUTS = enum.auto()
-    #: Every element of the operand is one element of the result, and there are no others.
+    #: The result has exactly the elements of the operand, in another order or shape.
     REARRANGES = enum.auto()
     #: Every element of the result is an element of an operand or a number that the operator fixes.
     MOVES = enum.auto()

@@ -8,7 +8,7 @@ from tests.benchmarks.movement import spellings
 #: What makes a network another one, not another spelling.
 NETWORK = {"batch", "mask", "bias", "pre", "bent"}
 
-#: What a launch costs in the cost model, in µs.
+#: The cost of a launch in the cost model, in µs.
 LAUNCH = 4.0
 
 #: How the cost after optimising may differ, relative to the usual spelling's.

@@ -229,18 +229,24 @@ class _Import:
             (self.place[name],) = self.builder.opaque(record, [self._value(n) for n in read], key)
         if name not in self.place:
             array = self.arrays[name] if name in self.arrays else self.values.known[name]
-            unique = name
-            while unique in self.builder.weights:
-                unique += "_"
-            # A number that nodes repeat is one weight, so that what is computed from it is computed once.
-            number = (str(array.dtype), array.shape, array.tobytes()) if array.size == 1 else None
-            if number is None or name in self.stored:
-                self.place[name] = self.builder.weight(data=array, name=unique)
-            else:
-                if number not in self.numbers:
-                    self.numbers[number] = self.builder.weight(data=array, name=unique)
-                self.place[name] = self.numbers[number]
+            self.place[name] = (
+                self._weight(name, array) if name in self.stored else self._constant_weight(name, array)
+            )
         return self.place[name]
+
+    def _weight(self, name: str, array: np.ndarray) -> int:
+        while name in self.builder.weights:
+            name += "_"
+        return self.builder.weight(data=array, name=name)
+
+    def _constant_weight(self, name: str, array: np.ndarray) -> int:
+        """Return a constant of the nodes; a number that they repeat is one weight, read by all of them."""
+        if array.size != 1 or array.dtype == object:
+            return self._weight(name, array)
+        number = (str(array.dtype), array.shape, array.tobytes())
+        if number not in self.numbers:
+            self.numbers[number] = self._weight(name, array)
+        return self.numbers[number]
 
     def _build(self, unit: Unit) -> None:
         reason = unit.reason

@@ -54,6 +54,17 @@ def test_a_guard_that_says_no_is_named_with_its_values():
     assert [(t.rule, t.outcome) for t in answer.tried] == [("associate", Outcome.GUARD)]
 
 
+@pytest.mark.parametrize(("outputs", "cause"), [("y", Cause.REPRESENTED), ("yz", Cause.WHOLE)])
+def test_a_part_of_what_is_needed_whole_says_so(outputs, cause):
+    b = GraphBuilder()
+    z = b.op("relu", b.input("x", (6, 4)))
+    y = b.op("slice", z, axis=-2, start=0, stop=1)
+    graph = b.graph({name: {"y": y, "z": z}[name] for name in outputs})
+    law = "phase movement\nbent: slice[axis=-2, r](relu(x)) => relu(slice[axis=-2, r](x))"
+    answer = asked(graph, law, "relu(slice[axis=-2, start=0, stop=1](x))")
+    assert answer.cause is cause
+
+
 def test_a_restriction_to_useful_cases_is_a_guard():
     answer = asked(product(), f"{ASSOCIATE} where constant(x)", TARGET)
     assert (answer.cause, [g.condition for g in answer.guards]) == (Cause.GUARD, ["constant(x)"])

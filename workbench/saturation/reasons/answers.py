@@ -20,6 +20,7 @@ class Cause(enum.Enum):
     LIMIT = "a limit ended the run before the rule applied"
     MULTI = "rules of several roots had used up their iterations (k_multi)"
     PHASE = "the rule was out of its phase"
+    WHOLE = "the part is taken from a value that is needed whole in any case"
     EXCLUDED = "the match was excluded: another form stands for it"
     NO_MATCH = "the left-hand side matches nothing"
     UNKNOWN = "no chain of rules was found"

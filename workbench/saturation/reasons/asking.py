@@ -16,6 +16,7 @@ from workbench.saturation.reasons.examined import Examined
 from workbench.saturation.reasons.growing import Applied, Growth, TooManyTerms, reads
 from workbench.saturation.reasons.matching import Index
 from workbench.saturation.reasons.proofs import HELD, Link, Proofs
+from workbench.saturation.sinking import sinks
 
 #: Rounds of growth by rules as they are read, by rules read backward too, and by other rules too.
 ROUNDS: Final = (2, 3, 2)
@@ -362,7 +363,7 @@ class Asking:
             return Cause.PHASE
         if self.run.stop_reason is not StopReason.SATURATED or rule.name in self.run.resting:
             return Cause.LIMIT
-        return Cause.EXCLUDED
+        return Cause.WHOLE if sinks(rule) else Cause.EXCLUDED
 
     def single(self, rule: Rule, applied: Applied, target: str) -> WhyNot:
         """Return why one application of a rule is missing."""

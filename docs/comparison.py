@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 import workbench
-from workbench.views.compare import side_notes
-from workbench.views.graphs import graph_svg
-from workbench.views.svg import beside
+from workbench.faces.views.compare import side_notes
+from workbench.faces.views.graphs import graph_svg
+from workbench.faces.views.svg import beside
 
 
 def main() -> None:

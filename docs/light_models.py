@@ -1,10 +1,10 @@
 """Optimise the onnx package's nine real architectures and print a table: python docs/light_models.py."""
 
 import workbench
-from workbench.benchmarks.light import light_model, light_names
 from workbench.devices.timing import compare
-from workbench.frontends.onnx.clean import clean
-from workbench.frontends.onnx.stream import joined
+from workbench.frontends.onnx.baseline import clean
+from workbench.frontends.onnx.streaming_io import joined
+from workbench.studies.benchmarks.light import light_model, light_names
 
 
 def main() -> None:

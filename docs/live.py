@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import workbench
-from workbench.benchmarks import benchmark
 from workbench.costs import price_egraph
 from workbench.extraction import Extraction, extract
 from workbench.graph import Graph
 from workbench.saturation import Limits, Saturation
+from workbench.studies.benchmarks import benchmark
 
 
 def sums() -> Graph:

@@ -15,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 from tests.test_how_to import SAME, blocks
-from workbench import cli
+from workbench.faces import cli
 from workbench.ops import operators
 from workbench.rules import rule_set
 

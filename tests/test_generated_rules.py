@@ -3,9 +3,9 @@
 import importlib.util
 from pathlib import Path
 
+from workbench.laws.verification.refuting.refute import search
 from workbench.rules import format_rule
 from workbench.rules.foreign.reading import read_rules
-from workbench.verification.refuting.refute import search
 
 ROOT = Path(__file__).parent.parent
 

@@ -17,8 +17,8 @@ import pytest
 from typer.main import get_command
 
 from tests.ops.operators import forget
-from workbench import cli
-from workbench.codegen.compiler import has_compiler
+from workbench.faces import cli
+from workbench.kernels.codegen.compiler import has_compiler
 from workbench.ops import Trait, with_trait
 
 PAGES = sorted((Path(__file__).parents[1] / "docs" / "how-to").glob("*.md"))

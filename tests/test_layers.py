@@ -9,17 +9,40 @@ import workbench
 
 PACKAGE = Path(workbench.__file__).parent
 
-#: Floors from the ground up: a module imports from its own floor and from those before it.
-FLOORS = (
-    "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "theorems", "frontends",
-    "saturation", "costs", "extraction", "verification", "synthesis", "certifying", "devices",
-    "composites", "codegen", "accelerators", "optimizer", "search", "analysis", "taso", "benchmarks",
-    "plots", "experiments", "results", "views", "cli",
+#: The core from the ground up: a package imports from its own floor and from those before it.
+CORE = (
+    "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "frontends",
+    "saturation", "costs", "extraction", "certification", "devices", "optimizer",
 )  # fmt: skip
 
-#: Arrows up, each with its reason.
+#: The wings above it, each package on a floor of its own.
+WINGS = (
+    "laws", "laws.theorems", "laws.verification", "laws.synthesis",
+    "kernels", "kernels.composites", "kernels.codegen", "kernels.accelerators",
+    "studies", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.benchmarks",
+    "faces", "faces.plots", "studies.experiments", "results", "faces.views", "faces.cli",
+)  # fmt: skip
+
+FLOORS = CORE + WINGS
+
+#: At most so many lines of Python in the core, so that one person can carry it.
+CORE_LINES = 50_000
+
+#: Arrows from the core into a wing, each with its reason.
 UP = {
-    ("optimizer.pipeline", "analysis.comparison"): "Optimized.compare() is where people look for it",
+    ("optimizer.pipeline", "studies.analysis.comparison"): "Optimized.compare() is where people look for it",
+    ("certification.region_check", "laws.verification.half_precision"): "to be inverted",
+    ("optimizer.kernels", "kernels.codegen.compiler"): "to be inverted",
+    ("optimizer.kernels", "kernels.codegen.deployment"): "to be inverted",
+    ("optimizer.kernels", "kernels.codegen.fusion"): "to be inverted",
+    ("optimizer.pipeline", "kernels.accelerators"): "to be inverted",
+    ("optimizer.pipeline", "kernels.accelerators.placement"): "to be inverted",
+    ("optimizer.pipeline", "kernels.accelerators.unit"): "to be inverted",
+    ("optimizer.record", "kernels.accelerators"): "to be inverted",
+    ("optimizer.rule_selection", "laws.verification.admission"): "to be inverted",
+    ("optimizer.rule_selection", "laws.verification.sound"): "to be inverted",
+    ("optimizer.stages", "laws.theorems.records"): "to be inverted",
+    ("optimizer.stages", "laws.verification.half_precision"): "to be inverted",
 }
 
 
@@ -56,15 +79,25 @@ def arrows():
 
 
 def floor(module):
-    return FLOORS.index(module.partition(".")[0])
+    """Return the number of the innermost package that has a floor."""
+    while module not in FLOORS:
+        module = module.rpartition(".")[0]
+    return FLOORS.index(module)
 
 
 def test_every_folder_has_a_floor_and_few_modules_are_loose():
     here = {p.stem if p.is_file() else p.name for p in PACKAGE.iterdir() if p.suffix == ".py" or p.is_dir()}
-    assert here - {"__init__", "__pycache__", "static", "_rules", "_accelerators", "_composites"} == set(
-        FLOORS
-    )
-    assert sum(p.suffix == ".py" for p in PACKAGE.iterdir()) <= 3
+    here -= {"__init__", "__pycache__", "static", "_rules", "_accelerators", "_composites"}
+    assert here == {name.partition(".")[0] for name in FLOORS}
+    for wing in (name for name in WINGS if (PACKAGE / name).is_dir()):
+        rooms = {p.name for p in (PACKAGE / wing).iterdir() if p.is_dir() and p.name != "__pycache__"}
+        assert rooms == {name.partition(".")[2] for name in WINGS if name.startswith(f"{wing}.")}
+    assert sum(p.suffix == ".py" for p in PACKAGE.iterdir()) <= 4
+
+
+def test_the_core_stays_below_its_budget_of_lines():
+    paths = [p for name in CORE for p in (PACKAGE / name).rglob("*.py")]
+    assert sum(len(p.read_text().splitlines()) for p in paths) <= CORE_LINES
 
 
 def test_imports_point_down():
@@ -77,8 +110,8 @@ def test_no_module_imports_itself_by_way_of_others():
     assert [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1] == []
 
 
-def test_no_module_has_more_than_500_lines():
-    long = {module_of(p): n for p in PACKAGE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 500}
+def test_no_module_has_more_than_800_lines():
+    long = {module_of(p): n for p in PACKAGE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 800}
     assert long == {}
 
 

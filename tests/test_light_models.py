@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 import workbench
-from workbench.benchmarks.light import light_model, light_names
 from workbench.frontends import run_model, to_onnx
+from workbench.studies.benchmarks.light import light_model, light_names
 
 LARGE = {"bvlc_alexnet", "vgg19", "zfnet512"}
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from tests.random_graphs import random_graph
-from workbench.certifying.inputs import random_inputs
+from workbench.certification.inputs import random_inputs
 from workbench.graph import evaluate
 
 

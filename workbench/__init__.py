@@ -7,23 +7,20 @@
 Everything named here is imported when it is first used: ``import workbench`` itself loads nothing heavy.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from workbench._version import __version__ as __version__
 from workbench.support.lazy import lazy_names
+from workbench.support.moved import MovedModules
 
 if TYPE_CHECKING:
-    from workbench.analysis.ablation import Ablation, ablation
-    from workbench.analysis.rule_activity import contributions, rule_table
-    from workbench.benchmarks import benchmark
-    from workbench.certifying import certify
-    from workbench.codegen.saved import load_program
-    from workbench.composites.define import composite
-    from workbench.costs.choose import cost_model
+    from workbench.certification import certify
+    from workbench.costs.registry import cost_model
     from workbench.devices.targets import target
-    from workbench.extraction.anything import Extracted, extract
-    from workbench.extraction.choose import extractor
+    from workbench.extraction.api import Extracted, extract
     from workbench.extraction.extract import Extraction
+    from workbench.extraction.registry import extractor
     from workbench.extraction.whole import extract_whole
     from workbench.frontends import (
         import_onnx,
@@ -35,15 +32,20 @@ if TYPE_CHECKING:
         to_onnx,
     )
     from workbench.graph import Graph, GraphBuilder, evaluate
-    from workbench.ops.own import operator
+    from workbench.kernels.codegen.loaded_program import load_program
+    from workbench.kernels.composites.define import composite
+    from workbench.laws.synthesis import Grammar, Synthesis
+    from workbench.laws.verification import Verification, sound_rules
+    from workbench.ops.user_ops import operator
     from workbench.optimizer.pipeline import Optimized, optimize
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
     from workbench.run.trace import StopReason, Trace
     from workbench.saturation import Limits, Saturation
-    from workbench.search import BacktrackingSearch
-    from workbench.search.optimize import Searched, search_optimize
-    from workbench.synthesis import Grammar, Synthesis
-    from workbench.verification import Verification, sound_rules
+    from workbench.studies.analysis.ablation import Ablation, ablation
+    from workbench.studies.analysis.rule_activity import contributions, rule_table
+    from workbench.studies.benchmarks import benchmark
+    from workbench.studies.search import BacktrackingSearch
+    from workbench.studies.search.optimize import Searched, search_optimize
 
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
@@ -60,33 +62,57 @@ __all__ = [  # noqa: RUF022  (the order of the way through)
 
 #: The public names by the module that defines them.
 _NAMES = {
-    "analysis.ablation": "Ablation ablation",
-    "analysis.rule_activity": "contributions rule_table",
-    "benchmarks": "benchmark",
-    "certifying": "certify",
-    "codegen.saved": "load_program",
-    "composites.define": "composite",
-    "costs.choose": "cost_model",
+    "studies.analysis.ablation": "Ablation ablation",
+    "studies.analysis.rule_activity": "contributions rule_table",
+    "studies.benchmarks": "benchmark",
+    "certification": "certify",
+    "kernels.codegen.loaded_program": "load_program",
+    "kernels.composites.define": "composite",
+    "costs.registry": "cost_model",
     "devices.targets": "target",
-    "extraction.anything": "extract Extracted",
-    "extraction.choose": "extractor",
+    "extraction.api": "extract Extracted",
+    "extraction.registry": "extractor",
     "extraction.extract": "Extraction",
     "extraction.whole": "extract_whole",
     "frontends": "import_onnx load_model load_onnx load_torch save_model save_onnx to_onnx",
     "graph": "evaluate Graph GraphBuilder",
-    "ops.own": "operator",
+    "ops.user_ops": "operator",
     "optimizer.pipeline": "optimize Optimized",
     "rules": "parse_rule parse_rules rule_set RuleSet",
     "run.trace": "StopReason Trace",
     "saturation": "Limits Saturation",
-    "search": "BacktrackingSearch",
-    "search.optimize": "search_optimize Searched",
-    "synthesis": "Grammar Synthesis",
-    "verification": "sound_rules Verification",
+    "studies.search": "BacktrackingSearch",
+    "studies.search.optimize": "search_optimize Searched",
+    "laws.synthesis": "Grammar Synthesis",
+    "laws.verification": "sound_rules Verification",
 }
 _HOMES = {name: f"workbench.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-__getattr__ = lazy_names(__name__, _HOMES, modules=("results", "taso"))
+#: Packages by their former names.
+_MOVED = {
+    "accelerators": "kernels.accelerators",
+    "analysis": "studies.analysis",
+    "benchmarks": "studies.benchmarks",
+    "certifying": "certification",
+    "cli": "faces.cli",
+    "codegen": "kernels.codegen",
+    "composites": "kernels.composites",
+    "costs.choose": "costs.registry",
+    "experiments": "studies.experiments",
+    "extraction.history": "extraction.cost_history",
+    "plots": "faces.plots",
+    "search": "studies.search",
+    "synthesis": "laws.synthesis",
+    "theorems": "laws.theorems",
+    "verification": "laws.verification",
+    "views": "faces.views",
+}
+if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+    sys.meta_path.insert(
+        0, MovedModules({f"workbench.{old}": f"workbench.{new}" for old, new in _MOVED.items()})
+    )
+
+__getattr__ = lazy_names(__name__, _HOMES, modules=("results", "taso", *_MOVED))
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """Stored runs: as frames (``load``), as tables, and to look at (``workbench.results.browse().view()``)."""
 
-from workbench.experiments.results import (
+from workbench.studies.experiments.results import (
     MORE,
     compare,
     frame_of,
@@ -10,8 +10,8 @@ from workbench.experiments.results import (
     table,
     with_published,
 )
-from workbench.experiments.stored import stored_folder
-from workbench.experiments.stored_runs import StoredRun, StoredRuns, browse
+from workbench.studies.experiments.stored import stored_folder
+from workbench.studies.experiments.stored_runs import StoredRun, StoredRuns, browse
 
 __all__ = [
     "MORE",

@@ -298,16 +298,16 @@ def test_other_element_types_are_measured_or_said_to_be_estimated(tmp_path, dtyp
 
 
 def test_a_weight_too_large_for_a_second_copy_is_handed_over_as_it_is(tmp_path, monkeypatch):
-    from workbench.frontends.onnx import shared
+    from workbench.frontends.onnx import sessions
 
     handed = []
-    load = shared.shared_session
+    load = sessions.shared_session
 
     def spy(model, arrays, **settings):
         handed.append((sum(a.nbytes for a in arrays.values()), settings))
         return load(model, arrays, **settings)
 
-    monkeypatch.setattr(shared, "shared_session", spy)
+    monkeypatch.setattr(sessions, "shared_session", spy)
     b = GraphBuilder()
     product = b.op("matmul", b.input("x", (4, 512)), b.weight((512, 1024)))
     instances = instances_of(b.graph({"y": product}))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.benchmarks import benchmark
 from workbench.costs import CostModel, graph_cost
 from workbench.costs.analytic import AnalyticCost
 from workbench.costs.recorded import RecordedCost
+from workbench.studies.benchmarks import benchmark
 
 
 class Elements(CostModel):

@@ -6,9 +6,9 @@ import pytest
 from tests.devices.graphs import image, products
 from workbench.costs import instances_of
 from workbench.devices import latency
-from workbench.devices.exchange import GraphEntry, Results
 from workbench.devices.latency import draw_inputs, measure_group, sum_of_operators
 from workbench.devices.operators import Protocol
+from workbench.devices.spec_io import GraphEntry, Results
 from workbench.graph import GraphBuilder
 
 QUICK = Protocol(0.5, "warm")

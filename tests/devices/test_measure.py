@@ -11,8 +11,8 @@ import pytest
 from tests.costs.networks import ADD, MATMUL, RELU
 from tests.devices.graphs import image, products
 from workbench.devices import measure
-from workbench.devices.exchange import GraphEntry, Spec, read_results, write_spec
 from workbench.devices.measure import main
+from workbench.devices.spec_io import GraphEntry, Spec, read_results, write_spec
 from workbench.graph import GraphBuilder
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from workbench.costs.keys import instance_key
 from workbench.costs.model import OpInstance
 from workbench.devices import operators
 from workbench.devices.device import Device
-from workbench.devices.exchange import Results
 from workbench.devices.operators import CACHES, DeviceLost, Protocol, measure, measure_instances
+from workbench.devices.spec_io import Results
 from workbench.ops import TensorType
 
 QUICK = {c: Protocol(0.5, c) for c in CACHES}

@@ -8,10 +8,10 @@ from tests.devices.graphs import products
 from workbench.costs.keys import instance_key
 from workbench.costs.recorded import RecordedCost
 from workbench.costs.store import Measurement
-from workbench.devices.exchange import ExchangeError, Results, write_results
 from workbench.devices.instances import saturated_instances
 from workbench.devices.operators import Protocol, measure_instances
 from workbench.devices.record import merge, record_table, roofline_of, table_name
+from workbench.devices.spec_io import ExchangeError, Results, write_results
 from workbench.rules import rule_set
 
 GPU = {

@@ -8,7 +8,7 @@ import pytest
 from tests.extraction.egraphs import egraph_of, random_egraph
 from workbench.egraph import EGraph, validate
 from workbench.extraction import NoExtraction, extract
-from workbench.extraction.history import born_by
+from workbench.extraction.cost_history import born_by
 from workbench.support.collector import collector_paused
 
 

@@ -7,8 +7,8 @@ import random
 import numpy as np
 
 from workbench.egraph import EGraph
-from workbench.extraction.exact import solving
-from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact import types
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.problem import make_problem, tree_costs
 
 
@@ -106,7 +106,7 @@ def least(problem):
     for picked in itertools.product(*members.values()):
         of_class = dict(zip(classes, picked, strict=True))
         if not unfounded(problem, of_class):
-            best = min(best, solving.selection_cost(problem, of_class))
+            best = min(best, types.selection_cost(problem, of_class))
     return best
 
 

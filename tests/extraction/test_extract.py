@@ -10,7 +10,7 @@ from tests.extraction.problems import cost_of, problem_of
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, shares
 from workbench.extraction.exact.race import Race
-from workbench.extraction.exact.solving import Effort
+from workbench.extraction.exact.types import Effort
 from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.problem import is_acyclic
 from workbench.extraction.stages import in_blocks

@@ -16,7 +16,7 @@ from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
 from workbench.extraction.exact.solve import Exact
 from workbench.extraction.problem import is_acyclic
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.dominators import must_sets
 from workbench.support import deadline as deadlines
 
 SHARED = Path(os.environ.get("WORKBENCH_SHARED", "nowhere")) / "reviews" / "repro" / "extraction"
@@ -91,7 +91,7 @@ def test_must_sets_keep_to_their_memory(monkeypatch):
 
     problem = problem_of(*wide(300))
     assert must_sets(problem) is not None
-    monkeypatch.setattr("workbench.extraction.reduce.must.MOST_BYTES", 1000)
+    monkeypatch.setattr("workbench.extraction.reduce.dominators.MOST_BYTES", 1000)
     assert must_sets(problem) is None
 
 

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 
 from tests.frontends.models import INT64, model, node, normal, value, weight
 from workbench.frontends import run_model, to_onnx
-from workbench.frontends.onnx.symbols import open_onnx
+from workbench.frontends.onnx.symbolic_dims import open_onnx
 
 
 def ints(name, *numbers):

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from workbench.benchmarks.light import light_model, light_names, light_path
 from workbench.frontends import import_onnx, opaque_runner, run_model, to_onnx
 from workbench.graph import evaluate
+from workbench.studies.benchmarks.light import light_model, light_names, light_path
 
 #: All operators except local response normalisation are modelled.
 OPAQUE = {"bvlc_alexnet": {"LRN": 2}, "inception_v1": {"LRN": 2}, "zfnet512": {"LRN": 2}}

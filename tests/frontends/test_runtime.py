@@ -4,7 +4,7 @@ from onnx import TensorProto, helper
 
 from tests.frontends.models import FLOAT, model, node, normal, value
 from workbench.frontends import RuntimeFailure, load_onnx, opaque_runner, run_graph, run_model
-from workbench.frontends.onnx.values import static_type
+from workbench.frontends.onnx.shape_inference import static_type
 from workbench.frontends.runtime import inferred_types, may_not_end, run_session, session
 from workbench.graph import GraphError, evaluate
 from workbench.ops import TensorType

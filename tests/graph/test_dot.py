@@ -3,9 +3,9 @@ import re
 import pytest
 
 import workbench
-from workbench.benchmarks import benchmark
 from workbench.graph import GraphBuilder
 from workbench.graph.dot import quoted
+from workbench.studies.benchmarks import benchmark
 
 pytest.importorskip("graphviz", reason="graphviz is not installed")
 

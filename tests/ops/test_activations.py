@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from workbench.graph import GraphBuilder, evaluate
+from workbench.laws.verification.refuting.refute import search
 from workbench.ops import ACTIVATIONS, TASO_ACTIVATIONS, spec_of
 from workbench.ops.activations import activate, operator_of
 from workbench.ops.exact import Arithmetic
 from workbench.rules import load_rules, parse_rule, rule_set
-from workbench.rules.status import library
+from workbench.rules.verdicts import library
 from workbench.saturation import Limits, Saturation
-from workbench.verification.refuting.refute import search
 
 FUSED = [a for a in ACTIVATIONS if a != "none"]
 

@@ -6,11 +6,11 @@ import pytest
 from onnx import helper
 
 import workbench
-from workbench.benchmarks.movement.encoders import pre_normed
 from workbench.frontends import import_onnx, to_onnx
 from workbench.frontends.runtime import run_model
 from workbench.graph import GraphBuilder, evaluate
 from workbench.ops import TypeMismatch
+from workbench.studies.benchmarks.movement.encoders import pre_normed
 
 
 def by_parts(q, k, v, heads, scale):

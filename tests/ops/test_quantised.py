@@ -10,14 +10,14 @@ from onnx import TensorProto, helper, numpy_helper
 from workbench import optimize
 from workbench.frontends import import_onnx
 from workbench.graph import GraphBuilder, evaluate
+from workbench.laws.verification.instances.linear import Inconsistent, System
+from workbench.laws.verification.instances.nondeterminism import RandomChoices
+from workbench.laws.verification.instances.typings import Menu, SpaceType, SpaceTyping
+from workbench.laws.verification.verify import Verification
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules import parse_rules
 from workbench.saturation.encoding import Encoding
 from workbench.saturation.symbolic import SymbolicTyping, SymType
-from workbench.verification.instances.choices import RandomChoices
-from workbench.verification.instances.linear import Inconsistent, System
-from workbench.verification.instances.typings import Menu, SpaceType, SpaceTyping
-from workbench.verification.verify import Verification
 
 FLOATS, SCALE = TensorType("float32", (2, 3)), TensorType("float32", ())
 WHOLE, ZERO = TensorType("int8", (2, 3)), TensorType("int8", ())

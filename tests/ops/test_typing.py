@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.ops.test_onnx_form import INSTANCES, named
+from workbench.laws.verification.instances.linear import NotLinear, System
+from workbench.laws.verification.instances.nondeterminism import RandomChoices
+from workbench.laws.verification.instances.spaces import tensor_type
+from workbench.laws.verification.instances.typings import AXES, Menu, SpaceType, SpaceTyping
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.typing import CONCRETE
 from workbench.saturation.encoding import Encoding
 from workbench.saturation.symbolic import NotSymbolic, SymbolicTyping, SymType
-from workbench.verification.instances.choices import RandomChoices
-from workbench.verification.instances.linear import NotLinear, System
-from workbench.verification.instances.spaces import tensor_type
-from workbench.verification.instances.typings import AXES, Menu, SpaceType, SpaceTyping
 
 PAGE = Path(__file__).parents[2] / "docs" / "typing.md"
 ENCODING = Encoding(rank=AXES)

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 import workbench
-from tests.codegen.needs import compiler, expensive, free
-from workbench.codegen.chains import chain
-from workbench.codegen.compiler import Build, CompilerMissing
+from tests.kernels.codegen.needs import compiler, expensive, free
 from workbench.graph import evaluate
+from workbench.kernels.codegen.chains import chain
+from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.optimizer.kernels import with_kernels
 
 

@@ -5,14 +5,14 @@ import pytest
 
 import workbench
 from tests.random_graphs import random_graph
-from workbench.benchmarks import benchmark
-from workbench.certifying.inputs import random_inputs
+from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, pricing
 from workbench.extraction.solution import Status
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.optimizer import pipeline
 from workbench.rules import parse_rules, rule_set
 from workbench.run.trace import StepKind, StopReason
+from workbench.studies.benchmarks import benchmark
 
 #: 300 is the property test in full; a few dozen keep CI short.
 GRAPHS = int(os.environ.get("WORKBENCH_RANDOM_GRAPHS", "24"))

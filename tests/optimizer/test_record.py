@@ -16,7 +16,7 @@ from workbench.optimizer.record import (
     to_row,
 )
 from workbench.run.trace import StopReason
-from workbench.search.optimize import search_optimize
+from workbench.studies.search.optimize import search_optimize
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from workbench.benchmarks import benchmark
-from workbench.costs.choose import cost_model
+from workbench.costs.registry import cost_model
 from workbench.optimizer.pipeline import optimize
 from workbench.optimizer.stages import graph_of, trace_meta, versions
+from workbench.studies.benchmarks import benchmark
 
 
 def test_a_model_that_is_a_graph_is_itself():

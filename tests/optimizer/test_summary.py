@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 
 import workbench
-from workbench.devices.fastest import Entrant, Ranking
+from workbench.devices.ranking import Entrant, Ranking
 from workbench.optimizer.summary import operator_changes, running_operators, summary_rows
 
 

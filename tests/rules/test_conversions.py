@@ -7,11 +7,11 @@ import pytest
 
 from workbench import optimize
 from workbench.graph import GraphBuilder, evaluate
+from workbench.laws.verification import Verification
 from workbench.ops.types import contains
 from workbench.rules import load_rules, parse_rule
 from workbench.rules.lines import RuleSyntaxError
 from workbench.saturation import Saturation
-from workbench.verification import Verification
 
 WRONG = load_rules(Path(__file__).parent / "wrong_conversions.rules")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from workbench.laws.verification.refuting.refute import search
 from workbench.rules import load_rules, rule_set
-from workbench.rules.status import library, statuses
-from workbench.verification.refuting.refute import search
+from workbench.rules.verdicts import library, statuses
 
 HERE = Path(__file__).parent
 #: The files of wrong versions; each stands beside a family, but those of resizing are about movement.

@@ -3,7 +3,7 @@ import pytest
 from workbench.rules import RuleSyntaxError, format_rule, parse_rule, parse_rules
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import App, Arith, AttrVar, DimOf, DtypeOf, Inverse, Literal, Var, Vector
-from workbench.rules.status import library
+from workbench.rules.verdicts import library
 
 LIBRARY = [rule for file in sorted(library().glob("*.rules")) for rule in load_rules(file)]
 

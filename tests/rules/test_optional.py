@@ -3,7 +3,7 @@ import pytest
 from workbench.rules import parse_rule, parse_rules
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.optional import choices
-from workbench.rules.status import law_of
+from workbench.rules.verdicts import law_of
 
 
 def laws(text):

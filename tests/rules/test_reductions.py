@@ -6,7 +6,7 @@ import pytest
 from workbench import optimize
 from workbench.graph import GraphBuilder, evaluate
 from workbench.rules import load_rules
-from workbench.rules.status import library
+from workbench.rules.verdicts import library
 
 RULES = load_rules(library() / "reductions.rules")
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from workbench.laws.verification.refuting.refute import search
 from workbench.ops.resampling import COORDINATES
 from workbench.rules import load_rules, parse_rule, rule_set
-from workbench.rules.status import library, statuses
+from workbench.rules.verdicts import library, statuses
 from workbench.saturation.compile import compile_rule
 from workbench.saturation.encoding import Encoding
-from workbench.verification.refuting.refute import search
 
 RULES = [r for r in load_rules(library() / "movement.rules") if "resize[" in str(r) or "tokens" in r.name]
 

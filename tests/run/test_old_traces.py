@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
-from workbench.plots import gap_data, growth_data, plot_growth
+from workbench.faces.plots import gap_data, growth_data, plot_growth
+from workbench.faces.views.steps import stepper_data
 from workbench.run.old_traces import facts_of
 from workbench.run.trace import StepKind, Trace
-from workbench.views.steps import stepper_data
 
 SATURATION = [
     (38, None, "start graph"),

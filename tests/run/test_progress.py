@@ -7,7 +7,7 @@ import pytest
 from workbench.run import progress
 from workbench.run.progress import NotebookLine, progress_line, seen_in_notebooks
 from workbench.run.trace import Step, StepKind
-from workbench.support.numbers import thousands
+from workbench.support.formatting import thousands
 
 
 def test_a_line_for_a_stage():

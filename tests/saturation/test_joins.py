@@ -3,7 +3,7 @@ import re
 import pytest
 
 from workbench.rules import rule_set
-from workbench.saturation.base import Base
+from workbench.saturation.egglog_session import Base
 from workbench.saturation.encoding import Encoding
 from workbench.saturation.joins import equal_types
 from workbench.saturation.saturation import compile_rules

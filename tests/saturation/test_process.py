@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.benchmarks import benchmark
 from workbench.rules import rule_set
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation, process, worker
-from workbench.support import remembered
+from workbench.studies.benchmarks import benchmark
+from workbench.support import disk_cache
 from workbench.support.processes import environment, receive, send
 
 from . import laws
@@ -26,7 +26,7 @@ AC = (laws.ADD_COMMUTES, laws.ADD_ASSOCIATES)
 def nothing_known(tmp_path, monkeypatch):
     """Begin without processes and without what earlier runs have needed."""
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
-    remembered._memory.clear()
+    disk_cache._memory.clear()
     process.end_idle()
     yield
     process.end_idle()

@@ -1,7 +1,7 @@
 import pytest
 
 from workbench.graph import GraphBuilder
-from workbench.saturation.base import EngineError
+from workbench.saturation.egglog_session import EngineError
 from workbench.saturation.encoding import Constructor, encoding_for
 from workbench.saturation.engine import Engine, Program
 from workbench.saturation.state import Record

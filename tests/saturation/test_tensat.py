@@ -5,10 +5,10 @@ from itertools import combinations
 
 import pytest
 
-from workbench.benchmarks import benchmark
 from workbench.rules.foreign.tensat_file import tensat_rules
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
+from workbench.studies.benchmarks import benchmark
 
 
 def saturated(name, folder, k_multi=2, without=()):

@@ -5,7 +5,7 @@ from workbench.support.lazy import lazy_names
 
 
 def test_a_name_is_imported_on_first_use_and_kept():
-    attribute = lazy_names("workbench.support", {"times": ".numbers"})
+    attribute = lazy_names("workbench.support", {"times": ".formatting"})
     try:
         assert attribute("times")(2.0) == "2.00×"
         assert workbench.support.times is attribute("times")

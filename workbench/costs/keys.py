@@ -7,7 +7,7 @@ from typing import Final
 
 from workbench.costs.model import OpInstance
 from workbench.ops import TensorType, Trait, TupleType, ValueType, with_trait
-from workbench.ops.shipping import definition_of
+from workbench.ops.serialization import definition_of
 
 #: A type as plain data: the text of a tensor, or the texts of the elements of a tuple.
 TypeKey = str | list[str]

@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.costs.choose import cost_model
 from workbench.costs.model import CostModel
 from workbench.costs.pricing import node_costs
+from workbench.costs.registry import cost_model
 from workbench.graph import Graph
 from workbench.graph.text import format_attr
 from workbench.ops import spec_of
-from workbench.ops.leaves import REFERENCES
+from workbench.ops.inputs_and_opaque import REFERENCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ import numpy as np
 from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.pricing import instances_of, running_instances
 from workbench.devices.device import Device
-from workbench.devices.exchange import GraphEntry, Results
 from workbench.devices.executor import Program, to_array
 from workbench.devices.operators import STANDARD, Protocol, measure_instances
+from workbench.devices.spec_io import GraphEntry, Results
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import Graph
 

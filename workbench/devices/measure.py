@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workbench.devices.device import Device, DeviceMissing, open_device
-from workbench.devices.exchange import Results, Spec, read_results, read_spec, write_results
 from workbench.devices.latency import MODES, measure_group
 from workbench.devices.operators import CACHES, STANDARD, DeviceLost, Protocol, measure_instances
+from workbench.devices.spec_io import Results, Spec, read_results, read_spec, write_results
 from workbench.support.files import UnwritableOutput, check_writable
 
 

@@ -17,8 +17,8 @@ from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
 from workbench.devices.device import Device
-from workbench.devices.exchange import Results
 from workbench.devices.kernels import draw, kernel
+from workbench.devices.spec_io import Results
 from workbench.ops import TensorType, spec_of
 
 #: Incremented whenever the way of measuring changes, so that a table never mixes figures of two ways.

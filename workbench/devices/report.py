@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.certifying.inputs import gentle_inputs
-from workbench.certifying.region_check import difference
-from workbench.certifying.whole import tolerance_of
+from workbench.certification.end_to_end import tolerance_of
+from workbench.certification.inputs import gentle_inputs
+from workbench.certification.region_check import difference
 from workbench.devices.targets import target
 from workbench.graph import Graph, GraphBuilder, evaluate
 from workbench.ops import OpSpec, operators

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable, run_graph
 from workbench.devices.latency import Skipped, compiled, draw_inputs
-from workbench.devices.own import NAMES, OWN, PLUGGED, own_target, plugged_target
+from workbench.devices.plugins import NAMES, OWN, PLUGGED, own_target, plugged_target
 from workbench.graph import Graph
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
-    from workbench.devices.loaded import Loaded
-    from workbench.frontends.onnx.mapped import Apart
+    from workbench.devices.ort_sessions import Loaded
+    from workbench.frontends.onnx.mmap_weights import Apart
 
 
 G = TypeVar("G", bound=Callable[..., Any])
@@ -61,7 +61,7 @@ class OnnxRuntime:
     """ONNX Runtime on the CPU, with its own graph optimisations on.
 
     ``shapes`` are the shapes of inputs by name, for models that leave some dimensions open. See
-    :class:`~workbench.devices.loaded.Loaded` for the clock.
+    :class:`~workbench.devices.ort_sessions.Loaded` for the clock.
     """
 
     def __init__(self, threads: int | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -93,7 +93,7 @@ class OnnxRuntime:
 
         They raise RuntimeFailure if a model is refused or does not end.
         """
-        from workbench.devices.loaded import Loaded
+        from workbench.devices.ort_sessions import Loaded
         from workbench.devices.timing import random_feeds
 
         drawn: dict[str, Any] = {}

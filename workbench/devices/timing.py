@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.support.numbers import gain
+from workbench.support.formatting import gain
 
 if TYPE_CHECKING:
     from onnx import ModelProto

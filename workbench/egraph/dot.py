@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from workbench.graph.dot import dot_source, quoted
-from workbench.ops.leaves import NAMED
+from workbench.ops.inputs_and_opaque import NAMED
 
 if TYPE_CHECKING:
     import graphviz

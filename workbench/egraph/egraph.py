@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.ops import AttrValue, ValueType
-from workbench.ops.leaves import RUNTIME
-from workbench.run.face import Face
+from workbench.ops.inputs_and_opaque import RUNTIME
+from workbench.run.display import Face
 from workbench.support.collector import collector_paused
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.solve import solve_whole
-from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.extract import extract
 from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.problem import (
@@ -25,7 +25,7 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.presolve import (
     drop_circular,
     drop_expensive,

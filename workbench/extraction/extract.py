@@ -15,12 +15,13 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction import shares
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.solve import THOROUGH, Exact, solve
-from workbench.extraction.exact.solving import Effort, Job
 from workbench.extraction.exact.tensat import ORDERS
+from workbench.extraction.exact.types import Effort, Job
 from workbench.extraction.greedy.beam import beam
 from workbench.extraction.greedy.dag import ENTRIES, greedy
 from workbench.extraction.greedy.local_search import PATIENCE, improve
 from workbench.extraction.limits import DIED, Ending, Limit
+from workbench.extraction.negative_costs import signed
 from workbench.extraction.own import METHODS, OWN, Extractor, checked_choice, methods
 from workbench.extraction.problem import (
     BULK,
@@ -36,8 +37,7 @@ from workbench.extraction.problem import (
     tree_costs,
 )
 from workbench.extraction.reduce.cycles import break_cycles
-from workbench.extraction.reduce.must import chain_bound
-from workbench.extraction.signed import signed
+from workbench.extraction.reduce.dominators import chain_bound
 from workbench.extraction.solution import Solution, Status
 from workbench.extraction.stages import (
     Idling,
@@ -53,7 +53,7 @@ from workbench.extraction.stages import (
     reduced_further,
     treewidth,
 )
-from workbench.run.stepwise import Stepwise
+from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.support.collector import collector_paused
 from workbench.support.deadline import TimeUp, deadline

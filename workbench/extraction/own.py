@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import NoExtraction
-from workbench.support.named import Named
+from workbench.support.plugins import Named
 
 #: One line on each method that is built in.
 METHODS: Final = {

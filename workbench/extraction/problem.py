@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.table import CEILING, DEEP, Table, least, ranges
+from workbench.extraction.csr_table import CEILING, DEEP, Table, least, ranges
 from workbench.support.collector import collector_paused
 
 #: From this number of e-nodes, least costs are found in array operations.

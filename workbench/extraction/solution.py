@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workbench.extraction.limits import Ending, Limit
-from workbench.run.face import Face
+from workbench.run.display import Face
 
 
 class Status(enum.Enum):

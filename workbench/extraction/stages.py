@@ -11,13 +11,13 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction import shares
-from workbench.extraction.exact.shapes import by_shape
-from workbench.extraction.exact.solving import met
-from workbench.extraction.exact.split import split
+from workbench.extraction.exact.decompose import split
+from workbench.extraction.exact.isomorphic_parts import by_shape
 from workbench.extraction.exact.treewidth import WIDEST
+from workbench.extraction.exact.types import met
 from workbench.extraction.problem import Problem, below, is_acyclic
-from workbench.extraction.reduce.ascent import climb, highest_bound
-from workbench.extraction.reduce.must import must_sets, surely_paid
+from workbench.extraction.reduce.dominators import must_sets, surely_paid
+from workbench.extraction.reduce.dual_ascent import climb, highest_bound
 from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effect, presolve
 from workbench.extraction.solution import Solution
 from workbench.run.trace import Step

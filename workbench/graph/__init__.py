@@ -3,7 +3,7 @@
 from workbench.graph.builder import GraphBuilder
 from workbench.graph.evaluate import evaluate, fold_constants, fold_moves
 from workbench.graph.graph import Graph, GraphError, Node, Opaque, topological
-from workbench.graph.info import Label, ModelInfo
+from workbench.graph.metadata import Label, ModelInfo
 from workbench.graph.weights import Weight
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.graph import Graph, GraphError, Node, Opaque
-from workbench.graph.info import Label, ModelInfo
+from workbench.graph.metadata import Label, ModelInfo
 from workbench.graph.typed import result_type
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TupleType, TypeMismatch, ValueType, spec_of

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.graph.text import format_attrs
-from workbench.ops.leaves import NAMED
+from workbench.ops.inputs_and_opaque import NAMED
 
 if TYPE_CHECKING:
     import graphviz

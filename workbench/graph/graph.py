@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from workbench.graph.info import Label, ModelInfo
+from workbench.graph.metadata import Label, ModelInfo
 from workbench.graph.typed import result_type
 from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
-from workbench.ops.leaves import REFERENCES, RUNTIME
-from workbench.run.face import Face
+from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
+from workbench.run.display import Face
 
 if TYPE_CHECKING:
     import graphviz

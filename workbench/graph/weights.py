@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES
-from workbench.support.mapped import checked
+from workbench.support.mmap import checked
 
 #: Generated data in use: equal weights share it.
 _MADE: WeakValueDictionary[tuple[TensorType, int], np.ndarray] = WeakValueDictionary()
@@ -47,7 +47,7 @@ class Weight:
     def value(self) -> np.ndarray:
         """Return the data, generating it if none is stored.
 
-        Raise :class:`~workbench.support.mapped.ChangedFile` if the file with the data has changed since.
+        Raise :class:`~workbench.support.mmap.ChangedFile` if the file with the data has changed since.
         """
         if self.data is not None:
             return checked(self.data)

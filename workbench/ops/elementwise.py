@@ -20,6 +20,7 @@ from workbench.ops.exact import (
     each,
     in_digits,
 )
+from workbench.ops.locality import elementwise
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -29,7 +30,6 @@ from workbench.ops.onnx_form import (
     imports,
     only_result,
 )
-from workbench.ops.parts import elementwise
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OnnxExport, OpSpec, TorchForm
 from workbench.ops.traits import Trait

@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.ops.convolution import export_pad, export_slice
 from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
+from workbench.ops.locality import cut, elementwise, permuted, reshaped
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -20,9 +21,8 @@ from workbench.ops.onnx_form import (
     known_ints,
     only_result,
 )
-from workbench.ops.parts import cut, elementwise, permuted, reshaped
 from workbench.ops.registry import register
-from workbench.ops.repeat import as_cut, repeated
+from workbench.ops.repeat_interleave import as_cut, repeated
 from workbench.ops.spec import MANY, Attr, OnnxExport, OpSpec, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType

@@ -16,8 +16,8 @@ from workbench.ops.activations import (
     export_activation,
 )
 from workbench.ops.exact import ExactAttrs, ExactForm
+from workbench.ops.locality import product
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports
-from workbench.ops.parts import product
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers, each
+from workbench.ops.locality import along_axis, from_axis
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -19,7 +20,6 @@ from workbench.ops.onnx_form import (
     imports,
     only_result,
 )
-from workbench.ops.parts import along_axis, from_axis
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Flops, OpSpec
 from workbench.ops.traits import Trait

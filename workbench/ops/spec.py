@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.ops.exact import ExactForm
-from workbench.ops.parts import PartRule
+from workbench.ops.locality import PartRule
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, TensorType, TypeMismatch
 from workbench.ops.typing import CONCRETE, Attrs, TypeRule

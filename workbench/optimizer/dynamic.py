@@ -18,7 +18,7 @@ from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.optimizer.asked_sizes import check_elements_at, check_names
 from workbench.optimizer.file_checks import BOTH, Checked, Files
-from workbench.optimizer.priced_at import PricedAt
+from workbench.optimizer.symbolic_cost import PricedAt
 from workbench.symbolic import Generic
 from workbench.symbolic.mapping import egraph_at, graph_at, type_at
 from workbench.symbolic.sizes import checked_sizes, fitting, named, pricing_size
@@ -26,10 +26,10 @@ from workbench.symbolic.sizes import checked_sizes, fitting, named, pricing_size
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from workbench.certifying.certificate import Certificate
-    from workbench.certifying.regions import Correspondence
+    from workbench.certification.certificate import Certificate
+    from workbench.certification.regions import Correspondence
     from workbench.frontends.onnx.shapes import SymbolTable
-    from workbench.frontends.onnx.symbols import Fixed, Opened
+    from workbench.frontends.onnx.symbolic_dims import Fixed, Opened
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
@@ -302,7 +302,7 @@ def open_model(
     if is_taso_model(model):
         check_names(asked, ())
         return OpenModel(*graph_of(model, dims))
-    from workbench.frontends.onnx.symbols import open_onnx
+    from workbench.frontends.onnx.symbolic_dims import open_onnx
 
     opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
     known = (*(s.name for s in opened.symbols), *(f.name for f in opened.fixed))

@@ -48,11 +48,11 @@ class Files:
     """
 
     def __init__(self, given: object, term: Graph, table: SymbolTable) -> None:
-        from workbench.certifying.whole import without_kernels
+        from workbench.certification.end_to_end import without_kernels
         from workbench.frontends import RuntimeFailure
         from workbench.frontends.onnx.exporter import to_onnx_apart
         from workbench.frontends.onnx.file import ModelError
-        from workbench.frontends.onnx.shared import shared_session
+        from workbench.frontends.onnx.sessions import shared_session
 
         self._note, self._why = "", ""
         self._first: InferenceSession | None = None
@@ -89,7 +89,7 @@ class Files:
             return Checked(sizes, self._note, self._why)
         import onnxruntime as ort
 
-        from workbench.certifying.whole import run_both
+        from workbench.certification.end_to_end import run_both
 
         version = f"ONNX Runtime {ort.__version__}"
         found = run_both(self._first, self._second, graph, seed, version)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workbench.costs import CostModel
 from workbench.graph import Graph
-from workbench.optimizer.deployment import Given, source_of
 from workbench.optimizer.dynamic import OpenModel
 from workbench.optimizer.file_checks import Checked
 from workbench.optimizer.stages import certified, rules_for, verdicts, versions
+from workbench.optimizer.timing_trial import Given, source_of
 from workbench.rules import RuleSet
 from workbench.run.stages import Stages
 from workbench.run.trace import Trace
@@ -24,9 +24,9 @@ from workbench.run.trace import Trace
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from workbench.certifying.certificate import Certificate
-    from workbench.certifying.early import EarlyRuns
-    from workbench.certifying.regions import Correspondence
+    from workbench.certification.certificate import Certificate
+    from workbench.certification.prefetch import EarlyRuns
+    from workbench.certification.regions import Correspondence
 
 Model: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
 
@@ -104,7 +104,7 @@ def read_job(
         rules, left_out = (rules, ()) if as_published else rules_for(source.searched, rules)
         reference = None
         if whole and certify and not isinstance(model, Graph):
-            from workbench.certifying.whole import given_of
+            from workbench.certification.end_to_end import given_of
 
             reference = given_of(model)
     cost_model.bind(source.graph)
@@ -113,7 +113,7 @@ def read_job(
 
 def with_early_runs(job: Job) -> Job:
     """Return a job whose certificate shares the runs of the original that the job begins early."""
-    from workbench.certifying.early import EarlyRuns
+    from workbench.certification.prefetch import EarlyRuns
 
     return replace(job, early=EarlyRuns(job.graph, job.reference, job.seed))
 

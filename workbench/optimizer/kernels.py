@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from workbench.costs import CostModel
-from workbench.costs.choose import cost_model
+from workbench.costs.registry import cost_model
 
 if TYPE_CHECKING:
-    from workbench.codegen.compiler import Build
-    from workbench.codegen.deployed import Deployed
-    from workbench.codegen.fusion import Measure
+    from workbench.kernels.codegen.compiler import Build
+    from workbench.kernels.codegen.deployment import Deployed
+    from workbench.kernels.codegen.fusion import Measure
     from workbench.optimizer.pipeline import Optimized
 
 #: Up to this size clusters are also grown from the e-graph of a search, where they compete with rewrites.
@@ -44,7 +44,7 @@ def with_kernels(
         ValueError: The model has symbolic dimensions.
         CompilerMissing: There is no C compiler.
     """
-    from workbench.codegen.deployed import deploy
+    from workbench.kernels.codegen.deployment import deploy
 
     kept = () if result.dynamic is None else result.dynamic.kept
     if kept:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.costs import CostModel
-from workbench.costs.choose import cost_model as cost_model_of
-from workbench.costs.economical import Economical, economical
+from workbench.costs.lazy_measured import Economical, economical
+from workbench.costs.registry import cost_model as cost_model_of
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.graph import Graph
-from workbench.optimizer.chosen import Rules, rules_of
-from workbench.optimizer.deployment import Given, Trial, default_cost, trial_of
 from workbench.optimizer.dynamic import Dynamic, open_model, without
-from workbench.optimizer.exploration import Extracted, explore, hurried
 from workbench.optimizer.job import Choice, Job, Model, Option, choose, read_job, with_early_runs
 from workbench.optimizer.record import SaturationFigures
 from workbench.optimizer.result import Result
+from workbench.optimizer.rule_selection import Rules, rules_of
+from workbench.optimizer.search_loop import Extracted, explore, hurried
 from workbench.optimizer.settings import Settings, recorded
 from workbench.optimizer.stages import correspondence, trace_meta
+from workbench.optimizer.timing_trial import Given, Trial, default_cost, trial_of
 from workbench.rules import RuleSet
 from workbench.run.progress import seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
@@ -33,10 +33,10 @@ from workbench.run.stages import Progress, Stages
 from workbench.run.trace import StopReason, Trace
 
 if TYPE_CHECKING:
-    from workbench.accelerators import Placement, Unit
-    from workbench.analysis.comparison import Comparison
-    from workbench.certifying.certificate import Certificate
-    from workbench.devices.fastest import Ranking
+    from workbench.certification.certificate import Certificate
+    from workbench.devices.ranking import Ranking
+    from workbench.kernels.accelerators import Placement, Unit
+    from workbench.studies.analysis.comparison import Comparison
 
 #: Up to this size the trace also gets the best cost after every step.
 HISTORY_E_NODES = 20_000
@@ -85,13 +85,13 @@ class Optimized(Result):
         """Return which products run on the accelerator and which do not; None without an accelerator."""
         if self.accelerator is None:
             return None
-        from workbench.accelerators import placement
+        from workbench.kernels.accelerators import placement
 
         return placement(self.graph, self.accelerator)
 
     def compare(self) -> Comparison:
         """Return the fate of every operator, and the rules behind it."""
-        from workbench.analysis.comparison import compare
+        from workbench.studies.analysis.comparison import compare
 
         return compare(self)
 
@@ -167,7 +167,7 @@ def optimize(
             result reports on every dimension.
         keep_inputs: keep inputs that have initial values as inputs; otherwise they become weights.
         accelerator: a hardware unit: its name, the path of its ``.toml`` file, or a
-            :class:`~workbench.accelerators.Unit`. Its rules are added to ``rules``, and its formulas are the
+            :class:`~workbench.kernels.accelerators.Unit`. Its rules are added to ``rules``, and its formulas are the
             costs. ``placement`` of the result names the operators that run on it.
         settings: all other settings; each is also an argument of its own.
         progress: called as ``progress(stage, detail)``.
@@ -230,7 +230,7 @@ def _for_accelerator(
     """Return the rules with those of a unit, and the unit's formulas as the costs."""
     if cost is not None:
         raise ValueError("an accelerator has costs of its own, got a cost model too (try leaving cost out)")
-    from workbench.accelerators import AcceleratorCost, unit, unit_rules
+    from workbench.kernels.accelerators import AcceleratorCost, unit, unit_rules
 
     chosen = unit(accelerator)
     return [rules, unit_rules(chosen)], AcceleratorCost(chosen)
@@ -241,7 +241,7 @@ def _unit_of(model: CostModel) -> Unit | None:
     found = model.accelerator
     if found is None:
         return None
-    from workbench.accelerators import Unit
+    from workbench.kernels.accelerators import Unit
 
     assert isinstance(found, Unit)
     return found
@@ -266,7 +266,7 @@ class Saturated:
 
 
 def saturated(job: Job, settings: Settings) -> Saturated:
-    """Saturate, price and extract in turn; see :func:`~workbench.optimizer.exploration.explore`."""
+    """Saturate, price and extract in turn; see :func:`~workbench.optimizer.search_loop.explore`."""
     from workbench.saturation import Saturation
 
     stages, limits = job.stages, settings.limits()
@@ -285,7 +285,7 @@ def saturated(job: Job, settings: Settings) -> Saturated:
 
 def cheapest_of(job: Job, settings: Settings) -> Callable[..., Solution]:
     """Return the extraction that the settings ask for."""
-    from workbench.extraction.choose import extractor
+    from workbench.extraction.registry import extractor
 
     chosen = partial(extractor(settings.extractor), memory=settings.extraction_memory)
     if settings.extraction_seconds is None and isinstance(job.cost_model, Economical):
@@ -331,7 +331,7 @@ def _result(
     queue: Mapping[int, Solution],
     offending: tuple[str, ...] = (),
 ) -> Optimized:
-    from workbench.extraction.history import cost_by_step
+    from workbench.extraction.cost_history import cost_by_step
 
     option, best = choice.option, found.best
     solution, after, term = best.solution, best.before, job.searched
@@ -376,7 +376,7 @@ def _result(
 
 def _blame(job: Job, found: Saturated, settings: Settings) -> tuple[str, ...]:
     """Find the rules whose removal makes the result right, by repeating the run with fewer rules."""
-    from workbench.certifying.blame import find_offending
+    from workbench.certification.blame import find_offending
     from workbench.egraph import rebuild
     from workbench.saturation import Saturation
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.costs.described import described
+from workbench.costs.labels import described
 from workbench.run.trace import StopReason
-from workbench.support.numbers import gain, speedup
+from workbench.support.formatting import gain, speedup
 
 if TYPE_CHECKING:
-    from workbench.accelerators import Placement
-    from workbench.certifying.certificate import Certificate
-    from workbench.devices.fastest import Ranking
+    from workbench.certification.certificate import Certificate
+    from workbench.devices.ranking import Ranking
     from workbench.extraction.limits import Ending
     from workbench.extraction.solution import Status
     from workbench.frontends.coverage import Coverage
+    from workbench.kernels.accelerators import Placement
     from workbench.optimizer.dynamic import Dynamic
 
 

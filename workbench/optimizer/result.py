@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures, to_json
 from workbench.optimizer.summary import running_operators, text_of
-from workbench.run.face import Face
+from workbench.run.display import Face
 from workbench.run.trace import StopReason, Trace
 
 if TYPE_CHECKING:
-    from workbench.certifying.certificate import Certificate
+    from workbench.certification.certificate import Certificate
     from workbench.graph import Graph
-    from workbench.optimizer.deployment import Given
     from workbench.optimizer.dynamic import Dynamic
+    from workbench.optimizer.timing_trial import Given
 
 
 class Result(Face, ABC):

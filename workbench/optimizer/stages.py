@@ -9,16 +9,16 @@ import numpy as np
 
 from workbench.costs import CostModel, node_costs
 from workbench.graph import Graph
+from workbench.laws.theorems.records import THEOREM, is_theorem
 from workbench.ops import TensorType
 from workbench.optimizer.record import SaturationFigures
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
-from workbench.theorems.records import THEOREM, is_theorem
 
 if TYPE_CHECKING:
-    from workbench.certifying.certificate import Certificate
-    from workbench.certifying.early import EarlyRuns
-    from workbench.certifying.regions import Correspondence
+    from workbench.certification.certificate import Certificate
+    from workbench.certification.prefetch import EarlyRuns
+    from workbench.certification.regions import Correspondence
     from workbench.egraph import EGraph
     from workbench.optimizer.result import Result
 
@@ -43,7 +43,7 @@ def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
     kinds = (node.type for node in graph.nodes)
     if not any(isinstance(k, TensorType) and k.dtype in ("float16", "bfloat16") for k in kinds):
         return rules, ()
-    from workbench.verification.ranges import rules_for
+    from workbench.laws.verification.half_precision import rules_for
 
     return rules_for(graph, rules)
 
@@ -63,7 +63,7 @@ def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
     before, after = (
         operator_costs(graph, node_costs(graph, cost_model)) for graph in (result.original, result.graph)
     )
-    from workbench.extraction.history import CURVE
+    from workbench.extraction.cost_history import CURVE
 
     bound: dict[str, Any] = {}
     if isinstance(record.way, SaturationFigures):
@@ -119,7 +119,7 @@ def certified(
         whole: Whether both models also run as a whole.
         early: Runs of the original that may have been made already.
     """
-    from workbench.certifying.certificate import certify
+    from workbench.certification.certificate import certify
 
     runner = None
     if original.opaques:
@@ -148,7 +148,7 @@ def correspondence(original: Graph, optimised: Graph, egraph: EGraph, choice: np
         egraph: The e-graph.
         choice: The chosen e-node of each e-class; negative for an e-class that is not built.
     """
-    from workbench.certifying.regions import Correspondence
+    from workbench.certification.regions import Correspondence
     from workbench.egraph.class_map import eclasses_of
 
     before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.extraction.solution import strength
-from workbench.ops.leaves import REFERENCES
+from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures
-from workbench.support.numbers import microseconds, thousands
+from workbench.support.formatting import microseconds, thousands
 
 if TYPE_CHECKING:
     from workbench.graph import Graph

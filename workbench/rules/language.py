@@ -34,7 +34,7 @@ from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
 from workbench.rules.lines import family_members, law_lines
-from workbench.rules.numbers import number, typed
+from workbench.rules.literals import number, typed
 from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     PHASES,
@@ -61,7 +61,7 @@ from workbench.rules.pattern import (
     unbinding,
     ungiven,
 )
-from workbench.support.names import nearest
+from workbench.support.suggestions import nearest
 
 T = TypeVar("T")
 #: Largest number of words and signs in a law, and deepest nesting of parentheses.

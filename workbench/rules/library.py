@@ -9,9 +9,9 @@ from typing import Final
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
-from workbench.rules.status import library, verdict_of
-from workbench.support.names import unknown
-from workbench.support.remembered import remembered
+from workbench.rules.verdicts import library, verdict_of
+from workbench.support.disk_cache import remembered
+from workbench.support.suggestions import unknown
 
 _FIRST = (
     "elementwise", "constants", "matmul", "convolution", "fusion", "layout", "transposes", "reductions",

@@ -8,7 +8,7 @@ from typing import Final
 
 from workbench.graph.text import format_attr
 from workbench.ops import AttrValue, Trait, spec_of
-from workbench.run.face import Face
+from workbench.run.display import Face
 
 
 @dataclass(frozen=True, slots=True)

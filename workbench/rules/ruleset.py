@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.rules.pattern import Rule, format_rule
-from workbench.rules.status import statuses, verdict_of
-from workbench.run.face import Face
-from workbench.support.names import nearest
+from workbench.rules.verdicts import statuses, verdict_of
+from workbench.run.display import Face
+from workbench.support.suggestions import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +125,7 @@ class RuleSet(Face):
         Raise ImportError, which names the packages to install, if widgets are not available.
         """
         # Imported by name, like every view, because rules must not depend on runs.
-        table = import_module("workbench.analysis.rule_activity").rule_table(self, run, **known)
+        table = import_module("workbench.studies.analysis.rule_activity").rule_table(self, run, **known)
         return table.view()
 
     def __repr__(self) -> str:

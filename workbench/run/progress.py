@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from workbench.run.stages import STAGES
-from workbench.support.numbers import thousands
+from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     from types import TracebackType

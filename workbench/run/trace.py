@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from workbench.run.face import Face
+from workbench.run.display import Face
 from workbench.run.old_traces import facts_of
 from workbench.run.step_kind import StepKind as StepKind
 

@@ -23,16 +23,16 @@ from workbench.rules.interpret import (
     read_term,
     spread,
 )
-from workbench.rules.numbers import NUMBER, Number, combined, nearest_decimal
+from workbench.rules.literals import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
+from workbench.saturation.cse import share
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
 from workbench.saturation.expressions import Int, Sym, Test, arith, floored, relation_of
+from workbench.saturation.identifiers import identifier, named
 from workbench.saturation.joins import equal_types
-from workbench.saturation.naming import identifier, named
 from workbench.saturation.needs import constructor, made, needed
-from workbench.saturation.sharing import share
-from workbench.saturation.sinking import sinks
+from workbench.saturation.pushdown_guard import sinks
 from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from workbench.graph import Graph
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TupleType, spec_of
-from workbench.ops.leaves import RUNTIME
+from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
 
 #: Birth records from this number on are fresh: their step is not written yet.

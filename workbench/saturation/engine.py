@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
-from workbench.graph.demand import read_whole
-from workbench.saturation.base import Base, EngineError, gives_two_types
+from workbench.graph.whole_uses import read_whole
 from workbench.saturation.compile import CompiledRule
+from workbench.saturation.egglog_session import Base, EngineError, gives_two_types
 from workbench.saturation.encoding import (
     Constructor,
     Encoding,
@@ -21,11 +21,11 @@ from workbench.saturation.encoding import (
     declarations,
     load_graph,
 )
-from workbench.saturation.merging import Candidate, collect, merge_members
+from workbench.saturation.group_merge import Candidate, collect, merge_members
 from workbench.saturation.needs import A_NUMBER, usable
+from workbench.saturation.node_budget import bursting, fitting
 from workbench.saturation.pairs import Pair, pairs_in, pairs_of
-from workbench.saturation.room import bursting, fitting
-from workbench.saturation.sinking import sinks
+from workbench.saturation.pushdown_guard import sinks
 from workbench.saturation.snapshot import columns_of
 from workbench.saturation.state import Record, State
 
@@ -43,7 +43,7 @@ class Program:
 
     ``expected`` are the numbers of rules that such runs have needed before; they are loaded at once. The
     result of the run does not depend on them. ``operators`` are those that are not built in, packed
-    (:mod:`workbench.ops.shipping`). ``numbers`` are the nodes whose elements are all one number, which the
+    (:mod:`workbench.ops.serialization`). ``numbers`` are the nodes whose elements are all one number, which the
     graph itself may not show because it comes without its weights' data.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from workbench.rules.numbers import NUMBER, is_number
+from workbench.rules.literals import NUMBER, is_number
 from workbench.rules.pattern import App, Term, Var, subterms
 from workbench.saturation.encoding import Constructor
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from workbench.rules.numbers import is_number
+from workbench.rules.literals import is_number
 from workbench.rules.pattern import App, Term, Var, subterms
 from workbench.saturation.encoding import Constructor
 from workbench.saturation.needs import constructor

@@ -2,7 +2,7 @@
 
 Starting a process takes 0.2 s, and loading the rules as long again. A process that has done its work is
 therefore kept: it drops the terms of its run and keeps the rules
-(:meth:`workbench.saturation.base.Base.rest`). It ends when its owner ends, when it has grown too large, after
+(:meth:`workbench.saturation.egglog_session.Base.rest`). It ends when its owner ends, when it has grown too large, after
 any failure, and when enough others are kept. ``WORKBENCH_KEPT_ENGINES`` is the number of processes to keep: 1
 by default, 0 for none.
 """

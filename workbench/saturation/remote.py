@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.egraph.egraph import EGraph
-from workbench.saturation.base import EngineError
+from workbench.saturation.egglog_session import EngineError
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.process import EngineProcess, keep, take
 from workbench.support.processes import out_of_memory

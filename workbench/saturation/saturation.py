@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
-from workbench.graph.numbers import numbers_in
+from workbench.graph.uniform_constants import numbers_in
 from workbench.ops import Trait, with_trait
-from workbench.ops.shipping import packed
+from workbench.ops.serialization import packed
 from workbench.rules.pattern import App, Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
-from workbench.run.stepwise import Stepwise
+from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation.compile import CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
 from workbench.saturation.needs import A_NUMBER
+from workbench.saturation.pushdown_guard import MOVEMENT
 from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
-from workbench.saturation.sinking import MOVEMENT
-from workbench.support.remembered import Needed, remembered
+from workbench.support.disk_cache import Needed, remembered
 
 if TYPE_CHECKING:
-    from workbench.saturation.reasons.answers import Explanation, WhyNot
-    from workbench.saturation.reasons.ask import Target
+    from workbench.saturation.explain.api import Target
+    from workbench.saturation.explain.report import Explanation, WhyNot
 
 #: An iteration may take this many times as long as the one before it, as an estimate.
 AT_RISK: Final = 10
@@ -120,7 +120,7 @@ class Saturation(Stepwise):
         engine: An engine that another saturation no longer needs; by default a new one.
         keep: Number of e-nodes up to which snapshots are kept.
 
-    >>> from workbench.benchmarks import benchmark
+    >>> from workbench.studies.benchmarks import benchmark
     >>> from workbench.rules import rule_set
     >>> saturation = Saturation(benchmark("bert", layers=1), rule_set("default"))  # doctest: +SKIP
     >>> saturation.run().value  # doctest: +SKIP
@@ -408,7 +408,7 @@ class Saturation(Stepwise):
         >>> saturation.why_not("relu(matmul(x, w))")  # doctest: +SKIP
         WhyNot relu(matmul(x, w)): a guard said no (relu-of-matmul)
         """
-        from workbench.saturation.reasons.ask import ask_why_not
+        from workbench.saturation.explain.api import ask_why_not
 
         return ask_why_not(self, target, equals, more)
 
@@ -422,7 +422,7 @@ class Saturation(Stepwise):
         Raises:
             TargetError: (a ValueError) if a term cannot be read, or the e-graph does not hold the equality.
         """
-        from workbench.saturation.reasons.ask import ask_explain
+        from workbench.saturation.explain.api import ask_explain
 
         return ask_explain(self, left, right)
 

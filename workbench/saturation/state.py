@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
-from workbench.saturation.base import Base
+from workbench.saturation.egglog_session import Base
 from workbench.saturation.encoding import Constructor, Encoding
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class State:
     handles: int
 
     def run(self, text: str) -> list[Any]:
-        """Run commands; raise :class:`~workbench.saturation.base.EngineError` with the engine's message."""
+        """Run commands; raise :class:`~workbench.saturation.egglog_session.EngineError` with the engine's message."""
         return self.base.run(text)
 
     @property

@@ -19,8 +19,8 @@ os.environ["RAYON_NUM_THREADS"] = "1"
 from workbench.support.processes import limit_memory, receive, send, served
 
 if TYPE_CHECKING:
-    from workbench.saturation.base import Base
     from workbench.saturation.compile import CompiledRule
+    from workbench.saturation.egglog_session import Base
 
 #: Number of bases that are kept, including the last run's.
 KEPT: Final = 3
@@ -30,8 +30,8 @@ GROWN: Final = 256 << 20
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until the parent closes the pipe or the process has grown too large."""
-    from workbench.ops.shipping import install
-    from workbench.saturation.base import bindings
+    from workbench.ops.serialization import install
+    from workbench.saturation.egglog_session import bindings
     from workbench.saturation.engine import Engine
 
     bindings()

@@ -9,11 +9,11 @@ from tests.extraction.egraphs import egraph_of, solvable_egraph
 from tests.extraction.problems import problem_of
 from workbench.extraction.exact import cuts, probing
 from workbench.extraction.exact.cuts import solve_by_cuts
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.loops import unfounded
-from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.greedy.dag import greedy_dag
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.dominators import must_sets
 
 
 def started(problem):

@@ -5,11 +5,11 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph, random_problem
 from tests.extraction.problems import chain
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.dynamic import by_width, solve_dynamic
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.loops import unfounded
-from workbench.extraction.exact.solving import selection_cost
 from workbench.extraction.exact.treewidth import WIDEST, Sparse, decomposition
+from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.problem import NoExtraction
 from workbench.extraction.stages import treewidth
 

@@ -4,10 +4,10 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, problem_of, random_egraph, random_problem
 from tests.extraction.problems import merged
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.lns import solve_lns
-from workbench.extraction.exact.loops import unfounded
-from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.greedy.dag import greedy_dag, settle
 
 

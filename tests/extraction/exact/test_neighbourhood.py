@@ -5,9 +5,9 @@ import random
 import pytest
 
 from tests.extraction.egraphs import brute_force, least, problem_of, random_egraph, random_problem
-from workbench.extraction.exact.loops import unfounded
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.neighbourhood import Surroundings, freed
-from workbench.extraction.exact.solving import selection_cost
+from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.greedy.dag import greedy_dag, settle
 from workbench.extraction.reduce.cycles import components
 

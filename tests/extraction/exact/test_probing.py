@@ -9,10 +9,10 @@ import pytest
 
 from tests.extraction.exact.test_cuts import shared
 from workbench.extraction.exact.highs import solve_highs
+from workbench.extraction.exact.ilp import highs_model, program
 from workbench.extraction.exact.probing import Probing
-from workbench.extraction.exact.program import highs_model, program
-from workbench.extraction.exact.solving import selection_cost
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.reduce.dominators import must_sets
 
 
 def probing(problem, most):

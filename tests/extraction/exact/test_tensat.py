@@ -9,8 +9,8 @@ from tests.extraction.egraphs import brute_force, egraph_of, problem_of, random_
 from tests.extraction.problems import tangle
 from workbench.extraction import Extraction, Status, extract
 from workbench.extraction.exact.race import Race
-from workbench.extraction.exact.solving import selection_cost
 from workbench.extraction.exact.tensat import ORDERS, solve_tensat, tensat_program
+from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import is_acyclic
 from workbench.run.trace import StepKind, StopReason

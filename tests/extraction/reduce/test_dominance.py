@@ -5,7 +5,7 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph
 from workbench.extraction.reduce.dominance import Surroundings, dominated, replaceable
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.dominators import must_sets
 
 
 def after(reduction, nodes, costs):

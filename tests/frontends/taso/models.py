@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.certifying.inputs import random_inputs
+from workbench.certification.inputs import random_inputs
 from workbench.frontends import load_taso_model, to_taso_model
 from workbench.graph import Weight, evaluate
 from workbench.ops import spec_of

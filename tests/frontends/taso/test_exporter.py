@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import workbench
 from tests.frontends.taso.models import operators, read_back, same_values
 from tests.random_graphs import random_graph
-from workbench.benchmarks import benchmark, benchmarks
 from workbench.frontends import ModelError, load_taso_model, save_taso_model, to_taso_model
 from workbench.frontends.taso.text import parse_records
 from workbench.graph import GraphBuilder
+from workbench.studies.benchmarks import benchmark, benchmarks
 from workbench.support.files import UnwritableOutput
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.frontends.taso.models import nameless, operators, read_back
-from workbench.benchmarks import benchmark
-from workbench.certifying.inputs import random_inputs
+from workbench.certification.inputs import random_inputs
 from workbench.frontends import ModelError, import_taso_model, load_taso_model
 from workbench.graph import GraphBuilder, evaluate
+from workbench.studies.benchmarks import benchmark
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
+from workbench.laws.verification.refuting.refute import search
 from workbench.rules import RuleSyntaxError, format_rule, load_rules, parse_rule
 from workbench.rules.foreign.taso_file import load_taso, messages, read_taso
-from workbench.verification.refuting.refute import search
 
 CONV2D, MAXPOOL, RELU, CONCAT, SPLIT, TRANSPOSE, ADD, MATMUL, MUL, ENLARGE = (
     3,

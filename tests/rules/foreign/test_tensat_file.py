@@ -1,5 +1,6 @@
 import pytest
 
+from workbench.laws.verification.refuting.refute import search
 from workbench.rules import RuleSyntaxError, format_rule, load_rules, parse_rule
 from workbench.rules.foreign.tensat_file import (
     load_equations,
@@ -8,7 +9,6 @@ from workbench.rules.foreign.tensat_file import (
     read_tensat,
     tensat_rules,
 )
-from workbench.verification.refuting.refute import search
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.extraction.exact.loops import pair_formulas, unfounded
-from workbench.extraction.exact.solving import Hear, Solved, Tell, selection_cost
+from workbench.extraction.exact.cycle_constraints import pair_formulas, unfounded
+from workbench.extraction.exact.types import Hear, Solved, Tell, selection_cost
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
-from workbench.extraction.reduce.must import Must
+from workbench.extraction.reduce.dominators import Must
 
 #: The incumbent's cost in integer units. Costs are rounded down, so that a lower bound remains valid.
 UNITS: Final = 10_000_000_000

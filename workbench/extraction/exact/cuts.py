@@ -18,14 +18,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from workbench.extraction.exact.cycle_constraints import Separator, pair_formulas, unfounded
 from workbench.extraction.exact.highs import QUICK, SCALE, solve_highs
-from workbench.extraction.exact.loops import Separator, pair_formulas, unfounded
+from workbench.extraction.exact.ilp import Program, highs_model, program
 from workbench.extraction.exact.probing import SLICE, Probing
-from workbench.extraction.exact.program import Program, highs_model, program
-from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selection_cost
+from workbench.extraction.exact.types import Hear, Solved, Tell, met, selection_cost
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.ascent import Ascent, Layout, ascend
-from workbench.extraction.reduce.must import Must, must_sets
+from workbench.extraction.reduce.dominators import Must, must_sets
+from workbench.extraction.reduce.dual_ascent import Ascent, Layout, ascend
 from workbench.extraction.reduce.presolve import REDUCTIONS, presolve, pull_up, pull_up_costs
 
 #: The share of the time for cutting planes, and of what is left for each time that they begin anew.

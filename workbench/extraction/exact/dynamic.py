@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from workbench.extraction.exact.solving import Solved
 from workbench.extraction.exact.treewidth import (
     WIDEST,
     Bag,
@@ -22,6 +21,7 @@ from workbench.extraction.exact.treewidth import (
     Sparse,
     decomposition,
 )
+from workbench.extraction.exact.types import Solved
 from workbench.extraction.problem import Problem
 
 #: Problems of a larger width are not solved this way. Largest number of states of all bags together.

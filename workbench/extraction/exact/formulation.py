@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.exact.loops import pair_formulas
-from workbench.extraction.exact.program import Program, program
+from workbench.extraction.exact.cycle_constraints import pair_formulas
+from workbench.extraction.exact.ilp import Program, program
 from workbench.extraction.exact.tensat import tensat_program
 from workbench.extraction.problem import (
     NoExtraction,
@@ -19,7 +19,7 @@ from workbench.extraction.problem import (
     make_problem,
     tree_costs,
 )
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.dominators import must_sets
 
 if TYPE_CHECKING:
     import pulp

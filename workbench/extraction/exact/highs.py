@@ -8,12 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.extraction.exact.loops import Formula, Separator, formula_of, pair_formulas, unfounded
-from workbench.extraction.exact.program import Program, highs_model, program
-from workbench.extraction.exact.solving import Hear, Solved, Tell, met, selection_cost
+from workbench.extraction.exact.cycle_constraints import (
+    Formula,
+    Separator,
+    formula_of,
+    pair_formulas,
+    unfounded,
+)
+from workbench.extraction.exact.ilp import Program, highs_model, program
+from workbench.extraction.exact.types import Hear, Solved, Tell, met, selection_cost
 from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.must import Must
+from workbench.extraction.reduce.dominators import Must
 
 #: Problems with fewer candidates are solved without HiGHS's presolve and heuristics (measured: 2x).
 QUICK: Final = 500

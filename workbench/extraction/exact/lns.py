@@ -13,14 +13,14 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Final
 
+from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.loops import unfounded
 from workbench.extraction.exact.neighbourhood import Surroundings, freed
-from workbench.extraction.exact.solving import Hear, Solved, Tell, selection_cost
+from workbench.extraction.exact.types import Hear, Solved, Tell, selection_cost
 from workbench.extraction.greedy.dag import TOLERANCE, settle
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components
-from workbench.extraction.reduce.must import must_sets
+from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.presolve import presolve
 
 #: Candidates of a neighbourhood: the first size, the least and the largest.

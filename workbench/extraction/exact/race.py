@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.extraction.exact.loops import unfounded
-from workbench.extraction.exact.solving import Job, Solved, met, selection_cost
+from workbench.extraction.exact.cycle_constraints import unfounded
+from workbench.extraction.exact.types import Job, Solved, met, selection_cost
 from workbench.extraction.limits import Ending, Limit
 from workbench.support.child import Child
 from workbench.support.processes import SOLVER_MEMORY, frame

@@ -10,11 +10,11 @@ import math
 import time
 from typing import Any, Final
 
-from workbench.extraction.exact.loops import unfounded
-from workbench.extraction.exact.program import Program, highs_model
-from workbench.extraction.exact.solving import Solved, Tell
+from workbench.extraction.exact.cycle_constraints import unfounded
+from workbench.extraction.exact.ilp import Program, highs_model
+from workbench.extraction.exact.types import Solved, Tell
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.must import chain_bound
+from workbench.extraction.reduce.dominators import chain_bound
 
 #: The methods that solve the program, and the order variables of each.
 ORDERS: Final = {"tensat": "real", "tensat-integer": "integer", "tensat-filtered": "none"}

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from typing import IO, Any
 
-from workbench.extraction.exact.solving import Job
+from workbench.extraction.exact.types import Job
 from workbench.support.processes import limit_memory, receive, send, served
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from workbench.extraction.csr_table import least
 from workbench.extraction.problem import BULK, NoExtraction, Problem, table_of
-from workbench.extraction.table import least
 
 #: Largest number of pairs of an e-class and one below it that are kept; a pair takes about 50 bytes.
 ENTRIES: Final = 20_000_000

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
-from workbench.extraction.reduce.must import Must, Weights
+from workbench.extraction.reduce.dominators import Must, Weights
 
 #: In an e-class with more than WIDE candidates left, each is compared with the CHEAPEST only.
 WIDE, CHEAPEST = 512, 64

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.ascent import affordable, climb
 from workbench.extraction.reduce.dominance import dominated, replaceable
-from workbench.extraction.reduce.must import Must, Weights, must_sets
+from workbench.extraction.reduce.dominators import Must, Weights, must_sets
+from workbench.extraction.reduce.dual_ascent import affordable, climb
 
 #: The largest number of rounds.
 ROUNDS: Final = 8

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from onnx import ModelProto
 
 from workbench.frontends.onnx.file import ModelError
-from workbench.frontends.onnx.mapped import Apart
+from workbench.frontends.onnx.mmap_weights import Apart
 from workbench.frontends.onnx.opaque import payload_of
+from workbench.frontends.onnx.opsets import candidate_opsets, default_opset, loads, opset_imports
 from workbench.frontends.onnx.shapes import SymbolTable
-from workbench.frontends.onnx.stream import joined, write_apart
-from workbench.frontends.onnx.versions import candidate_opsets, default_opset, loads, opset_imports
+from workbench.frontends.onnx.streaming_io import joined, write_apart
 from workbench.frontends.onnx.writer import Writer, shell_of
 from workbench.graph import Graph, fold_constants
 from workbench.ops.onnx_form import OpsetTooOld
@@ -81,7 +81,7 @@ def to_onnx_apart(
 ) -> Apart:
     """Return a graph as an ONNX model with its large weights stored apart, in memory or in a mapped file.
 
-    In the model they are placeholders, as :func:`~workbench.frontends.onnx.shared.shared_session` accepts.
+    In the model they are placeholders, as :func:`~workbench.frontends.onnx.sessions.shared_session` accepts.
     The arguments and errors are those of :func:`to_onnx`.
     """
     if fold:
@@ -114,6 +114,6 @@ def to_onnx_apart(
 def _writer(symbols: SymbolTable | None) -> Callable[..., Writer]:
     if symbols is None:
         return Writer
-    from workbench.frontends.onnx.symbolic import symbolic_writer
+    from workbench.frontends.onnx.symbolic_writer import symbolic_writer
 
     return symbolic_writer(symbols)

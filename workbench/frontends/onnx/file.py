@@ -24,7 +24,7 @@ import onnx.shape_inference
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
-from workbench.frontends.onnx.mapped import mapped_array, read_apart
+from workbench.frontends.onnx.mmap_weights import mapped_array, read_apart
 from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import check_writable, is_device, write_atomic
 

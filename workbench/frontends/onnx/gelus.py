@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.frontends.onnx.reader import Reader
+from workbench.frontends.onnx.pattern_reader import Reader
 from workbench.graph import GraphBuilder
 
 #: The number of products that are taken apart at most in search of a factor.

@@ -15,7 +15,8 @@ import onnx
 from onnx import NodeProto
 
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.onnx.doubled import doubled
+from workbench.frontends.onnx.constant_folding import settled
+from workbench.frontends.onnx.duplicated_constants import doubled
 from workbench.frontends.onnx.file import (
     ModelError,
     Source,
@@ -25,17 +26,23 @@ from workbench.frontends.onnx.file import (
     read_model,
     tensor_array,
 )
+from workbench.frontends.onnx.idioms import whole
+from workbench.frontends.onnx.import_units import Unit, live_nodes, units
 from workbench.frontends.onnx.names import Fresh, inner_names, rename
-from workbench.frontends.onnx.node import NodeView
+from workbench.frontends.onnx.node_view import NodeView
 from workbench.frontends.onnx.opaque import Origin, cut
-from workbench.frontends.onnx.parts import whole
 from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
-from workbench.frontends.onnx.regions import Unit, live_nodes, units
-from workbench.frontends.onnx.settle import settled
-from workbench.frontends.onnx.tail import cut_tail
-from workbench.frontends.onnx.values import Values, fits, python_value, show_type, static_type, type_proto
+from workbench.frontends.onnx.shape_inference import (
+    Values,
+    fits,
+    python_value,
+    show_type,
+    static_type,
+    type_proto,
+)
+from workbench.frontends.onnx.unsupported_suffix import cut_tail
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
-from workbench.ops.leaves import NAMED
+from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.onnx_form import NotModelled, importer_of
 from workbench.ops.types import FLOAT_DTYPES, TypeMismatch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from workbench.frontends.onnx.reader import Reader
+from workbench.frontends.onnx.pattern_reader import Reader
 from workbench.graph import GraphBuilder
 
 

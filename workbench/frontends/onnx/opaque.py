@@ -13,7 +13,7 @@ from onnx.defs import SchemaError
 
 from workbench.frontends.onnx.file import ModelError, ir_version_for, walk
 from workbench.frontends.onnx.names import Fresh, inner_names, read_by, rename
-from workbench.frontends.onnx.values import Values, type_proto
+from workbench.frontends.onnx.shape_inference import Values, type_proto
 from workbench.graph import Opaque
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 

@@ -18,7 +18,6 @@ import onnx.checker
 import onnx.inliner
 from onnx import ModelProto, NodeProto, ValueInfoProto
 
-from workbench.frontends.onnx.carried import known_functions
 from workbench.frontends.onnx.file import (
     DimensionError,
     ModelError,
@@ -31,8 +30,9 @@ from workbench.frontends.onnx.file import (
     tensor_array,
     walk,
 )
+from workbench.frontends.onnx.local_functions import known_functions
 from workbench.frontends.onnx.names import read_by
-from workbench.frontends.onnx.values import type_proto
+from workbench.frontends.onnx.shape_inference import type_proto
 from workbench.ops.types import TensorType
 from workbench.symbolic.sizes import kind_of, pricing_size
 

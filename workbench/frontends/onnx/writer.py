@@ -11,17 +11,17 @@ from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench._version import __version__
 from workbench.frontends.onnx.file import ModelError, check_model, ir_version_for
-from workbench.frontends.onnx.mapped import Apart
+from workbench.frontends.onnx.mmap_weights import Apart
 from workbench.frontends.onnx.names import Fresh, inner_names, read_by
 from workbench.frontends.onnx.opaque import paste
-from workbench.frontends.onnx.peephole import Plan, Product, plan
-from workbench.frontends.onnx.stream import may_be_apart, placeholder
-from workbench.frontends.onnx.values import type_proto
-from workbench.frontends.onnx.versions import loadable_ir
+from workbench.frontends.onnx.opsets import loadable_ir
+from workbench.frontends.onnx.shape_inference import type_proto
+from workbench.frontends.onnx.streaming_io import may_be_apart, placeholder
+from workbench.frontends.onnx.write_plan import Plan, Product, plan
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.ops.activations import export_activation
-from workbench.ops.leaves import NAMED
+from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.types import TensorType
 
 #: A weight that repeats one element is written as ConstantOfShape if it has at least this many elements.

@@ -245,10 +245,11 @@ class Shapes:
         whole, stride = self.extent(term.args[0], axis), _numbers(term, "strides")[axis]
         if term in self.same:
             return whole if stride == 1 else plus(over(minus(whole, Literal(1)), Literal(stride)), Literal(1))
-        if term.op == "conv2d":
-            kernel = self.extent(term.args[1], axis)
-        else:
-            kernel = Literal(_numbers(term, "kernel")[axis])
+        kernel = (
+            self.extent(term.args[1], axis)
+            if term.op == "conv2d"
+            else Literal(_numbers(term, "kernel")[axis])
+        )
         return plus(over(minus(whole, kernel), Literal(stride)), Literal(1))
 
     def _constant(self, term: App, axis: int) -> IntExpr:

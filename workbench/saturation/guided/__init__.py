@@ -11,7 +11,7 @@ from workbench.saturation.guided.policies import (
 from workbench.saturation.guided.saturation import Guided
 from workbench.saturation.guided.schedule import Repeat, Run, Schedule, Sequence, parse_schedule
 from workbench.saturation.guided.sketch import ANY, Contains, Either, Op, Sketch, sketch_of
-from workbench.saturation.guided.staged import Stage, staged
+from workbench.saturation.guided.sketch_guided import Stage, staged
 
 __all__ = [
     "ANY",

@@ -1,0 +1,268 @@
+"""Comparing two model files finds them equal or finds the first tensor that differs."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import workbench
+from tests.certification.models import chain, model, network
+from workbench.certification import certify_files
+from workbench.frontends.onnx.file import ModelError
+
+
+@pytest.mark.parametrize(
+    ("change", "tensor", "operators"),
+    [
+        ({"entry": 0.01}, "c", ("Conv",)),
+        ({"pads": 2}, "c", ("Conv",)),
+        ({"epsilon": 1e-3}, "b", ("BatchNormalization",)),
+        ({"swapped": True}, "d", ("Sub",)),
+        ({"axis": 2}, "y", ("Softmax",)),
+    ],
+)
+def test_the_first_tensor_that_differs_is_named(change, tensor, operators):
+    found = certify_files(network(), network(**change))
+    assert not found.equal
+    assert found.difference.tensor == tensor
+    assert found.difference.a.operators == found.difference.b.operators == operators
+    assert found.difference.expected != found.difference.found
+
+
+def test_a_model_is_equal_to_itself():
+    found = certify_files(network(), network())
+    assert found.equal
+    assert found.error == 0.0
+    assert found.own > 0
+    assert len(found.draws) == 6  # four for one batch size, one for each of two others
+
+
+@pytest.mark.parametrize("level", ["BASIC", "EXTENDED", "ALL"])
+def test_what_the_runtime_makes_of_a_model_is_equal_and_errors_in_it_are_found(tmp_path, level):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(tmp_path / "o.onnx")
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
+    content = network().SerializeToString()
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    assert certify_files(network(), tmp_path / "o.onnx").equal
+    optimised = onnx.load(tmp_path / "o.onnx")
+    (weight,) = [t for t in optimised.graph.initializer if len(t.dims) == 4]
+    values = onnx.numpy_helper.to_array(weight).copy()
+    values.flat[np.abs(values).argmax()] *= 1.05  # the largest entry, so not mere padding
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+    found = certify_files(network(), optimised)
+    assert not found.equal
+    assert found.difference.tensor in ("b", "r")
+    assert "Conv" in found.difference.a.operators
+
+
+def test_another_order_of_a_sum_is_rounding_and_a_changed_entry_is_not():
+    rng = np.random.default_rng(1)
+    w, v = rng.standard_normal((2, 64, 64)).astype("f4")
+    shapes = ([("x", 1, [8, 64])], [("y", 1, [8, 64])])
+    two = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "v"], ["y"])]
+    original = model(two, *shapes, [("w", w), ("v", v)])
+    one = [helper.make_node("MatMul", ["x", "u"], ["y"])]
+    product = w.astype("f8") @ v.astype("f8")
+    assert certify_files(original, model(one, *shapes, [("u", product.astype("f4"))])).equal
+    product[3, 4] += 0.05
+    found = certify_files(original, model(one, *shapes, [("u", product.astype("f4"))]))
+    assert not found.equal
+    assert found.difference.index[1] == 4
+
+
+def test_small_columns_next_to_a_large_one_are_compared_by_themselves():
+    b = np.ones((8, 9), "f4")
+    b[:, 8] = 1e7
+    wrong = b.copy()
+    wrong[2, 3] = 1.01
+    shapes = ([("x", 1, [64, 8])], [("y", 1, [64, 9])])
+    one = [helper.make_node("MatMul", ["x", "b"], ["y"])]
+    found = certify_files(model(one, *shapes, [("b", b)]), model(one, *shapes, [("b", wrong)]))
+    assert not found.equal
+    assert found.difference.index[1] == 3
+
+
+def test_a_cast_of_what_was_folded_in_a_wider_type_is_found():
+    nodes = [
+        helper.make_node("Mul", ["p", "q"], ["m"]),
+        helper.make_node("Cast", ["m"], ["i"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["x", "i"], ["y"]),
+    ]
+    shapes = ([("x", 1, [9])], [("y", 1, [1])])
+    weights = [("p", np.array([0.7], "f4")), ("q", np.array([10], "f4"))]
+    folded = model(nodes[2:], *shapes, [("i", np.array([6]))])
+    found = certify_files(model(nodes, *shapes, weights), folded)
+    assert not found.equal
+    assert (found.difference.tensor, found.difference.expected, found.difference.found) == ("i", 7, 6)
+    assert found.difference.a.operators == ("Mul", "Cast")
+    right = model(nodes[2:], *shapes, [("i", np.array([7]))])
+    assert certify_files(model(nodes, *shapes, weights), right).equal
+
+
+def test_interfaces_that_differ_are_reported_before_anything_runs():
+    other = network()
+    other.graph.input[0].name = "z"
+    other.graph.node[0].input[0] = "z"
+    found = certify_files(network(), other)
+    assert not found.equal
+    assert "input 'x' is missing in B" in found.reason
+    assert found.draws == ()
+
+
+def test_a_symbol_fixed_in_b_is_a_note_and_bound_to_that_size():
+    found = certify_files(network(), network(batch=5))
+    assert found.equal
+    assert any("symbolic (n) in A, fixed at 5 in B" in note for note in found.notes)
+
+
+def test_a_draw_that_the_original_fails_on_is_made_again_gentler():
+    node = helper.make_node("Div", ["x", "d"], ["y"])
+    shapes = ([("x", 7, [4]), ("d", 7, [4])], [("y", 7, [4])])
+    found = certify_files(model([node], *shapes), model([node], *shapes))
+    assert found.equal
+    assert any("were drawn instead" in note for note in found.notes)
+
+
+def _custom(factor=2.0, scale=1.0):
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"]),
+        helper.make_node("Mystery", ["a"], ["b"], domain="nobody.knows", strength=factor),
+        helper.make_node("Mul", ["b", "s"], ["y"]),
+    ]
+    shapes = ([("x", 1, [2, 3])], [("y", 1, [2, 3])])
+    weights = [("k", np.float32(3)), ("s", np.float32(scale))]
+    return model(nodes, *shapes, weights, extra=[("nobody.knows", 1)])
+
+
+def test_operators_that_nothing_runs_are_compared_by_what_they_read():
+    found = certify_files(_custom(), _custom())
+    assert found.equal
+    assert any("nobody.knows:Mystery" in note for note in found.notes)
+    # Nodes behind such a node are compared too, and so are its attributes.
+    behind = certify_files(_custom(), _custom(scale=1.5))
+    assert (behind.equal, behind.difference.tensor) == (False, "y")
+    before = _custom()
+    before.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.float32(4), "k"))
+    assert certify_files(_custom(), before).difference.tensor == "a"
+    assert "same attributes" in certify_files(_custom(), _custom(factor=3.0)).reason
+
+
+def test_random_operators_make_the_same_in_both():
+    nodes = [
+        helper.make_node("RandomNormalLike", ["x"], ["r"]),
+        helper.make_node("Add", ["x", "r"], ["y"]),
+    ]
+    shapes = ([("x", 1, [4, 4])], [("y", 1, [4, 4])])
+    assert certify_files(model(nodes, *shapes), model(nodes, *shapes)).equal
+
+
+def _endless(limit):
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["on"]),
+            helper.make_node("Add", ["v", "v"], ["w"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", 7, []),
+            helper.make_tensor_value_info("going", 9, []),
+            helper.make_tensor_value_info("v", 1, [2]),
+        ],
+        [helper.make_tensor_value_info("on", 9, []), helper.make_tensor_value_info("w", 1, [2])],
+    )
+    node = helper.make_node("Loop", ["trips" if limit else "", "true", "x"], ["y"], body=body)
+    weights = [("true", np.array(True)), *([("trips", np.array(limit))] if limit else [])]
+    return model([node], [("x", 1, [2])], [("y", 1, [2])], weights)
+
+
+@pytest.mark.slow
+def test_a_loop_without_an_end_ends_in_a_message():
+    with pytest.raises(ModelError, match=r"did not finish within 2 s"):
+        certify_files(_endless(0), _endless(0), run_seconds=2)
+    found = certify_files(_endless(3), _endless(0), run_seconds=2)
+    assert not found.equal
+    assert "B (the model) fails" in found.reason
+    assert "did not finish" in found.reason
+
+
+def test_what_needs_more_memory_than_allowed_ends_in_a_message():
+    node = helper.make_node("Expand", ["x", "n"], ["y"])
+    large = model([node], [("x", 1, [1])], [("y", 1, None)], [("n", np.array([2**30]))])
+    with pytest.raises(ModelError, match=r"needs more than the 3.0 GiB of memory"):
+        certify_files(large, large, memory=3 << 30)
+
+
+def test_nothing_that_is_not_finite_is_lost():
+    found = certify_files(chain(["Log", "Neg"]), chain(["Log", "Neg"]))
+    assert found.equal
+    clipped = model(
+        [
+            helper.make_node("Log", ["x"], ["l"]),
+            helper.make_node("Where", ["is", "z", "l"], ["v1"]),
+            helper.make_node("IsNaN", ["l"], ["is"]),
+            helper.make_node("Neg", ["v1"], ["y"]),
+        ],
+        [("x", 1, [3, 5])],
+        [("y", 1, [3, 5])],
+        [("z", np.float32(0))],
+    )
+    found = certify_files(chain(["Log", "Neg"]), clipped)
+    assert not found.equal
+    assert np.isnan(found.difference.expected)
+
+
+def test_external_data_and_graphs_are_models_too(tmp_path):
+    onnx.save_model(
+        network(), tmp_path / "e.onnx", save_as_external_data=True, location="e.data", size_threshold=10
+    )
+    assert workbench.certify(tmp_path / "e.onnx", network().SerializeToString()).equal
+    broken = certify_files(tmp_path / "e.onnx", network(entry=0.1))
+    (line,) = broken.difference.weights
+    assert line.startswith("weight 'w' is ")
+    assert line.endswith("in B at [1, 2, 0, 1]")
+    graph = workbench.load_onnx(network(batch=1))
+    assert workbench.certify(graph, graph).passed
+    assert workbench.certify(network(batch=1), graph).equal
+
+
+def test_a_misspelt_dimension_is_an_error_with_the_nearest():
+    with pytest.raises(ValueError, match=r"did you mean batch"):
+        certify_files(network(batch="batch"), network(batch="batch"), dims={"btach": 2})
+    found = certify_files(network(batch="batch"), network(batch="batch"), dims={"batch": 7})
+    assert all("batch=7" in text for text in found.draws)
+
+
+@pytest.mark.parametrize("bad", [b"", b"no model", b"\x08\x07"])
+def test_what_is_not_a_model_is_an_error(bad):
+    with pytest.raises(ModelError, match=r"not an ONNX model"):
+        certify_files(network(), bad)
+
+
+def test_limits_are_checked():
+    with pytest.raises(ValueError, match="positive"):
+        certify_files(network(), network(), seconds=0)
+    with pytest.raises(ValueError, match="draws must be at least 1, got 0"):
+        certify_files(network(), network(), draws=0)
+
+
+def test_limits_hold_for_any_number_of_draws():
+    with pytest.raises(ModelError, match="did not finish within"):
+        certify_files(chain(["Relu"]), chain(["Relu"]), draws=10**30, seconds=0.2)
+
+
+def test_less_memory_than_the_runtime_needs_is_an_error_of_one_line(capfd):
+    with pytest.raises(ModelError, match="does not load in ONNX Runtime: needs more than the"):
+        certify_files(chain(["Relu"]), chain(["Relu"]), memory=100 << 20)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_input_too_large_to_draw_is_refused():
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 8]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError, match="input 'x' must have at most"):
+        certify_files(large, large, dims={"n": 10**11})

@@ -1,0 +1,112 @@
+"""What the rounding of a model's numbers explains, and what it does not."""
+
+import numpy as np
+import pytest
+
+from workbench import certify
+from workbench.certification.rounded_constants import MOST, beyond, movement
+from workbench.graph import GraphBuilder, evaluate
+
+
+def gelu_by(root, half=0.5, dtype="float32"):
+    """Return gelu written out with the number ``root`` for the root of two."""
+    b = GraphBuilder()
+    x = b.input("x", (4, 8), dtype)
+    numbers = {n: b.weight(data=np.asarray(n, dtype)) for n in (root, 1.0, half)}
+    e = b.op("add", b.op("erf", b.op("div", x, numbers[root])), numbers[1.0])
+    return b.graph({"y": b.op("mul", b.op("mul", x, e), numbers[half])})
+
+
+def gelu(dtype="float32"):
+    b = GraphBuilder()
+    return b.graph({"y": b.op("gelu", b.input("x", (4, 8), dtype))})
+
+
+def test_a_rounded_number_is_not_a_difference_and_the_certificate_says_so():
+    found = certify(gelu_by(2**0.5), gelu(), whole=False)
+    assert found.passed
+    assert found.error <= found.tolerance
+    assert "numbers within their rounding" in found.arithmetic
+    assert "numbers" not in certify(gelu(), gelu(), whole=False).arithmetic
+
+
+@pytest.mark.parametrize("graph", [gelu_by(1.4142), gelu_by(1.414214), gelu_by(2**0.5, 0.5001)])
+def test_another_number_is_a_difference(graph):
+    assert not certify(graph, gelu(), whole=False).passed
+
+
+def larger(number, op):
+    b = GraphBuilder()
+    x = b.input("x", (3,), "float16")
+    if op == "clip":
+        return b.graph({"y": b.op("clip", x, low=number, high=np.inf)})
+    return b.graph({"y": b.op("max", x, b.weight(data=np.asarray(number, np.float16)))})
+
+
+@pytest.mark.parametrize(("number", "same"), [(1.739, True), (1.7393, True), (1.738, False), (1.741, False)])
+def test_a_number_in_half_precision_is_known_to_three_digits(number, same):
+    found = certify(larger(1.739, "max"), larger(number, "clip"), whole=False)
+    assert found.passed == same
+
+
+def test_in_double_precision_a_number_of_single_precision_is_another():
+    assert certify(gelu_by(2**0.5, dtype="float64"), gelu("float64"), whole=False).passed
+    assert not certify(gelu_by(1.4142135, dtype="float64"), gelu("float64"), whole=False).passed
+
+
+def test_outputs_move_by_what_half_a_unit_changes():
+    b = GraphBuilder()
+    x = b.input("x", (3,))
+    tenth, large = b.weight(data=np.asarray(0.1, np.float32)), b.weight(data=np.array([1, 2, 3], np.float32))
+    graph = b.graph({"y": b.op("add", b.op("mul", x, tenth), large)})
+    given = {"x": np.array([1.0, -2.0, 0.0], np.float32)}
+
+    def evaluated(one):
+        return evaluate(one, given, precise=True)
+
+    half = np.spacing(np.float32(0.1)) / 2
+    np.testing.assert_allclose(movement(graph, evaluated)["y"], half * np.abs(given["x"]), rtol=1e-6)
+
+
+def test_truth_values_and_whole_numbers_are_not_moved():
+    b = GraphBuilder()
+    x, tenth = b.input("x", (3,)), b.weight(data=np.asarray(0.1, np.float32))
+    graph = b.graph({"y": b.op("mul", x, tenth)})
+
+    def evaluated(one):
+        y = evaluate(one, {"x": np.array([0.1, -2.0, 1.0], np.float32)}, precise=True)["y"]
+        return {"y": y, "less": y < 0.1}
+
+    moved = movement(graph, evaluated)
+    assert moved["y"].any()
+    assert not moved["less"].any()
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -8.0, 0.5, 384.0, 0.125])
+def test_a_number_that_no_rounding_makes_explains_nothing(number):
+    b = GraphBuilder()
+    x = b.input("x", (3,))
+    graph = b.graph({"y": b.op("mul", x, b.weight(data=np.asarray(number, np.float32)))})
+    asked = []
+
+    def evaluated(one):
+        asked.append(one)
+        return evaluate(one, {"x": np.ones(3, np.float32)}, precise=True)
+
+    assert not movement(graph, evaluated)["y"].any()
+    assert len(asked) == 1
+
+
+def test_no_more_is_explained_than_a_few_units():
+    b = GraphBuilder()
+    x = b.input("x", (2,))
+    huge = b.weight(data=np.asarray(1e8, np.float32))
+    graph = b.graph({"y": b.op("sub", b.op("add", x, huge), huge)})
+    given = {"x": np.array([1.0, 2.0], np.float32)}
+    moved = movement(graph, lambda one: evaluate(one, given, precise=True))
+    assert moved["y"].max() <= 2 * MOST["float32"]
+
+
+def test_what_is_explained_is_taken_off():
+    expected, found = np.array([1.0, 2.0, np.nan, np.inf]), np.array([1.5, 1.0, np.nan, np.inf])
+    np.testing.assert_array_equal(beyond(expected, found, np.full(4, 0.5)), [1.0, 1.5, np.nan, np.inf])

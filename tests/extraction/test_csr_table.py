@@ -1,0 +1,156 @@
+import itertools
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+
+from tests.extraction.egraphs import egraph_of, random_egraph, solvable_egraph
+from tests.extraction.problems import chain, tangle, wide
+from workbench.extraction import problem as core
+from workbench.extraction.csr_table import Table, least, ranges
+from workbench.extraction.exact.cycle_constraints import unfounded
+from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.problem import is_acyclic, make_problem, tree_costs
+
+SHAPES = {
+    "tangle": lambda: tangle(400, seed=3),
+    "wide": lambda: wide(600, seed=1),
+    "chain": lambda: chain(300, candidates=3),
+}
+
+
+def table_of(egraph, costs):
+    return Table.of(egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes)
+
+
+def check(egraph, costs):
+    expected, _ = core._tree_costs_by_heap(egraph, costs)
+    table = table_of(egraph, costs)
+    found = least(table, thorough=True)
+    assert found.best.tolist() == pytest.approx(expected)
+    for c, i in enumerate(found.choice.tolist()):
+        assert (i < 0) == (expected[c] == math.inf)
+        if i >= 0:
+            assert table.eclass[i] == c
+            below = table.children[table.start[i] : table.start[i + 1]].tolist()
+            assert all(found.rank[d] < found.rank[c] for d in below)
+    if all(expected[r] < math.inf for r in egraph.roots):
+        picked = np.where(found.choice < 0, -1, table.nodes[found.choice])
+        assert is_acyclic(egraph, core.below(egraph, picked))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_least_costs_are_those_of_the_heap_and_acyclic(seed):
+    check(*random_egraph(seed))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_least_costs_of_larger_shapes(shape):
+    check(*SHAPES[shape]())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_choices_stay_acyclic_when_costs_vanish_next_to_others(seed):
+    rng = random.Random(seed)
+    egraph, costs = tangle(200, seed=seed)
+    check(egraph, np.array([rng.choice((0.0, 1e-30, 1.0, 1e17, math.inf)) for _ in costs]))
+
+
+def test_sums_beyond_the_ceiling_are_capped():
+    egraph, costs = chain(1500)
+    doubled = Table.of(
+        egraph.eclass,
+        costs,
+        np.concatenate(([0], np.cumsum(2 * np.diff(egraph.child_start)))),
+        np.repeat(egraph.children, 2),
+        egraph.n_classes,
+    )
+    found = least(doubled, thorough=True)
+    assert np.isfinite(found.best).all()
+    assert (found.choice >= 0).all()
+
+
+def test_the_highest_child_alone_counts():
+    egraph, costs = wide(600)
+    found = least(table_of(egraph, costs), highest=True, thorough=True)
+    height = found.best
+    for c, members in enumerate(egraph.members()):
+        value = [costs[i] + max((height[d] for d in egraph.operands(i)), default=0.0) for i in members]
+        assert height[c] == min(value)
+
+
+def test_after_the_deadline_the_roots_have_a_cost_all_the_same():
+    egraph, costs = chain(500, candidates=3)
+    found = least(table_of(egraph, costs), until=time.perf_counter() - 1, roots=egraph.roots)
+    assert np.isfinite(found.best[list(egraph.roots)]).all()
+
+
+def test_a_deep_and_narrow_egraph_is_left_to_the_heap():
+    assert least(table_of(*chain(3000))) is None
+
+
+@pytest.mark.parametrize("deep", [0, 200])
+def test_reachable(deep, monkeypatch):
+    monkeypatch.setattr("workbench.extraction.csr_table.DEEP", deep)
+    egraph, costs = tangle(100, roots=1)
+    seen = table_of(egraph, costs).reachable((5,))
+    expected, stack = set(), [5]
+    while stack:
+        c = stack.pop()
+        if c not in expected:
+            expected.add(c)
+            stack += [d for i in egraph.members()[c] for d in egraph.operands(i).tolist()]
+    assert set(np.flatnonzero(seen).tolist()) == expected
+
+
+@pytest.mark.parametrize("deep", [0, 200])
+def test_below_keeps_what_the_roots_need(deep, monkeypatch):
+    monkeypatch.setattr(core, "DEEP", deep)
+    egraph, costs = wide(300)
+    _, choice = core.tree_costs(egraph, costs)
+    needed = core.below(egraph, np.array(choice))
+    assert is_acyclic(egraph, needed)
+    assert (needed >= 0).sum() < egraph.n_classes
+    assert core.below(egraph, np.full(egraph.n_classes, -1)) is None
+
+
+def test_ranges():
+    entries, begin = ranges(np.array([0, 2, 2, 5]), np.array([2, 0, 1]))
+    assert entries.tolist() == [2, 3, 4, 0, 1]
+    assert begin.tolist() == [0, 3, 5, 5]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_what_no_better_selection_can_afford_is_left_out(seed, monkeypatch):
+    """Free e-nodes, cycles and several roots included, all selections of that cost remain."""
+    egraph, costs, least = solvable_egraph(seed)
+    best, choice = tree_costs(egraph, costs)
+    monkeypatch.setattr("workbench.extraction.problem.VAST", 0)
+    whole = make_problem(egraph, costs, best, choice)
+    for most in (least, 1.3 * least):
+        part = make_problem(egraph, costs, best, choice, most=most)
+        assert set(part.nodes) <= set(whole.nodes)
+        assert part.roots == whole.roots
+        left = set(part.nodes)
+        members = whole.members()
+        for picked in itertools.product(*members.values()):
+            chosen = dict(zip(members, picked, strict=True))
+            if selection_cost(whole, chosen) > most or unfounded(whole, chosen):
+                continue
+            needed, stack = set(), list(whole.roots)
+            while stack:
+                c = stack.pop()
+                if c not in needed:
+                    needed.add(c)
+                    stack += whole.children[chosen[c]]
+            assert {whole.nodes[chosen[c]] for c in needed} <= left
+
+
+def test_paths_of_more_layers_than_can_be_walked_leave_everything():
+    n = 2_000
+    rows = [(c, [c + 1]) for c in range(n)] + [(c, [c + 1]) for c in range(n)] + [(n, [])]
+    egraph = egraph_of(rows)
+    table = Table.of(egraph.eclass, np.ones(len(rows)), egraph.child_start, egraph.children, n + 1)
+    assert table.affordable((0,), 3 * n) is None

@@ -1,0 +1,131 @@
+"""``workbench device``, and ``optimize --measure``, as a person and a script meet them."""
+
+import json
+
+import onnx
+import pytest
+
+from tests.devices.graphs import products
+from workbench.devices.spec_io import read_results, read_spec
+from workbench.frontends import save_onnx
+
+QUICK = ("--threads", "1", "--milliseconds", "0.5", "--rounds", "0.05", "--quiet")
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "m.onnx"
+    save_onnx(products(), path)
+    return path
+
+
+def test_from_networks_to_a_cost_table(run, tmp_path, model):
+    pytest.importorskip("torch", reason="torch is not installed")
+    spec, results, table = tmp_path / "s.json", tmp_path / "r.json", tmp_path / "t.parquet"
+    code, out, err = run("device", "instances", model, "-o", spec, "-q")
+    assert (code, err) == (0, "")
+    count = len(read_spec(spec).instances)
+    assert f"{count} distinct instances in {spec}" in out
+    assert read_spec(spec).about["rules"] == "default"
+    assert run("device", "measure", spec, results, *QUICK)[0] == 0
+    code, out, _ = run("device", "record", results, "-o", table)
+    assert code == 0
+    assert f"{count} instances of torch" in out
+    code, out, _ = run("optimize", model, "--cost", table, "-q")
+    assert code == 0
+    assert "by operators recorded on this machine: torch" in out
+    assert "estimated" not in out
+
+
+def test_graphs_are_written_timed_and_shown(run, tmp_path, model):
+    pytest.importorskip("torch", reason="torch is not installed")
+    spec, results = tmp_path / "s.json", tmp_path / "r.json"
+    code, out, _ = run("device", "graphs", model, "--also", f"TASO={model}", "-o", spec, "-q")
+    assert code == 0
+    assert "3 graphs" in out
+    assert run("device", "graphs", model, "--search", "-o", tmp_path / "searched.json", "-q")[0] == 0
+    labels = [e.label for e in read_spec(tmp_path / "searched.json").graphs]
+    assert labels == ["original", "optimised", "TASO's search"]
+    assert [e.label for e in read_spec(spec).graphs] == ["original", "optimised", "TASO"]
+    assert run("device", "measure", spec, results, *QUICK, "--modes", "eager,cuda-graph")[0] == 0
+    table = tmp_path / "table.md"
+    code, out, _ = run("device", "show", results, "-o", table)
+    assert code == 0
+    assert table.read_text().count("CUDA graphs need a CUDA device") == 3
+    assert "| group | graph | run by |" in table.read_text()
+    assert out.count("CUDA graphs need a CUDA device") == 3
+    assert "speed-up" in out
+    assert len(read_results(results).latency) == 6
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (("instances", "sqeezenet", "-o", "s.json"), 2, "did you mean squeezenet"),
+        (("instances", "-o", "no/folder/s.json"), 3, "does not exist"),
+        (("instances", "none.onnx", "-o", "s.json"), 2, "no file none.onnx"),
+        (("graphs", "squeezenet", "--also", "x", "-o", "s.json", "-q"), 2, "LABEL=FILE"),
+        (("graphs", "squeezenet", "nasrnn", "--also", "a=b", "-o", "s.json"), 2, "one network"),
+        (("record", "none.json"), 2, "no file none.json"),
+        (("record", "broken.json"), 2, "is not a results file"),
+        (("show", "broken.json"), 2, "is not a results file"),
+        (("measure", "none.json", "r.json"), 2, "none.json"),
+        (("measure",), 2, "required"),
+    ],
+)
+def test_bad_input_is_a_message_and_an_exit_code(run, tmp_path, monkeypatch, args, code, message):
+    if args[:2] == ("measure", "none.json"):
+        pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.json").write_text("{}")
+    found, _, err = run("device", *args)
+    assert found == code
+    assert message in err
+    assert not (tmp_path / "s.json").exists()
+
+
+def test_optimising_measures_and_says_so(run, tmp_path, model):
+    figures, report, output = (tmp_path / n for n in ("f.json", "r.html", "o.onnx"))
+    code, out, _ = run(
+        "optimize", model, "--measure", 2, "--json", figures, "--report", report, "-o", output, "-q"
+    )
+    assert code == 0
+    (line,) = [li for li in out.splitlines() if li.startswith("timing")]
+    measured = json.loads(figures.read_text())["measured"]
+    assert len(measured["candidates"]) == 2
+    assert measured["rounds"] >= 9
+    assert "its optimiser on" in measured["target"]
+    assert ("the original stays" in line) == (measured["winner"] is None)
+    page = report.read_text()
+    assert "<h2>Timing</h2>" in page
+    assert measured["target"] in page
+    assert page.count("<td>candidate") == 2
+    onnx.checker.check_model(str(output), full_check=True)
+
+
+def test_a_table_that_cannot_be_written_is_reported(run, tmp_path):
+    from tests.costs.networks import RELU
+    from workbench.costs.keys import instance_key
+    from workbench.costs.store import Measurement
+    from workbench.devices.spec_io import Results, write_results
+
+    results = Results({"device": "a GPU"}, {})
+    results.measured[instance_key(RELU)] = Measurement(1.0, 0.0, 7)
+    write_results(tmp_path / "r.json", results)
+    code, _, err = run("device", "record", tmp_path / "r.json", "-o", tmp_path / "no" / "t.parquet")
+    assert code == 3
+    assert "does not exist" in err
+
+
+def test_a_device_that_is_not_there_is_bad_input(run, model, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, _, err = run("optimize", model, "--measure", 1, "--measure-on", "torch:cuda")
+    assert code == 2
+    assert "finds no GPU" in err
+
+
+def test_an_unknown_target_is_reported_with_the_nearest(run, model):
+    code, _, err = run("optimize", model, "--measure", 1, "--measure-on", "torche")
+    assert code == 2
+    assert "did you mean torch" in err

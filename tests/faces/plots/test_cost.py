@@ -1,0 +1,60 @@
+import pytest
+from matplotlib.figure import Figure
+
+from tests.faces.plots.traces import small_trace
+from workbench.faces.plots import cost_data, plot_cost_bars, plot_cost_curve
+from workbench.run.trace import Trace
+
+
+def test_the_most_expensive_operator_comes_first_with_both_costs():
+    data = cost_data(small_trace())
+    assert data.operators == (
+        ("matmul", 40.0, 15.0),
+        ("add", 6.0, 0.0),
+        ("concat", 0.0, 5.0),
+        ("relu", 4.0, 0.0),
+    )
+    assert data.curve == ((0, 50.0), (1, 30.0), (2, 20.0))
+
+
+def test_few_operators_have_colours_of_their_own_and_the_sums_stay():
+    data = cost_data(small_trace(), most=2)
+    assert data.operators == (("matmul", 40.0, 15.0), ("3 others", 10.0, 5.0))
+
+
+def test_bars_are_before_and_after_and_the_title_has_the_totals():
+    ax = plot_cost_bars(small_trace(), Figure().subplots())
+    assert [bar.get_width() for bar in ax.patches] == [40, 15, 6, 0, 0, 5, 4, 0]
+    assert "2.50× (50.0 → 20.0 µs)" in ax.get_title(loc="left")
+    assert "analytic (test device)" in ax.get_xlabel()
+
+
+def test_curve_has_original_and_bound_as_lines():
+    ax = plot_cost_curve(small_trace(), Figure().subplots())
+    lines = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    assert lines["best known"] == [50.0, 30.0, 20.0]
+    assert lines["original"][0] == 50.0
+    assert lines["proven bound"][0] == 19.0
+    assert lines["extracted"] == [20.0]
+
+
+def test_curve_and_result_are_named_for_what_they_are():
+    trace = small_trace()
+    trace.meta |= {"cost_curve": "greedy estimate", "cost_after_is": "extracted optimum", "cost_after": 18.0}
+    ax = plot_cost_curve(trace, Figure().subplots())
+    lines = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    assert lines["greedy estimate"] == [50.0, 30.0, 20.0]
+    assert lines["extracted optimum"] == [18.0]
+
+
+def test_large_costs_are_in_milliseconds():
+    trace = small_trace()
+    trace.meta |= {"cost_before": 50_000.0, "cost_after": 20_000.0, "cost_bound": None, "operator_costs": {}}
+    trace.steps.clear()
+    assert plot_cost_curve(trace, Figure().subplots()).get_ylabel() == "cost in ms"
+    assert [b.get_width() for b in plot_cost_bars(trace, Figure().subplots()).patches] == [50.0, 20.0]
+
+
+def test_a_trace_without_costs_is_refused():
+    with pytest.raises(ValueError, match="no costs"):
+        cost_data(Trace())

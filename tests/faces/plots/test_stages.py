@@ -1,0 +1,40 @@
+import pytest
+from matplotlib.figure import Figure
+
+from tests.faces.plots.runs import runs
+from tests.faces.plots.test_records import small_result
+from workbench.faces.plots import plot_stages, stages_data
+
+
+def test_repeats_are_put_together_and_stages_keep_their_order():
+    data = stages_data(runs())
+    assert data.stages == ("saturation", "extraction")
+    assert data.runs == ("toy, k=1", "toy, k=2", "net, k=1", "net, k=2")
+    assert data.seconds[0] == (1.5, 1.5)
+    assert data.counts == (2, 1, 2, 1)
+    assert data.totals == pytest.approx((3, 10, 0.2, 0.4))
+
+
+def test_a_result_has_all_the_stages_it_measured():
+    result = small_result()
+    data = stages_data(result)
+    assert data.stages == tuple(result.seconds)
+    assert data.seconds[0] == pytest.approx(tuple(result.seconds.values()))
+    picked = stages_data(result, ("extraction", "saturation"))
+    assert picked.stages == ("extraction", "saturation")
+
+
+def test_bars_are_stacked_and_a_share_is_of_the_whole():
+    ax = plot_stages(runs(), Figure().subplots())
+    first = [bars[1] for bars in ax.containers]
+    assert [b.get_width() for b in first] == [4, 6]
+    assert first[1].get_x() == 4
+    shares = plot_stages(runs(), Figure().subplots(), share=True)
+    assert [bars[1].get_width() for bars in shares.containers] == [40, 60]
+
+
+def test_stages_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match="got 'cooking'"):
+        stages_data(runs(), ("cooking",))
+    with pytest.raises(ValueError, match="must have seconds of a stage"):
+        stages_data([{"network": "n", "speedup": 1}])

@@ -1,0 +1,59 @@
+from itertools import pairwise
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import workbench
+from workbench import Verification
+from workbench.faces.plots import plot_verification_rounds, plot_verification_seconds, rounds_data
+from workbench.run.trace import StepKind, Trace
+
+
+@pytest.fixture(scope="module")
+def trace():
+    rules = workbench.parse_rules("""
+        sums: add(matmul(x, y), matmul(x, z)) => matmul(x, add(z, y))
+        wrong: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))
+    """)
+    verification = Verification(rules)
+    verification.run()
+    return verification.trace
+
+
+def test_rounds_prove_what_was_open(trace):
+    rounds = rounds_data(trace)
+    assert len(rounds) == 1 + sum(step.kind is StepKind.ROUND for step in trace)
+    assert len({r.cases for r in rounds}) == 1
+    assert rounds[0].now == 0
+    # The cases of the wrong rule stay open; those of the law are proved.
+    assert 0 < rounds[-1].open < rounds[0].open
+    for one, after in pairwise(rounds):
+        assert after.before == one.before + one.now
+
+
+def test_a_bar_is_a_step_and_its_colour_the_phase(trace):
+    ax = plot_verification_seconds(trace, Figure().subplots())
+    assert sorted(bar.get_height() for bar in ax.patches) == sorted(step.seconds for step in trace)
+    assert ax.get_legend().get_texts()[0].get_text() == "search for counterexamples"
+
+
+def test_all_cases_are_in_every_round(trace):
+    ax = plot_verification_rounds(trace, Figure().subplots())
+    rounds = rounds_data(trace)
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights == [n for r in rounds for n in (r.before, r.now, r.open)]
+    last = rounds[-1]
+    assert ax.texts[-1].get_text() == str(last.before + last.now)
+    assert ax.get_title(loc="left").endswith(f"of {last.cases}")
+
+
+@pytest.mark.parametrize("plot", [plot_verification_seconds, plot_verification_rounds])
+def test_an_empty_trace_says_so_and_texts_do_not_overlap(plot, trace):
+    assert "recorded" in plot(Trace(), Figure().subplots()).texts[0].get_text()
+    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    ax = plot(trace, figure.subplots())
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [t.get_window_extent(canvas.get_renderer()) for t in (*ax.texts, ax.title, ax.get_legend())]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[i + 1 :])

@@ -1,0 +1,107 @@
+"""The static faces of rules, and the data of the browser."""
+
+import base64
+import json
+import re
+import zlib
+
+import pytest
+
+import workbench
+from tests.studies.analysis.test_rule_activity import sums
+from workbench.faces.views import static_html
+from workbench.faces.views.rules import rule_table_html, rules_data, table_of
+from workbench.laws.verification import Verification
+from workbench.rules import RuleSet, parse_rules
+
+
+@pytest.fixture(scope="module")
+def table():
+    return workbench.rule_table(workbench.rule_set("default"), workbench.optimize(sums(), certify=False))
+
+
+def rules_of(html):
+    first = html[html.index("<tbody>") : html.index("</tbody>")]
+    return re.findall(r"<tr><td>([^<]+)</td>", first)
+
+
+def test_rules_that_fired_come_by_matches(table):
+    names = rules_of(rule_table_html(table))
+    matches = [table[name].matches for name in names]
+    assert len(names) == len(table.fired)
+    assert matches == sorted(matches, reverse=True)
+    assert all(matches)
+
+
+def test_cards_are_of_the_rules_that_fired_and_every_other_rule_is_listed(table):
+    html = rule_table_html(table)
+    cards = re.findall(r"<details><summary>([^<·]+) · (\w+) · ", html)
+    assert [name for name, _ in cards] == [r.rule.name for r in table.fired]
+    assert html.count("steps in which it fired") == len(table.fired)
+    idle = len(table) - len(table.fired)
+    assert f"rules that did not fire ({idle})" in html
+
+
+def test_what_is_refuted_has_its_card_first_with_the_counterexample():
+    rules = parse_rules("right: relu(relu(x)) => relu(x)\nwrong: relu(x) => x")
+    verification = Verification(rules)
+    verification.run()
+    html = rule_table_html(workbench.rule_table(rules, verification=verification))
+    assert html.index("wrong · refuted") < html.index("right · proved")
+    assert "differ at" in html
+
+
+@pytest.mark.parametrize("name", ["default", "all"])
+def test_the_face_of_a_large_set_is_bounded_and_says_what_is_left_out(name):
+    rules = workbench.rule_set(name)
+    html = static_html(rules)
+    assert len(html) < 400_000
+    assert not re.search(r"<script|<style|https?://[^w]", html)
+    cards = html.count("both sides as graphs")
+    if cards:
+        assert f"cards of {cards} of the rules ({len(rules)})" in html
+    assert all(f'<td style="text-align:left">{rule.name}</td>' in html for rule in rules)
+
+
+def test_hundreds_of_rules_stay_bounded():
+    many = RuleSet(
+        "many",
+        tuple(parse_rules("\n".join(f"r{'x' * 60}-{i}: relu(relu(x)) => relu(x)" for i in range(900)))),
+    )
+    html = static_html(many)
+    assert len(html) < 400_000
+    assert "300 more of 900" in html
+
+
+@pytest.mark.slow
+def test_the_browsers_data_is_plain_and_holds_every_rule(table):
+    data = json.loads(json.dumps(rules_data(table)))
+    assert [r["name"] for r in data["rules"]] == [r.rule.name for r in table.rows]
+    fired = next(r for r in data["rules"] if r["firings"])
+    row = table[fired["name"]]
+    assert (fired["matches"], fired["made"], fired["first"], fired["last"]) == (
+        row.matches, row.e_nodes, *row.span,
+    )  # fmt: skip
+    assert [f[1] for f in fired["firings"]] == [f.matches for f in row.firings]
+    cards = json.loads(zlib.decompress(base64.b64decode(data["cards"])))
+    assert set(cards) == {r.rule.name for r in table.rows}
+    assert all(cards[r.rule.name]["evidence"] == r.evidence for r in table.rows)
+    assert "=>" in cards[fired["name"]]["text"]
+    pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
+    assert all(card["drawing"].startswith("<svg") for card in cards.values())
+    # About 1 kB a rule, both sides drawn: a notebook stays small.
+    assert len(json.dumps(data)) < 1_100 * len(table.rows)
+
+
+def test_rules_sets_and_tables_have_tables_and_nothing_else_has():
+    rules = workbench.rule_set("merge")
+    assert len(table_of(rules)) == len(rules)
+    assert [r.rule.name for r in table_of(rules["merge-convs"]).rows] == ["merge-convs"]
+    assert table_of(3) is None
+
+
+def test_names_and_laws_are_escaped():
+    rule = parse_rules("r: relu(relu(x)) => relu(x) where dim(x, -1) < 2")[0]
+    html = static_html(rule)
+    assert "dim(x, -1) &lt; 2" in html
+    assert "=&gt;" in html

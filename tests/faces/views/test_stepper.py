@@ -1,0 +1,127 @@
+"""The stepper's Python half: what is synchronised, running in a thread, the face that survives."""
+
+import time
+
+import pytest
+
+pytest.importorskip("anywidget", reason="anywidget is not installed")
+
+import workbench
+from tests.extraction.egraphs import random_egraph
+from workbench.extraction import Extraction
+from workbench.faces.views.stepper import Stepper
+from workbench.laws.verification import Verification
+from workbench.rules import parse_rules
+from workbench.run.trace import Step, StepKind, StopReason, Trace
+from workbench.saturation import Limits, Saturation
+
+
+def finished(stepper):
+    until = time.monotonic() + 60
+    while stepper.running and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not stepper.running
+
+
+def test_the_state_is_all_that_the_module_needs():
+    trace = Trace({"kind": "saturation"}, [Step(k, StepKind.ITERATION, 0.1, k + 1, 1) for k in range(4)])
+    stepper = trace.view()
+    state = stepper.get_state()
+    assert len(state["data"]["steps"]) == 4
+    assert (state["step"], state["running"], state["live"]) == (0, False, False)
+    stepper.set_state({"step": 2})
+    assert stepper.step == 2
+    assert len(repr(stepper).splitlines()) <= 12
+
+
+def test_where_no_widget_is_shown_the_static_face_stands():
+    data, _ = Trace({}, [Step(0, StepKind.START, 0.1, 1, 1)]).view()._repr_mimebundle_()
+    assert "<img" in data["text/html"]
+    assert "Stepper at step 0" in data["text/plain"]
+
+
+def test_an_extraction_runs_from_the_widget():
+    egraph, costs = random_egraph(3)
+    extraction = Extraction(egraph, costs)
+    stepper = extraction.view()
+    assert stepper.live
+    stepper._told(stepper, {"command": "start"}, [])
+    finished(stepper)
+    assert extraction.stop_reason is StopReason.OPTIMAL
+    assert len(stepper.data["steps"]) == len(extraction.trace)
+    assert stepper.step == len(extraction.trace) - 1
+    assert not stepper.live
+
+
+def test_a_saturation_is_paused_and_continues():
+    b = workbench.GraphBuilder("sums")
+    xs = [b.input(f"x{k}", (4,)) for k in range(9)]
+    while len(xs) > 1:
+        xs = [b.op("add", xs[0], xs[1]), *xs[2:]]
+    rules = tuple(workbench.rule_set("ac"))
+    with Saturation(b.graph({"y": xs[0]}), rules, Limits(e_nodes=3000, iterations=40)) as saturation:
+        stepper = Stepper(saturation)
+        stepper.start()
+        stepper.pause(wait=True)
+        finished(stepper)
+        known = len(saturation.trace)
+        assert len(stepper.data["steps"]) == known
+        if saturation.unfinished:
+            assert stepper.live
+            stepper.start()
+            finished(stepper)
+            assert len(saturation.trace) > known
+        assert not saturation.unfinished
+        assert stepper.status.startswith("stopped because: ")
+
+
+def test_every_step_of_a_live_run_is_attributed_at_a_pause_and_says_so_before():
+    b = workbench.GraphBuilder("sums")
+    xs = [b.input(f"x{k}", (4,)) for k in range(9)]
+    while len(xs) > 1:
+        xs = [b.op("add", xs[0], xs[1]), *xs[2:]]
+    rules = tuple(workbench.rule_set("ac"))
+    with Saturation(
+        b.graph({"y": xs[0]}), rules, Limits(e_nodes=4000, iterations=40), keep=100
+    ) as saturation:
+        stepper = Stepper(saturation)
+        assert stepper.status == "not started"
+        seen = []
+
+        def change(change):
+            if change["new"]["steps"]:
+                seen.append(change["new"]["steps"][-1]["label"])
+
+        stepper.observe(change, "data")
+        stepper.start()
+        finished(stepper)
+        assert any("e-nodes by rule: counted at the end" in label for label in seen)
+        assert not any("counted" in step["label"] for step in stepper.data["steps"])
+        assert all(sum(r.e_nodes for r in step.rules) > 0 for step in saturation.trace.steps[1:])
+
+
+def test_why_it_stands_is_said():
+    egraph, costs = random_egraph(3)
+    stepper = Extraction(egraph, costs).view()
+    assert stepper.status == "not started"
+    stepper.start()
+    finished(stepper)
+    assert stepper.status == "stopped because: optimal"
+    other = Extraction(egraph, costs).view()
+    other.stop()
+    assert "stop button" in other.status
+    assert not other.live
+
+
+def test_a_verification_has_steps():
+    stepper = Verification(parse_rules("wrong: relu(x) => x")).view()
+    stepper.start()
+    finished(stepper)
+    assert "refuted" in stepper._repr_mimebundle_()[0]["text/html"]
+
+
+def test_what_has_no_steps_shows_its_face():
+    certificate = workbench.optimize(workbench.benchmark("bert", layers=1)).certificate
+    view = certificate.view()
+    assert "Certificate" in view.html
+    assert view._repr_mimebundle_()[0]["text/html"] == view.html

@@ -1,0 +1,220 @@
+import numpy as np
+import onnx
+import pytest
+
+from tests.frontends.models import FLOAT, model, node, normal, value, weight
+from tests.frontends.symbolic_models import (
+    class_token,
+    heads,
+    ints,
+    keeps,
+    linear,
+    positions,
+    shape_of,
+    skip,
+)
+from workbench.frontends import ModelError, import_onnx
+from workbench.frontends.onnx.symbolic_dims import open_onnx, symbols_of
+from workbench.symbolic import Expression
+
+TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
+
+
+def test_symbols_go_through_and_are_in_inputs_and_outputs():
+    opened, written = keeps(linear(), *TEXT, symbols=["batch", "sequence"])
+    assert shape_of(written, "x") == ["batch", "sequence", 4]
+    assert shape_of(written, "y") == ["batch", "sequence", 4]
+    assert not opened.fixed
+    assert not opened.bounds
+
+
+def test_shape_arithmetic_is_computed_once_more_when_the_model_runs():
+    opened, written = keeps(heads(), *TEXT, symbols=["batch", "sequence"])
+    assert shape_of(written, "y") == ["batch", 2, "sequence", 2]
+    assert shape_of(written, "z") == ["batch*sequence", 4]
+    assert not opened.graph.opaques
+    # Both shapes follow from the operand, so no size has to be computed.
+    assert [n.op_type for n in written.graph.node if n.op_type in ("Shape", "Mul", "Concat")] == []
+
+
+def test_a_stored_table_bounds_a_length_and_is_cut_at_run_time():
+    opened, written = keeps(positions(), *TEXT, symbols=["batch", "sequence"])
+    assert opened.bounds == {"sequence": 64}
+    assert opened.generic.extents["sequence"] <= 64
+    assert {"Slice", "Range", "Shape"} <= {n.op_type for n in written.graph.node}
+    stored = {t.name: list(t.dims) for t in written.graph.initializer}
+    assert [64, 4] in stored.values()
+
+
+def test_a_constant_that_is_repeated_for_the_batch_stays_an_operator():
+    _, written = keeps(class_token(), *TEXT, symbols=["batch", "sequence"])
+    assert shape_of(written, "y") == ["batch", "sequence + 1", 4]
+    assert "Expand" in {n.op_type for n in written.graph.node}
+
+
+def test_height_and_width_that_must_be_even_are_kept():
+    sizes = [{"batch": 1, "height": 8, "width": 6}, {"batch": 3, "height": 10, "width": 16}]
+    opened, written = keeps(skip(), *sizes, symbols=["batch", "height", "width"])
+    assert opened.multiples == {"height": 2, "width": 2}
+    assert shape_of(written, "y") == ["batch", 3, "height", "width"]
+
+
+def test_a_dimension_without_a_name_stays_without_one():
+    _, written = keeps(
+        linear((None, None, 4)), {"x[0]": 2, "x[1]": 5}, {"x[0]": 1, "x[1]": 1}, symbols=["x[0]", "x[1]"]
+    )
+    assert shape_of(written, "x") == [None, None, 4]
+    assert shape_of(written, "y") == [None, None, 4]
+
+
+def test_symbols_that_must_be_equal_are_kept_as_equal():
+    m = model(
+        [node("Add", "x z", "y")],
+        [value("x", ["rows", 4]), value("z", ["lines", 4])],
+        [value("y", None)],
+    )
+    opened, written = keeps(m, {"rows": 3, "lines": 3}, {"rows": 8, "lines": 8}, symbols=["rows", "lines"])
+    assert opened.generic.derived == {"lines": Expression.symbol("rows")}
+    assert shape_of(written, "x") == ["rows", 4]
+    assert shape_of(written, "z") == ["lines", 4]
+    assert shape_of(written, "y") == ["rows", 4]
+
+
+def cached(total):
+    """Return a model that joins cached keys with new ones, with a mask as long as both."""
+    return model(
+        [node("Concat", "past x", "keys", axis=1), node("Add", "keys mask", "y")],
+        [
+            value("x", ["batch", "sequence", 4]),
+            value("past", ["batch", "past_sequence", 4]),
+            value("mask", ["batch", total, 1]),
+        ],
+        [value("y", None)],
+    )
+
+
+@pytest.mark.parametrize("total", ["past_sequence + sequence", "total_length"])
+def test_a_length_that_is_the_sum_of_two_is_kept_as_that(total):
+    sizes = [{"batch": 2, "sequence": s, "past_sequence": p, total: s + p} for s, p in ((1, 4), (5, 3))]
+    opened, written = keeps(cached(total), *sizes, symbols=["batch", "sequence", "past_sequence", total])
+    assert str(opened.generic.derived[total]) == "past_sequence + sequence"
+    assert shape_of(written, "mask") == ["batch", total, 1]
+    assert shape_of(written, "y") == ["batch", total, 4]
+
+
+def test_a_symbol_in_two_inputs_is_one_symbol():
+    m = model(
+        [node("MatMul", "x z", "y")],
+        [value("x", ["n", "k"]), value("z", ["k", "m"])],
+        [value("y", None)],
+    )
+    opened, written = keeps(m, {"n": 2, "k": 3, "m": 5}, symbols=["n", "k", "m"])
+    assert len(opened.symbols) == 3
+    assert shape_of(written, "y") == ["n", "m"]
+
+
+def test_a_stored_shape_fixes_the_batch_and_says_so():
+    m = model(
+        [node("Reshape", "x shape", "y")],
+        [value("x", ["batch", 2, 3])],
+        [value("y", None)],
+        [ints("shape", 1, 6)],
+    )
+    opened = open_onnx(m, {}, {})
+    (fixed,) = opened.fixed
+    assert (fixed.name, fixed.extent) == ("batch", 1)
+    assert "float32[batch, 2, 3] does not reshape to float32[1, 6]" in str(fixed)
+    assert opened.graph.output_types["y"].shape == (1, 6)
+
+
+def test_a_size_that_must_divide_is_kept_and_recorded():
+    m = model(
+        [node("Reshape", "x shape", "r"), node("Relu", "r", "y")],
+        [value("x", ["batch", "sequence", 4])],
+        [value("y", None)],
+        [ints("shape", -1, 8, 4)],
+    )
+    sizes = [{"batch": 1, "sequence": 16}, {"batch": 3, "sequence": 8}]
+    opened, written = keeps(m, *sizes, symbols=["batch", "sequence"])
+    assert opened.multiples["sequence"] == 8
+    assert shape_of(written, "y") == ["floor(batch*sequence/8)", 8, 4]
+
+
+def square():
+    """Return a product that requires a sequence of 8."""
+    return model(
+        [node("MatMul", "x w", "y")],
+        [value("x", ["batch", "sequence"])],
+        [value("y", None)],
+        [normal("w", 8, 4)],
+    )
+
+
+def test_only_what_cannot_be_kept_is_fixed():
+    opened = open_onnx(square(), {}, {"sequence": 8})
+    (fixed,) = opened.fixed
+    assert (fixed.name, fixed.extent) == ("sequence", 8)
+    assert "float32[batch, sequence]" in fixed.reason
+    assert [s.name for s in opened.symbols] == ["batch"]
+
+
+def test_a_size_that_has_to_be_given_is_asked_for():
+    with pytest.raises(ModelError, match=r"assumed to be 128.*dims=\{'batch': …, 'sequence': …\}") as refusal:
+        open_onnx(square(), {}, {})
+    assert "--dim sequence=…" in refusal.value.on_command_line
+
+
+def test_dimensions_are_fixed_on_purpose_by_name_and_by_place():
+    assert [s.name for s in open_onnx(linear(), {"batch": 8}, {}).symbols] == ["sequence"]
+    assert [s.name for s in open_onnx(linear(), {"x[1]": 8}, {}).symbols] == ["batch"]
+    assert open_onnx(linear(), {"batch": 2, "sequence": 3}, {}).symbols == ()
+    with pytest.raises(ModelError, match="did you mean 'batch'"):
+        open_onnx(linear(), {"bacth": 8}, {})
+
+
+def test_a_model_that_fits_no_size_is_refused_as_ever():
+    m = model(
+        [node("MatMul", "x w", "y")], [value("x", ["batch", 5])], [value("y", None)], [normal("w", 4, 4)]
+    )
+    with pytest.raises(ModelError, match="MatMul"):
+        open_onnx(m, {}, {})
+    with pytest.raises(ModelError, match="MatMul"):
+        import_onnx(m, dims={"batch": 2})
+
+
+def test_nothing_of_generic_size_is_allocated():
+    # 14 000 × 52 000 × 52 000 floats would be 150 TB.
+    m = model(
+        [
+            node("Shape", "x", "shape"),
+            node("Slice", "shape start stop", "s"),
+            node("Concat", "s s", "square", axis=0),
+            node("ConstantOfShape", "square", "ones", value=weight("one", [1.0])),
+            node("Trilu", "ones", "mask", upper=1),
+            node("Transpose", "x", "t", perm=[0, 2, 1]),
+            node("MatMul", "x t", "scores"),
+            node("Add", "scores mask", "masked"),
+            node("Softmax", "masked", "y", axis=-1),
+        ],
+        [value("x", ["batch", "sequence", 4])],
+        [value("y", None)],
+        [ints("start", 1), ints("stop", 2)],
+    )
+    _, written = keeps(m, *TEXT, symbols=["batch", "sequence"])
+    assert sum(np.prod(t.dims) for t in written.graph.initializer) < 50
+
+
+def test_inputs_of_every_kind_have_their_symbols_listed():
+    given = [value("x", ["n", 3, None]), value("s", [], FLOAT)]
+    names = [s.name for s in symbols_of(given, {})]
+    assert names == ["n", "x[2]"]
+    negative = value("x", [1, 2])
+    negative.type.tensor_type.shape.dim[0].dim_value = -1
+    assert [s.name for s in symbols_of([negative], {})] == ["x[0]"]
+
+
+def test_a_file_with_external_data_is_opened(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(linear(), path, save_as_external_data=True, size_threshold=0, location="m.data")
+    opened = open_onnx(path, {}, {})
+    assert {s.name for s in opened.symbols} == {"batch", "sequence"}

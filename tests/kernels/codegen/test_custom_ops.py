@@ -1,0 +1,150 @@
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import workbench
+from tests.kernels.codegen.needs import compiler, free
+from tests.kernels.codegen.test_partitioned import Expensive, block
+from workbench.frontends import run_model, to_onnx
+from workbench.frontends.onnx.opaque import payload_of
+from workbench.frontends.runtime import session
+from workbench.graph import GraphBuilder, evaluate
+from workbench.kernels.codegen.chains import CHAINS, chain
+from workbench.kernels.codegen.compiler import Build, CompilerMissing
+from workbench.kernels.codegen.custom_ops import DOMAIN, library_of, library_text, operator, payload
+from workbench.kernels.codegen.partitioned import Mixed, plan_of
+
+
+def operators_of(graph, threads=1):
+    return [operator(c, threads) for c in plan_of(graph, Expensive(), measure=free).clusters]
+
+
+def feeds_of(graph):
+    random = np.random.default_rng(0)
+    return {n: random.standard_normal(t.shape).astype(np.float32) for n, t in graph.input_types.items()}
+
+
+def used(model, library, feeds, tmp_path):
+    """The operators that a session runs, and its outputs."""
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    options.register_custom_ops_library(str(library))
+    loaded = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    outputs = loaded.run(None, feeds)
+    return loaded.end_profiling(), outputs
+
+
+@compiler
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_kernel_in_a_session_computes_what_its_operators_compute(name):
+    graph, threads = chain(name), 2
+    plan = plan_of(graph, Expensive(), measure=free, threads=threads)
+    assert plan.operators
+    feeds, library = feeds_of(graph), library_of(plan.operators, Build())
+    loaded = session(to_onnx(plan.graph), threads=threads, operators=library)
+    (found,) = loaded.run(None, feeds)
+    np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=1e-4, atol=1e-5)
+
+
+@compiler
+def test_the_session_runs_the_kernel_and_no_operator_of_its_cluster(tmp_path):
+    plan = plan_of(chain("residual-norm"), Expensive(), measure=free)
+    library = library_of(plan.operators, Build())
+    profile, _ = used(to_onnx(plan.graph), library, feeds_of(plan.source), tmp_path)
+    text = Path(profile).read_text()
+    assert plan.operators[0].name in text
+    assert "LayerNormalization" not in text
+
+
+@compiler
+def test_without_the_library_the_same_model_runs_its_local_functions():
+    graph = block()
+    plan = plan_of(graph, Expensive(), measure=free)
+    model, feeds = to_onnx(plan.graph), feeds_of(graph)
+    onnx.checker.check_model(model)
+    assert {f.domain for f in model.functions} == {DOMAIN}
+    found, expected = run_model(model, feeds), evaluate(graph, feeds)
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-3, atol=1e-4)
+
+
+@compiler
+def test_parts_cover_the_first_axis_whatever_its_length():
+    from workbench.graph import GraphBuilder
+    from workbench.kernels.codegen.clusters import Member, cluster_of
+    from workbench.ops import TensorType
+
+    for rows in (1, 2, 3, 5, 64):
+        kind = TensorType("float32", (rows, 33))
+        bias = TensorType("float32", (33,))
+        cluster = cluster_of(
+            [Member(2, "add", (), (0, 1), kind), Member(3, "softmax", (-1,), (2,), kind)],
+            {0: kind, 1: bias, 2: kind, 3: kind},
+            {},
+        )
+        made = operator(cluster, 4)
+        made = type(made)(made.cluster, made.schedule, 4)
+        builder = GraphBuilder()
+        x, b = builder.input("x", kind.shape), builder.input("b", bias.shape)
+        (y,) = builder.opaque(payload(made), [x, b])
+        graph = builder.graph({"y": y})
+        feeds = feeds_of(graph)
+        loaded = session(to_onnx(graph), threads=2, operators=library_of([made], Build()))
+        total = np.exp(feeds["x"] + feeds["b"])
+        np.testing.assert_allclose(
+            loaded.run(None, feeds)[0], total / total.sum(-1, keepdims=True), rtol=1e-5
+        )
+
+
+@compiler
+def test_a_runtime_that_is_too_old_is_refused():
+    library = ctypes.CDLL(str(library_of(operators_of(chain("mish")), Build())))
+    said = []
+    refuse = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
+        lambda code, text: said.append(text) or 1
+    )
+    table = (ctypes.c_void_p * 1)(ctypes.cast(refuse, ctypes.c_void_p))
+    ask = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(
+        lambda version: ctypes.addressof(table) if version == 1 else None
+    )
+    base = (ctypes.c_void_p * 2)(ctypes.cast(ask, ctypes.c_void_p), None)
+    library.RegisterCustomOps.restype = ctypes.c_void_p
+    assert library.RegisterCustomOps(None, base) == 1
+    assert said == [b"ONNX Runtime must be of version 1.17 or newer"]
+
+
+def test_equal_clusters_share_one_kernel():
+    made = operators_of(block())
+    text = library_text([*made, *made])
+    assert text.count("static void fused_") == 2 * len(made)  # the kernel, and the function that calls it
+    assert f'#define DOMAIN "{DOMAIN}"' in text
+    assert payload_of(payload(made[0])).graph.node[0].domain == DOMAIN
+
+
+def test_without_a_compiler_there_is_no_library():
+    with pytest.raises(CompilerMissing):
+        library_of(operators_of(block()), Build(cc="no-such-compiler"))
+
+
+@compiler
+def test_a_declared_composite_in_a_kernel_runs_without_the_library_too(tmp_path):
+    workbench.composite(
+        "rms_in_saved_kernel",
+        "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
+        "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
+        eps=1e-5,
+    )
+    b = GraphBuilder()
+    x = b.input("x", (16, 64))
+    y = b.op("exp", b.op("rms_in_saved_kernel", b.op("add", x, x), b.weight((64,))))
+    graph = b.graph({"y": y})
+    Mixed(plan_of(graph, Expensive(), measure=free)).save(tmp_path / "m.onnx")
+    feeds = {"x": np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)}
+    for _ in range(2):
+        found = workbench.load_program(tmp_path / "m.onnx")(feeds)["y"]
+        np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=1e-4)
+        (tmp_path / "m.so").unlink(missing_ok=True)

@@ -1,0 +1,204 @@
+"""The checker accepts proofs, and rejects every corruption of them; it shares nothing with the search."""
+
+import ast
+import copy
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import workbench
+from workbench.laws.theorems import check as checker
+from workbench.laws.theorems.check import Rejected, check, read_int
+from workbench.laws.theorems.entailment import solver
+from workbench.laws.theorems.records import is_theorem, record_of
+from workbench.rules.library import rule_set
+
+pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
+
+#: Rules whose proofs have every kind of step, and are quickly checked.
+NAMES = (
+    "shift-shift", "matmul-associates", "matmul-of-concats", "concat-of-relus", "slice-twice", "concat-of-adds",
+    "concat-of-slices", "matmul-takes-relu", "batchnorm-as-affine", "conv-takes-relu", "concat-of-maxpools",
+    "transpose-of-matmul", "larger-than-number", "scale-of-shift", "concat-of-convs-batch", "hardswish-by-clip",
+    "pool-of-point-bias", "reduce-max-twice", "reduce-mean-of-shifted", "softmax-of-transpose",
+)  # fmt: skip
+#: Rules that the steps of another rule prove too: both have one term on either side, with equal factors.
+SAME_STEPS = {
+    ("transpose-of-matmul", "larger-than-number"),
+    ("slice-twice", "transpose-of-matmul"),
+    ("conv-takes-relu", "larger-than-number"),
+    ("slice-twice", "matmul-takes-relu"),
+}
+MODULES = Path(workbench.__file__).parent / "theorems"
+
+
+@pytest.fixture(scope="module")
+def proofs():
+    rules = {r.name: r for r in rule_set("all")}
+    return {name: (rules[name], record_of(rules[name])) for name in NAMES}
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield node.module
+
+
+def test_the_checker_and_what_it_imports_know_nothing_of_the_search_or_the_e_graph():
+    seen, todo = set(), ["workbench.laws.theorems.check"]
+    while todo:
+        name = todo.pop()
+        path = MODULES / f"{name.rpartition('.')[2]}.py"
+        if name in seen or not name.startswith("workbench.laws.theorems") or not path.is_file():
+            continue
+        seen.add(name)
+        found = set(imported(path))
+        assert not any("prove" in n or "unify" in n or "egraph" in n or "egglog" in n for n in found), name
+        assert not any(
+            n.startswith(("workbench.saturation", "workbench.laws.verification")) for n in found
+        ), name
+        todo += [n for n in found if n.startswith("workbench.laws.theorems")]
+    assert len(seen) > 5
+    assert len(Path(checker.__file__).read_text().splitlines()) <= 500
+
+
+def test_stored_proofs_are_accepted(proofs):
+    for name, (rule, record) in proofs.items():
+        assert is_theorem(rule), name
+        assert check(rule, record).cases == len(record["cases"])
+
+
+def places(node, path=()):
+    yield path
+    if isinstance(node, list):
+        for k, inner in enumerate(node):
+            yield from places(inner, (*path, k))
+    if isinstance(node, dict):
+        for k in node:
+            yield from places(node[k], (*path, k))
+
+
+def at(node, path):
+    for k in path:
+        node = node[k]
+    return node
+
+
+def corrupted(cases, choose):
+    """Return a proof with one change: a number, a name or a law is another one, or a part is missing."""
+    made = copy.deepcopy(cases)
+    path = choose.choice([p for p in places(made) if p])
+    parent, key, old = at(made, path[:-1]), path[-1], at(made, path)
+    options = ["drop", "double"]
+    if isinstance(old, int) and not isinstance(old, bool):
+        options = ["number"] * 4
+    elif isinstance(old, str):
+        options = ["word"] * 2 + ["law"]
+    kind = choose.choice(options)
+    if kind == "number":
+        parent[key] = old + choose.choice((-1, 1, 2))
+    elif kind == "word":
+        parent[key] = old + "x"
+    elif kind == "law":
+        parent[key] = choose.choice(("absurd", "split", "sum"))
+    elif kind == "drop":
+        del parent[key]
+    elif isinstance(parent, list):
+        parent.insert(key, copy.deepcopy(old))
+    else:
+        parent[key] = [old, old]
+    return made
+
+
+@pytest.mark.slow
+def test_corrupted_proofs_are_rejected(proofs):
+    choose, rejected, accepted = random.Random(5), 0, []
+    for turn in range(8):
+        for name, (rule, record) in proofs.items():
+            made = corrupted(record["cases"], choose)
+            if made == record["cases"]:
+                continue
+            try:
+                check(rule, record | {"cases": made})
+            except Rejected:
+                rejected += 1
+            else:
+                accepted.append((name, turn, json.dumps(made)[:300]))
+    assert rejected >= 100
+    assert accepted == []
+
+
+@pytest.mark.slow
+def test_a_proof_of_another_rule_is_rejected(proofs):
+    accepted, names = set(), list(proofs)
+    for shift in (1, 3, 7):
+        for name, other in zip(names, names[shift:] + names[:shift], strict=True):
+            try:
+                check(proofs[name][0], proofs[other][1])
+            except Rejected:
+                continue
+            accepted.add((name, other))
+    assert accepted == SAME_STEPS
+
+
+@pytest.mark.parametrize(
+    "proof", [{}, {"cases": []}, {"cases": [[]]}, {"cases": [[["absurd"]]]}, {"cases": 3}, []]
+)
+def test_what_is_not_a_proof_is_rejected(proofs, proof):
+    rule, _ = proofs["scale-of-shift"]
+    with pytest.raises(Rejected):
+        check(rule, proof)
+
+
+def test_a_false_rule_is_not_proved_by_the_proof_of_a_true_one(proofs):
+    (false,) = workbench.parse_rules("scale-of-shift: mul(add(x, a), b) => add(mul(x, b), mul(b, b))")
+    with pytest.raises(Rejected, match="scale-of-shift"):
+        check(false, proofs["scale-of-shift"][1])
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [[[1], [1], [0, {}, {}, [[0, None]]]]],
+        [[[1], [1, {}, {}, [[0, None]]], [0, {}, {}, [[0, None]]]]],
+        [[[1, 1], [0, {}, {}, [[0, None]]]]],
+        [[[1], [0, {}, {}, [[0, None]]]], [[1]]],
+        [[[1], [0, {}, {}, [[0, None]]], [True, {}, {}, [[0, None]]]]],
+    ],
+)
+def test_a_term_counts_once(classes):
+    (false,) = workbench.parse_rules("doubled: add(x, x) => x")
+    with pytest.raises(Rejected):
+        check(false, {"cases": [[["sum", [], [], classes]]]})
+
+
+def test_a_sum_is_counted_only_by_its_extent_and_without_its_variable(proofs):
+    rule, record = proofs["reduce-mean-of-shifted"]
+    text = json.dumps(record["cases"])
+    assert '"count", "+x a"]' in text
+    for wrong in ('"+x -1"', "0", "2", '"n"', '["+", "+x a", 1]', '["*", 2, "+x a"]', '"#0"'):
+        with pytest.raises(Rejected, match="constant sum"):
+            check(rule, {"cases": json.loads(text.replace('"count", "+x a"]', f'"count", {wrong}]'))})
+    law = "reduce_sum[axes=(-1)](x) => mul(reduce_max[axes=(-1)](x), 3.0) where dim(x, -1) = 3"
+    (false,) = workbench.parse_rules(f"thrice: {law}")
+    with pytest.raises(Rejected, match="depends"):
+        check(false, {"cases": [[["sum", [], [[0, "#0", "count", 3]], [[[0], [1, {}, {}, [[0, None]]]]]]]]})
+
+
+def test_a_split_on_axes_without_a_name_is_rejected(proofs):
+    # Such axes stand for several, each of which may be in another case.
+    rule, record = proofs["shift-shift"]
+    node = ["split", ["eq", ["+", "+x *", -1]], record["cases"][0][0], record["cases"][0][0]]
+    with pytest.raises(Rejected, match="without a name"):
+        check(rule, {"cases": [[node]]})
+
+
+@pytest.mark.parametrize("data", [None, True, 1.5, {}, [], [1], ["div", 1, "n"]])
+def test_what_is_not_an_integer_is_rejected(data):
+    with pytest.raises(ValueError):
+        read_int(data)

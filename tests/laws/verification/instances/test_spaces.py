@@ -1,0 +1,334 @@
+import operator
+import random
+import zlib
+from itertools import permutations, product
+
+import pytest
+
+from workbench.laws.verification.instances.ground import Ground, Instance, all_values, instance_of, sample
+from workbench.laws.verification.instances.linear import Inconsistent, Linear, NotLinear
+from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
+from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.typings import SMALL, Menu, known
+from workbench.laws.verification.refuting.sampling import draw_instance
+from workbench.ops import TensorType, TypeMismatch
+from workbench.rules import load_rules, rule_set
+from workbench.rules.language import parse_rule
+from workbench.rules.verdicts import library
+
+LIBRARY = [*rule_set("all"), *load_rules(library() / "axioms.rules")]
+SUM_OF_CONVS = "add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, v)) => \
+                conv2d[c, act=none](concat[axis=-3](x, y), concat[axis=-3](w, v))"
+
+
+def law(text):
+    (rule,) = parse_rule(f"law: {text}")
+    return rule
+
+
+def spaces(rule, menu):
+    """Yield the family of instances of every sequence of decisions; None where one leads nowhere."""
+    walk = Enumeration()
+    while True:
+        try:
+            yield open_space(rule, walk, menu)
+        except (Inconsistent, TypeMismatch):
+            yield None
+        if not walk.advance():
+            return
+
+
+def sampled(rule, count, menu=None, seed=0):
+    """Yield instances of random openings."""
+    menu = menu or Menu()
+    rng = random.Random(seed + zlib.crc32(rule.name.encode()))
+    for _ in range(count):
+        try:
+            space = open_space(rule, RandomChoices(rng), menu)
+        except (Inconsistent, TypeMismatch):
+            continue
+        values = sample(space, rng, menu)
+        if values is not None:
+            yield instance_of(space, values)
+
+
+class Alternatives(RandomChoices):
+    """Decide at random and note between what there was a choice."""
+
+    def __init__(self, seed):
+        super().__init__(random.Random(seed))
+        self.asked = []
+
+    def pick(self, options):
+        if len(set(options)) > 1:
+            self.asked.append(tuple(options))
+        return super().pick(options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_every_instance_of_the_library_is_well_typed_on_both_sides(part):
+    for rule in LIBRARY[part::8]:
+        try:
+            # Four slices side by side are rare.
+            found = list(sampled(rule, 30)) or list(sampled(rule, 400))
+        except NotLinear:
+            assert any(op in str(rule) for op in ("reshape", "expand", "cast")), rule
+            rng = random.Random(1)
+            found = [i for i in (draw_instance(rule, rng) for _ in range(24)) if i is not None]
+            fits = 0
+            for instance in found:
+                try:
+                    Ground().add(instance)
+                    fits += 1
+                except TypeMismatch:  # a proposal that does not fit the right-hand side
+                    continue
+            assert fits, rule
+            continue
+        assert found, rule
+        for instance in found:
+            assert Ground().add(instance), rule  # raises where a type does not fit
+
+
+def test_extents_ranks_and_attributes_of_a_sum_of_convolutions_fit():
+    settings, shapes = set(), set()
+    for instance in sampled(law(SUM_OF_CONVS), 120):
+        Ground().add(instance)
+        x, y, w, v = (instance.types[n].shape for n in "xywv")
+        groups = instance.settings()["c.groups"]
+        assert (x[1], y[1], w[0]) == (w[1] * groups, v[1] * groups, v[0])
+        settings |= {(n, v) for n, v in instance.settings().items()}
+        shapes |= {x, y, w, v}
+    assert len(shapes) > 30
+    assert {n for n, _ in settings} == {"c.strides", "c.pads", "c.dilations", "c.groups"}
+    assert {v for n, v in settings if n == "c.strides"} == set(Menu().strides)
+
+
+def test_a_forced_broadcast_is_found_without_a_decision():
+    # The right-hand side has a bias, which is [1, O, 1, 1]: how it broadcasts on the left is no choice.
+    rule = law("add(conv2d[c, act=none](x, w), b) => conv2d[c, act=none](x, w, b)")
+    menu = Menu()
+    for seed in range(20):
+        choices = Alternatives(seed)
+        space = open_space(rule, choices, menu)
+        assert all(
+            set(options) <= {*menu.strides, *menu.dilations, *menu.groups} for options in choices.asked
+        )
+        bias = space.variables["b"]
+        assert known(bias.rank) == 4
+        assert [known(bias.dims[i]) for i in (0, 2, 3)] == [1, 1, 1]
+        assert isinstance(known(bias.dims[1]), Linear)
+        assert (bias.dims[1] == space.variables["w"].dims[0]) is True
+        assert not space.typing.broadcasts
+
+
+def test_ranks_are_decided_where_nothing_determines_them():
+    menu = Menu(ranks=(1, 3))
+    found = {len(i.types["x"].shape) for i in sampled(law("relu(relu(x)) => relu(x)"), 30, menu)}
+    assert found == {1, 3}
+    found = {
+        len(i.types["x"].shape) for i in sampled(law("concat[axis=-3](x, x) => concat[axis=-3](x, x)"), 60)
+    }
+    assert found == {3, 4}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "concat[axis=-1](x, x) => x",  # one is twice as long
+        "transpose[perm=(1, 0)](x) => expand[shape=(2, 3, 4)](x)",  # two axes and three
+        "matmul(x, y) => relu(x) where rank(x) = 1",
+        "conv2d(x, w) => conv2d(x, enlarge[pads=(1, 0, 0, 0)](w))",
+        "slice[axis=-1, start=i, stop=j](x) => slice[axis=-1, start=j, stop=i](x)",
+        "relu(x) => relu(x) where dim(x, -1) = 2, dim(x, -1) = 3",
+        "matmul(x, eye[size=n]()) => eye[size=n]() where dim(x, -1) != n",
+        "identity_kernel[channels=n, kernel=k]() => mean_kernel[channels=n, kernel=(2, 1)]()",
+    ],
+)
+def test_sides_that_never_agree_in_type_fail_under_every_decision(text):
+    assert [space for space in spaces(law(text), Menu(ranks=(1, 2, 3, 4))) if space is not None] == []
+
+
+def test_products_of_extents_are_refused():
+    with pytest.raises(NotLinear):
+        open_space(law("reshape[shape=s](relu(x)) => relu(reshape[shape=s](x))"), Enumeration(), Menu())
+
+
+def test_places_are_whole_numbers_of_any_rank_that_takes_the_place_of_an_axis():
+    rule = law("gather[axis=-2](x, i) => identity(gather[axis=-2](x, i))")
+    found = [instance_of(s, next(all_values(s, SMALL))) for s in spaces(rule, SMALL) if s is not None]
+    assert {(one.types["x"].rank, one.types["i"].rank) for one in found} == {(2, 1), (2, 2)}
+    assert {one.types["i"].dtype for one in found} == {"int64"}
+
+
+# -- every instance, against all shapes there are ------------------------------------------------------
+SHAPES = [shape for rank in range(3) for shape in product((1, 2), repeat=rank)]
+BOX = Menu(ranks=(0, 1, 2), extents=(1, 2), acts=("none",))
+
+
+def typed(rule, types, attrs):
+    try:
+        return bool(Ground().add(Instance(rule, types, attrs, {})))
+    except TypeMismatch:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("text", "attrs"),
+    [
+        ("add(x, y) => add(y, x)", {}),
+        ("mul(add(x, y), z) => add(mul(x, z), mul(y, z)) where rank(x) = 2, rank(y) = 1, rank(z) = 2", {}),
+        ("add(x, y) => add(x, x)", {}),  # y broadcasts to x
+        ("sub(x, y) => sub(y, x)", {}),
+        ("matmul(x, y) => matmul(y, x)", {}),
+        ("add(matmul(x, y), z) => matmul(x, add(y, z)) where rank(x) = 2, rank(y) = 2, rank(z) = 1", {}),
+        ("concat[axis=a](x, y) => concat[axis=a](y, x)", {"a": (-1, -2)}),
+        (
+            "concat[axis=a](add(x, y), z) => add(concat[axis=a](x, z), concat[axis=a](y, z)) \
+             where rank(x) = 2, rank(y) = 2",
+            {"a": (-1, -2)},
+        ),
+        (
+            "transpose[perm=p](add(x, y)) => add(transpose[perm=p](x), transpose[perm=p](y))",
+            {"p": ((0, 1), (1, 0))},
+        ),
+        ("slice[axis=-1, start=i, stop=j](x) => relu(x)", {"i": (0, 1, 2), "j": (1, 2)}),
+        ("relu(x) => matmul(eye[size=2](), x)", {}),
+        ("expand[shape=(2, 1)](x) => relu(x)", {}),
+    ],
+)
+def test_the_families_hold_every_instance_there_is(text, attrs):
+    rule = law(text)
+    names = [n for n in "xyz" if f"({n}" in text or f" {n}" in text]
+    found = set()
+    for space in spaces(rule, BOX):
+        for values in all_values(space, BOX, 10**6) if space is not None else ():
+            instance = instance_of(space, values)
+            shapes = tuple(instance.types[n].shape for n in names)
+            settings = tuple(instance.attrs[a] for a in attrs)
+            if all(shape in SHAPES for shape in shapes) and all(
+                v in options for v, options in zip(settings, attrs.values(), strict=True)
+            ):
+                found.add((shapes, settings))
+    expected = {
+        (shapes, settings)
+        for shapes in product(SHAPES, repeat=len(names))
+        for settings in product(*attrs.values())
+        if typed(
+            rule,
+            {n: TensorType("float32", s) for n, s in zip(names, shapes, strict=True)},
+            dict(zip(attrs, settings, strict=True)),
+        )
+    }
+    assert expected
+    assert found == expected
+
+
+def test_permutations_are_all_there():
+    rule = law("transpose[perm=p](relu(x)) => relu(transpose[perm=p](x))")
+    menu = Menu(ranks=(2, 3))
+    found = [space.attrs["p"] for space in spaces(rule, menu)]
+    assert sorted(found) == sorted([*permutations(range(2)), *permutations(range(3))])
+
+
+def test_permutations_compose_where_their_ranks_agree():
+    rule = law("transpose[perm=q](transpose[perm=p](x)) => transpose[perm=compose(p, q)](x)")
+    found = list(spaces(rule, Menu(ranks=(2, 3))))
+    assert len(found) == 8 * 8
+    assert sum(space is not None for space in found) == 2 * 2 + 6 * 6
+
+
+def test_few_values_are_decided_one_by_one():
+    rule = law("relu(x) => identity(relu(x)) where rank(x) = 1, dim(x, -1) <= 3")
+    assert [len(space.system.free()) for space in spaces(rule, Menu())] == [1]
+    few = list(spaces(rule, Menu(decide_few=True)))
+    assert [known(space.variables["x"].dims[-1]) for space in few] == [1, 2, 3]
+
+
+# -- attributes and conditions ------------------------------------------------------------------------
+def test_a_row_is_made_once_and_shared():
+    rule = law("concat[axis=-4](conv2d[c](x, w), conv2d[c](y, w)) => conv2d[c](concat[axis=-4](x, y), w)")
+    space = open_space(rule, RandomChoices(random.Random(2)), Menu())
+    assert set(space.rows) == {"c"}
+    assert set(space.rows["c"]) == {"strides", "pads", "dilations", "groups", "act"}
+    assert not space.attrs
+
+
+def test_groups_are_halved_where_a_condition_says_they_divide():
+    rule = law(
+        "conv2d[c, groups=g](x, w) => conv2d[c, groups=g // 2](x, merge_gconv[count=2, groups=g](w)) \
+         where g % 2 = 0"
+    )
+    found = list(sampled(rule, 60, Menu(groups=(1, 2, 3, 4))))
+    assert {i.attrs["g"] for i in found} == {2, 4}
+    assert all(i.types["x"].shape[1] == i.types["w"].shape[1] * i.attrs["g"] for i in found)
+
+
+def test_a_quotient_of_extents_is_a_number_that_is_decided():
+    rule = law("conv2d[groups=g](x, w) => conv2d[groups=dim(x, -3) // dim(w, -3)](x, w)")
+    found = list(sampled(rule, 80))
+    assert {i.attrs["g"] for i in found} >= {1, 2, 3}
+    for instance in found:
+        assert instance.types["x"].shape[1] == instance.types["w"].shape[1] * instance.attrs["g"]
+
+
+@pytest.mark.parametrize(
+    ("relation", "compare"),
+    [
+        ("=", operator.eq),
+        ("!=", operator.ne),
+        ("<", operator.lt),
+        ("<=", operator.le),
+        (">", operator.gt),
+        (">=", operator.ge),
+    ],
+)
+def test_conditions_on_extents_hold_in_every_instance_and_exclude_no_other(relation, compare):
+    rule = law(f"add(x, y) => add(y, x) where dim(x, -1) {relation} dim(y, -1), rank(x) = 1, rank(y) = 1")
+    menu = Menu(extents=(1, 2, 3))
+    found = set()
+    for space in spaces(rule, menu):
+        if space is not None:
+            for values in all_values(space, menu):
+                types = instance_of(space, values).types
+                found.add((*types["x"].shape, *types["y"].shape))
+    pairs = [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a == b or 1 in (a, b)]
+    assert found == {(a, b) for a, b in pairs if compare(a, b)}
+
+
+def test_the_larger_of_two_attributes_is_either():
+    rule = law(
+        "conv2d[c, pads=(t, 0, 0, 0)](pad[pads=(u, 0, 0, 0), value=0.0](x), w) => \
+         conv2d[c, pads=(0, 0, 0, 0)](pad[pads=(max(t, u) + min(t, u), 0, 0, 0), value=0.0](x), w)"
+    )
+    found = {(i.attrs["t"], i.attrs["u"]) for i in sampled(rule, 150)}
+    assert any(t > u for t, u in found)
+    assert any(t < u for t, u in found)
+
+
+def test_members_of_a_merge_have_their_own_operands_and_share_the_rest():
+    rule = law("each matmul[c](x, w*) => slice[axis=-1](matmul[c](x, concat[axis=-1](w*)))")
+    sizes = set()
+    for instance in sampled(rule, 40, Menu(members=(2, 3))):
+        own = [n for n in instance.types if n != "x"]
+        assert "x" in instance.types
+        assert len(own) == instance.members
+        pairs = Ground().add(instance)
+        assert len(pairs) == instance.members
+        sizes.add((instance.members, len({instance.types[n] for n in own})))
+    assert {m for m, _ in sizes} == {2, 3}
+    assert (2, 2) in sizes  # members of different widths
+
+
+def test_odd_kernels_follow_from_an_identity_kernel():
+    rule = law(
+        "conv2d[strides=(1, 1), pads=(t, l, t, l), groups=g]"
+        "(x, identity_kernel[channels=n, groups=g, kernel=(k, m)]()) => x"
+        " where k = 2 * t + 1, m = 2 * l + 1"
+    )
+    found = list(sampled(rule, 40))
+    assert len({i.attrs["t"] for i in found}) > 1
+    for instance in found:
+        assert instance.attrs["k"] == 2 * instance.attrs["t"] + 1
+        assert instance.types["x"].shape[1] == instance.attrs["n"]
+        assert instance.attrs["n"] % instance.attrs["g"] == 0

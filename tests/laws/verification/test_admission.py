@@ -1,0 +1,87 @@
+"""Rules of one's own are judged before they are applied, once per content."""
+
+import pytest
+
+from tests.ops.operators import registered
+from workbench.laws.verification import admission
+from workbench.laws.verification.admission import RefutedRuleKept, RefutedRules, judged
+from workbench.rules import RuleSet, parse_rules, rule_set
+from workbench.support import disk_cache
+
+RIGHT = "right: add(x, y) => add(y, x)\n"
+WRONG = "wrong: relu(x) => x\n"
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("WORKBENCH_RULE_CACHE", raising=False)
+    monkeypatch.setattr(disk_cache, "_memory", type(disk_cache._memory)())
+
+
+def rules(text, name="mine"):
+    return RuleSet(name, tuple(parse_rules(text)))
+
+
+def forbid(monkeypatch):
+    def fail(*args, **options):
+        raise AssertionError("judged again")
+
+    monkeypatch.setattr(admission, "Verification", fail)
+
+
+def test_right_rules_get_their_verdicts():
+    found = judged(rules(RIGHT))
+    assert found.verdicts == {"right": "proved"}
+    assert [r.name for r in found] == ["right"]
+
+
+def test_refuted_rules_are_refused_with_the_counterexample():
+    with pytest.raises(
+        RefutedRules, match=r"mine must hold, got 1 refuted rule: wrong \(x\[\]: .* on the left"
+    ):
+        judged(rules(RIGHT + WRONG))
+    with pytest.raises(ValueError, match="keep_refuted=True, --keep-refuted"):
+        judged(rules(WRONG))
+
+
+def test_refuted_rules_are_kept_on_purpose_with_a_warning():
+    with pytest.warns(RefutedRuleKept, match="rule wrong of mine is wrong but is applied nevertheless"):
+        found = judged(rules(RIGHT + WRONG), keep_refuted=True)
+    assert found.verdicts == {"right": "proved", "wrong": "refuted"}
+
+
+def test_a_verdict_is_found_once_per_content(monkeypatch):
+    first = judged(rules(RIGHT)).verdicts
+    forbid(monkeypatch)
+    monkeypatch.setattr(disk_cache, "_memory", type(disk_cache._memory)())  # only the disk is left
+    assert judged(rules(RIGHT)).verdicts == first
+    with pytest.raises(AssertionError, match="judged again"):
+        judged(rules(RIGHT.replace("add", "mul")))
+
+
+def test_the_library_is_not_judged_again(monkeypatch):
+    forbid(monkeypatch)
+    assert len(judged(rule_set("merge"))) == len(rule_set("merge"))
+
+
+def test_a_verdict_belongs_to_a_definition():
+    def twice(x):
+        return 2 * x
+
+    def scaled(x):
+        return x + x + x
+
+    law = "sum: add(x, x) => twice(x)\n"
+    with registered(twice, exact=1):
+        assert judged(rules(law)).verdicts == {"sum": "tested"}
+    scaled.__name__ = "twice"
+    with registered(scaled, exact=1), pytest.raises(RefutedRules, match="2 on the left, 3 on the right"):
+        judged(rules(law))
+
+
+def test_what_the_clock_ended_is_not_kept(monkeypatch):
+    monkeypatch.setattr(admission, "SECONDS", 1e-9)
+    assert judged(rules(RIGHT)).verdicts == {"right": "unknown"}
+    monkeypatch.setattr(admission, "SECONDS", 60.0)
+    assert judged(rules(RIGHT)).verdicts == {"right": "proved"}

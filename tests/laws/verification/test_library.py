@@ -1,0 +1,216 @@
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from workbench.laws.verification import library as judging
+from workbench.laws.verification.library import (
+    UNPROVED,
+    draw_many,
+    exhaust,
+    recorded,
+    redundant_axioms,
+    table,
+    write_status,
+)
+from workbench.laws.verification.proving.prove import axioms
+from workbench.laws.verification.verify import Verification
+from workbench.rules import parse_rule, rule_set
+from workbench.rules.foreign.reading import load_rules
+from workbench.rules.library import SETS
+from workbench.rules.verdicts import law_of, library, statuses
+from workbench.run.trace import StopReason
+
+LIBRARY = [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
+
+GATES = ("relu6", "gelu", "silu", "hardswish")
+
+
+def test_names_are_distinct():
+    names = [r.name for r in [*LIBRARY, *axioms()]]
+    assert len(set(names)) == len(names)
+
+
+def test_status_file_covers_the_library_as_it_stands():
+    known = statuses()
+    rules = [*LIBRARY, *axioms()]
+    assert set(known) == {r.name for r in rules}
+    stale = [r.name for r in rules if known[r.name]["law"] != law_of(r)]
+    assert stale == [], "run python -m workbench.laws.verification.library"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_sets_hold_only_proved_rules_and_those_no_axiom_reaches(name):
+    known = statuses()
+    assert {known[r.name]["status"] for r in rule_set(name)} <= {"proved", "tested"}
+    tested = {r.name for r in rule_set(name) if known[r.name]["status"] == "tested"}
+    # Operators of which no axiom speaks, moves along axes, and activations that products take by no axiom.
+    for file in ("movement", "attention", "lookups", "transposes", "reductions", "conversions", "quantised"):
+        tested -= {r.name for r in load_rules(library() / f"{file}.rules")}
+    tested -= {r.name for r in load_rules(library() / "fusion.rules") if any(w in r.name for w in GATES)}
+    # Reshapes alone: their typing is a product of extents.
+    assert tested - {"cast-nothing"} <= {
+        "reshape-twice",
+        "reshape-nothing",
+        "reshape-of-relu",
+        "reshape-of-relu-back",
+        "matmul-flattens-batch",
+        "matmul-takes-input-shift",
+        "conv-of-grouped-point",
+        "conv-of-grouped-point-bias",
+        "conv-of-biased-grouped-point",
+        "conv-of-biased-grouped-point-bias",
+    }
+    assert all(known[name]["draws"] >= UNPROVED for name in tested)
+
+
+def test_the_table_is_the_record():
+    text = (library() / "README.md").read_text(encoding="utf-8")
+    assert text == table(statuses(), library())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "files", [("ac.rules", "merge.rules"), pytest.param(("fusion.rules",), marks=pytest.mark.sweep)], ids=str
+)
+def test_the_library_is_judged_again(files):
+    rules = [r for r in LIBRARY if r.file in files]
+    verification = Verification(rules)
+    verification.run()
+    known = statuses()
+    assert {v.name: v.verdict for v in verification.verdicts} == {
+        r.name: known[r.name]["status"] for r in rules
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axiom", list(axioms()), ids=lambda a: a.name)
+def test_no_axiom_is_refuted(axiom):
+    test = exhaust(axiom, 60, seed=5)
+    assert test.counterexample == ""
+    assert test.instances >= 20
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "concat[axis=-3](conv2d[c](x, w), conv2d[c](x, v)) => conv2d[c](x, concat[axis=-4](w, v))",
+        "add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, v)) => "
+        "conv2d[c, act=none](concat[axis=-3](x, y), concat[axis=-3](w, v))",
+        "conv2d[strides=s, pads=p, dilations=(1, 1), groups=g, act=none]"
+        "(x, mean_kernel[channels=n, kernel=k, dtype=d]()) => "
+        "avgpool[kernel=k, strides=s, pads=p, include_pad=0](x)",
+    ],
+    ids=["taso-24", "taso-19", "taso-39"],
+)
+def test_tasos_axioms_as_published_are_refuted(law):
+    (axiom,) = parse_rule(f"published: {law}")
+    assert exhaust(axiom).counterexample
+
+
+#: Axioms of convolutions and means, each without what makes it true.
+SPOILED = {
+    "pads-before-the-first-window": "conv2d[strides=(s, u), pads=(t, l, b, r), c](x, w) => "
+    "conv2d[strides=(s, u), pads=(t - 1, l, b + 1, r), c](x, w)",
+    "dilation-of-two-rows": "conv2d[dilations=(d, e), c](x, w) => conv2d[dilations=(1, e), c](x, w) "
+    "where dim(w, -2) = 2",
+    "some-other-rows-of-conv": "slice[axis=-2, start=1, stop=n, step=i](conv2d[strides=(s, u), c](x, w)) => "
+    "conv2d[strides=(s * i, u), c](x, w)",
+    "pads-of-some-rows": "conv2d[strides=(s, u), pads=(t, l, b, r), dilations=(d, e), c]("
+    "slice[axis=-2, start=0, stop=n, step=i](x), w) => "
+    "conv2d[strides=(s * i, u), pads=(t, l, b, r), dilations=(d * i, e), c](x, w) where n = dim(x, -2)",
+    "kernel-of-groups-transposed": "merge_gconv[count=g, groups=g](w) => "
+    "transpose[perm=(1, 0, 2, 3)](merge_gconv[count=g, groups=g](w)) where dim(w, -4) = dim(w, -3) * g",
+    "padded-conv-of-expanded": "add(y, conv2d[groups=g, act=none, c](expand[shape=s](t), w)) => "
+    "add(y, conv2d[groups=g](t, reduce_sum[axes=(-2, -1)](w))) "
+    "where rank(t) = 4, dim(t, -2) = 1, dim(t, -1) = 1",
+    "conv-of-slope": "add(y, conv2d[groups=g, act=none, c](t, w)) => "
+    "add(y, conv2d[groups=g](reduce_mean[axes=(-2, -1)](t), reduce_sum[axes=(-2, -1)](w)))",
+    "padded-mean-of-shifted": "avgpool[pads=p, include_pad=1, c](add(x, t)) => "
+    "add(avgpool[pads=p, include_pad=1, c](x), t) where rank(x) = 4, dim(t, -2) = 1, dim(t, -1) = 1",
+    "mean-with-padding": "avgpool[pads=p, include_pad=0, c](x) => avgpool[pads=p, include_pad=1, c](x)",
+    "enlarged-under-dilation": "conv2d[strides=s, pads=(t, l, b, r), dilations=(2, 2), c]("
+    "x, enlarge[pads=(i, j, k, m)](w)) => "
+    "conv2d[strides=s, pads=(t - i, l - j, b - k, r - m), dilations=(2, 2), c](x, w)",
+    "layernorm-shifted-before": "layernorm[axis=-1, eps=e](x, s, b) => "
+    "layernorm[axis=-1, eps=e](add(x, b), s) "
+    "where rank(b) = 1, dim(b, -1) = dim(x, -1)",
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_an_axiom_without_its_condition_is_refuted(name):
+    (axiom,) = parse_rule(f"{name}: {SPOILED[name]}")
+    assert exhaust(axiom, 2000).counterexample
+
+
+def test_what_is_not_enumerated_whole_is_drawn_at_random_too():
+    few = exhaust(axioms()["conv-of-conv-1x1"], 50)
+    assert not few.exhaustive
+    assert few.instances > 50
+    every = exhaust(axioms()["mean-without-padding"])
+    assert every.exhaustive
+
+
+def test_the_record_says_how_an_axiom_was_tested_as_long_as_it_is_that_axiom():
+    axiom = axioms()["relu-of-relu"]
+    known = recorded(axiom)
+    assert known is not None
+    assert (known.instances, known.counterexample) == (statuses()[axiom.name]["draws"], "")
+    (other,) = parse_rule("relu-of-relu: relu(relu(x)) => relu(relu(relu(x)))")
+    (unheard,) = parse_rule("unheard-of: relu(relu(x)) => relu(x)")
+    assert recorded(other) is recorded(unheard) is None
+    # What was proved was not tested as an axiom is.
+    assert recorded(next(r for r in LIBRARY if statuses()[r.name]["status"] == "proved")) is None
+
+
+def test_redundant_axioms_are_reported():
+    some = [
+        a for a in axioms()
+        if a.name.removesuffix("-back") in ("add-is-associative", "add-is-commutative", "relu-of-relu")
+    ]  # fmt: skip
+    (extra,) = parse_rule("add-turned-round: add(x, add(y, z)) => add(add(z, y), x)")
+    # It is commutativity twice, found in one round; nothing follows from it that gives back another.
+    assert redundant_axioms([*some, extra]) == {"add-turned-round": 1}
+
+
+def test_writing_is_whole(tmp_path):
+    (tmp_path / "small.rules").write_text("twice: relu(relu(x)) => relu(x)\n")
+    rules = load_rules(tmp_path / "small.rules")
+    verification = Verification(list(rules))
+    verification.run()
+    write_status(verification, [], tmp_path)
+    record = json.loads((tmp_path / "status.json").read_text())["rules"]
+    assert record["twice"]["status"] == "proved"
+    assert "| twice | proved |  | round 1, 6 cases; by relu-of-relu |" in (tmp_path / "README.md").read_text()
+
+
+def test_a_rule_that_no_axiom_reaches_is_tested_at_length(tmp_path, monkeypatch):
+    (tmp_path / "small.rules").write_text(
+        "twice: reshape[shape=s](reshape[shape=r](x)) => reshape[shape=s](x)\n"
+    )
+    (rule,) = load_rules(tmp_path / "small.rules")
+    verification = Verification([rule])
+    verification.run()
+    monkeypatch.setattr(judging, "UNPROVED", 300)
+    test = draw_many(rule)
+    assert test.counterexample == ""
+    assert test.instances >= 300  # instances at unusual numbers come on top
+    for found, status in ((test, "tested"), (replace(test, counterexample="x = 1"), "refuted")):
+        write_status(verification, [found], tmp_path)
+        known = json.loads((tmp_path / "status.json").read_text())["rules"]["twice"]
+        assert (known["status"], known["draws"]) == (status, test.instances)
+        assert "product" in known["reason"]
+    (wrong,) = parse_rule("wrong: reshape[shape=s](x) => reshape[shape=s](transpose[perm=(1, 0)](x))")
+    assert draw_many(wrong).counterexample
+
+
+def test_a_judgement_that_was_cut_short_is_not_written(monkeypatch):
+    verification = Verification(list(load_rules(library() / "elementwise.rules"))[:2])
+    verification.stop_reason = StopReason.TIME_LIMIT
+    monkeypatch.setattr(judging, "judge_library", lambda **chosen: verification)
+    monkeypatch.setattr(judging, "write_status", None)
+    monkeypatch.setattr(sys, "argv", ["library", "--new"])
+    with pytest.raises(SystemExit, match="Nothing is written"):
+        judging.main()

@@ -1,0 +1,202 @@
+"""What is handed over in the end, decided by timers that are scripted."""
+
+import contextlib
+
+import onnx
+import pytest
+
+import workbench
+from tests.devices.graphs import products
+from workbench.costs.analytic import AnalyticCost
+from workbench.frontends import to_onnx
+from workbench.graph import Graph
+from workbench.optimizer.settings import Settings
+from workbench.optimizer.summary import running_operators
+from workbench.optimizer.timing_trial import Given, default_cost, source_of, trial_of
+from workbench.support.machine import machine
+
+
+class Fake:
+    """ONNX Runtime on one thread, whose runs take as long as a script says: (original, result)."""
+
+    title = "a script"
+    seconds = (100.0, 80.0)
+    fails = ()
+
+    def __init__(self, threads=None):
+        self.threads = threads
+
+    def check(self, graph):
+        pass
+
+    def at(self, shapes):
+        self.shapes = shapes
+        return self
+
+    @contextlib.contextmanager
+    def timers(self, models, seed):
+        kinds = ["result" if isinstance(m, Graph) and i else "original" for i, m in enumerate(models)]
+        for kind in kinds:
+            if kind in self.fails:
+                raise RuntimeError(f"no kernel for the {kind}")
+        yield [lambda k=k: self.seconds[k == "result"] for k in kinds]
+
+
+class Here(AnalyticCost):
+    """Prices of a roofline that pass for measured ones of this machine."""
+
+    source = f"measured: ONNX Runtime, {machine()}"
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.setattr(
+        "workbench.optimizer.pipeline.default_cost",
+        lambda model: Here() if default_cost(model) == "cpu" else "analytic",
+    )
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    monkeypatch.setattr("workbench.devices.targets.OnnxRuntime", Fake)
+    monkeypatch.setattr(Fake, "seconds", (100.0, 80.0))
+    monkeypatch.setattr(Fake, "fails", ())
+    return Fake
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return a file that lists a weight among its inputs."""
+    model = to_onnx(products())
+    name = model.graph.initializer[0].name
+    tensor = model.graph.initializer[0]
+    model.graph.input.append(onnx.helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
+    model.doc_string = "as somebody wrote it"
+    onnx.save(model, tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def test_a_file_is_priced_by_this_machine_and_a_graph_by_the_roofline(path):
+    assert default_cost(path) == default_cost(str(path)) == default_cost(path.read_bytes()) == "cpu"
+    assert default_cost(onnx.load(path)) == "cpu"
+    assert default_cost(products()) == "analytic"
+    assert source_of(products(), None) is None
+    assert source_of("network.model", None) is None
+    assert isinstance(source_of(path, None), Given)
+
+
+def test_a_result_that_is_faster_is_the_result(fake, path, tmp_path):
+    result = workbench.optimize(path)
+    assert result.cost_source.startswith("measured")
+    assert result.graph is not result.original
+    assert result.measured.winner == 0
+    assert result.measured.candidates[0].speedup == pytest.approx(1.25)
+    assert result.measured.cleaning == pytest.approx(1.0)
+    assert result.settings["time"] is True
+    result.save(tmp_path / "out.onnx")
+    assert len(onnx.load(tmp_path / "out.onnx").graph.node) < len(onnx.load(path).graph.node)
+
+
+@pytest.mark.parametrize("seconds", [(100.0, 100.0), (100.0, 99.5), (100.0, 150.0)])
+def test_a_result_that_is_not_faster_is_not_written_but_the_cleaned_original(fake, path, tmp_path, seconds):
+    fake.seconds = seconds
+    result = workbench.optimize(path)
+    assert result.graph is result.original
+    assert result.measured.winner is None
+    assert "the original stays" in str(result.measured)
+    assert result.certificate.passed
+    out = tmp_path / "out.onnx"
+    result.save(out)
+    saved, given = onnx.load(out), onnx.load(path)
+    assert [v.name for v in saved.graph.input] == ["x"]
+    assert saved.graph.node == given.graph.node
+    assert saved.doc_string == "as somebody wrote it"
+
+
+def test_without_timing_costs_decide(fake, path):
+    fake.seconds = (100.0, 150.0)
+    result = workbench.optimize(path, time=False)
+    assert result.measured is None
+    assert result.graph is not result.original
+
+
+def test_costs_of_another_device_decide_even_if_this_machine_differs(fake, path):
+    fake.seconds = (100.0, 150.0)
+    silent = workbench.optimize(path, cost="analytic")
+    assert silent.measured is None
+    assert silent.graph is not silent.original
+    timed = workbench.optimize(path, cost="analytic", time=True)
+    assert timed.graph is not timed.original
+    assert "on this machine, which decided nothing" in str(timed.measured)
+    assert timed.summary()["measured"]["decided"] is False
+    assert "a roofline of an NVIDIA T4, not this machine" in repr(timed)
+
+
+def test_a_graph_is_timed_where_it_is_asked_for(fake):
+    assert workbench.optimize(products()).measured is None
+    asked = workbench.optimize(products(), time=True)
+    assert asked.measured.winner == 0
+    fake.seconds = (100.0, 150.0)
+    decided = workbench.optimize(products(), cost=Here(), time=True)
+    assert decided.graph is decided.original
+
+
+def test_a_result_that_does_not_run_is_not_taken(fake, path):
+    fake.fails = ("result",)
+    result = workbench.optimize(path)
+    assert result.graph is result.original
+    assert (
+        str(result.measured) == "the original stays: the result does not run here (no kernel for the result)"
+    )
+    fake.fails = ("original", "result")
+    neither = workbench.optimize(path)
+    assert neither.graph is not neither.original
+    assert "costs alone decided" in str(neither.measured)
+
+
+def test_ctrl_c_while_timing_leaves_the_choice_to_the_costs(path, monkeypatch):
+    class Interrupted(Fake):
+        @contextlib.contextmanager
+        def timers(self, models, seed):
+            raise KeyboardInterrupt
+            yield []
+
+    monkeypatch.setattr("workbench.devices.targets.OnnxRuntime", Interrupted)
+    result = workbench.optimize(path)
+    assert result.measured is None
+    assert result.graph is not result.original
+
+
+def test_senseless_seconds_are_refused(path):
+    with pytest.raises(ValueError, match="must be positive, got 0"):
+        workbench.optimize(path, time_seconds=0.0)
+    assert trial_of(path, "measured: elsewhere", Settings()) is None
+
+
+def mixed():
+    """Return a graph with a rewrite that gains much and one that gains three percent."""
+    b = workbench.GraphBuilder("mixed")
+    x, y = b.input("x", (4, 8)), b.input("y", (2048, 2048))
+    much = b.op("add", b.op("matmul", x, b.weight((8, 16))), b.op("matmul", x, b.weight((8, 16))))
+    little = b.op("relu", b.op("matmul", y, b.weight((2048, 2048))))
+    return b.graph({"much": much, "little": little})
+
+
+def test_a_cautious_result_leaves_out_what_gains_little(fake, monkeypatch):
+    monkeypatch.setattr(Fake, "loaded", [], raising=False)
+    load = Fake.timers
+
+    def timers(self, models, seed):
+        Fake.loaded = models
+        return load(self, models, seed)
+
+    monkeypatch.setattr(Fake, "timers", timers)
+    result = workbench.optimize(mixed(), cost=Here(), time=True, certify=False)
+    best, cautious = (c.cost for c in result.measured.candidates)
+    assert best < cautious < result.cost_before
+    assert [running_operators(m).get("relu", 0) for m in Fake.loaded] == [1, 0, 1, 1]
+    assert [running_operators(m).get("add", 0) for m in Fake.loaded] == [1, 0, 0, 1]
+
+
+def test_one_result_is_timed_where_the_cautious_one_is_the_same(fake, path):
+    assert len(workbench.optimize(path).measured.candidates) == 1

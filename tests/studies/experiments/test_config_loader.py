@@ -1,0 +1,119 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from workbench.studies.experiments.config_loader import (
+    DEEPEST,
+    LONGEST,
+    StudyError,
+    check_double,
+    check_given,
+    check_keys,
+    check_names,
+    check_numbers,
+    parse,
+    read_object,
+    said,
+)
+
+
+@dataclass(frozen=True)
+class Inner:
+    seconds: float = 1.0
+
+    def __post_init__(self):
+        check_numbers({"seconds": self.seconds})
+
+
+@dataclass(frozen=True)
+class Outer:
+    names: tuple[str, ...]
+    inner: Inner = field(default_factory=Inner)
+    by_name: Mapping[str, int] = field(default_factory=dict)
+    wanted: bool = True
+
+
+def test_a_mapping_becomes_settings():
+    found = read_object(
+        Outer, {"names": ["a"], "inner": {"seconds": 2}, "by_name": {"b": 3}, "wanted": False}
+    )
+    assert found == Outer(("a",), Inner(2.0), {"b": 3}, False)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "'names' is missing"),
+        ({"names": [], "innr": {}}, "unknown key 'innr'; did you mean inner?"),
+        ({"names": "a"}, "names must be a list, got a text ('a')"),
+        ({"names": [1]}, "names[0] must be a text, got a number ('1')"),
+        ({"names": [], "wanted": 1}, "wanted must be true or false, got a number ('1')"),
+        ({"names": [], "by_name": {"b": 1.5}}, "by_name.b must be a whole number, got a number ('1.5')"),
+        (
+            {"names": [], "by_name": {"b": True}},
+            "by_name.b must be a whole number, got true or false ('True')",
+        ),
+        ({"names": [], "inner": {"seconds": 0}}, "inner.seconds must be a positive number, got 0.0"),
+    ],
+)
+def test_an_error_names_the_key_at_fault(data, message):
+    with pytest.raises(StudyError) as caught:
+        read_object(Outer, data)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a", "a study must be a mapping of keys to values, got a list"),
+        ("a: 1\na: 2", "line 2: the key 'a' is duplicated"),
+        ("a:\n  - {b: 1, b: 2}", "line 2: the key 'b' is duplicated"),
+        ("a: &x [*x]", "an alias must not contain itself"),
+        ("a: " + "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), f"at most {DEEPEST} levels"),
+        ("a: " + "x" * LONGEST, f"at most {LONGEST} characters"),
+        (
+            "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+            + "".join(f"{y}: &{y} [{','.join([f'*{x}'] * 10)}]\n" for x, y in pairwise("abcdef")),
+            "expanded aliases must have at most",
+        ),
+    ],
+)
+def test_texts_beyond_the_limits_are_refused(text, message):
+    with pytest.raises(StudyError, match=message):
+        parse(text)
+
+
+def test_aliases_within_the_limits_are_read():
+    assert parse("a: &x [1, 2]\nb: *x") == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_checks_of_names():
+    check_names("networks", "network", ["bert"], ["bert", "vgg19"])
+    with pytest.raises(StudyError, match=r"networks: .*'brt'.*bert"):
+        check_names("networks", "network", ["brt"], ["bert", "vgg19"])
+    with pytest.raises(StudyError, match="networks: 'bert' is duplicated"):
+        check_double("networks", ["bert", "bert"])
+    with pytest.raises(StudyError, match="methods must name at least one, got none"):
+        check_given(networks=["bert"], methods=[])
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", "-a", "ä"])
+def test_names_that_cannot_be_part_of_a_folder_are_refused(name):
+    with pytest.raises(StudyError, match="a name must start with"):
+        check_keys("methods", ["good-1.0", name])
+
+
+@pytest.mark.parametrize("wrong", [{"grace": -1.0}, {"memory": 0.0}, {"repeats": 0}, {"seed": 2**32}])
+def test_numbers_have_bounds(wrong):
+    check_numbers({"seconds": 1.0})
+    (name,) = wrong
+    with pytest.raises(StudyError, match=f"^{name} must be"):
+        check_numbers({}, **wrong)
+
+
+def test_values_are_described_briefly():
+    assert said(None) == "empty"
+    assert said([1, 2]) == "a list"
+    assert said("x" * 100) == f"a text ({'x' * 40!r})"

@@ -1,0 +1,41 @@
+import pytest
+
+import workbench
+from workbench.devices.targets import target
+from workbench.studies.benchmarks import benchmark
+from workbench.studies.benchmarks.branches import branched
+from workbench.studies.benchmarks.demonstration import demonstration
+from workbench.studies.benchmarks.exports import architecture
+from workbench.studies.search.modes import mode_of
+from workbench.support.suggestions import nearest, unknown
+
+
+def test_the_nearest_name_is_named_if_there_is_one():
+    assert nearest("squezenet", ["vgg19", "squeezenet"]) == "; did you mean squeezenet?"
+    assert nearest("abacus", ["vgg19", "squeezenet"]) == ""
+    assert unknown("rule", "ab", ["abc"], listed=False) == "no rule is called 'ab'; did you mean abc?"
+
+
+CALLS = {
+    "rule set": lambda name: workbench.rule_set(name),
+    "cost model": lambda name: workbench.cost_model(name),
+    "device": lambda name: workbench.costs.analytic.AnalyticCost(name),
+    "search mode": mode_of,
+    "benchmark": benchmark,
+    "family": branched,
+    "architecture": demonstration,
+    "exported architecture": architecture,
+    "target": target,
+}
+
+
+@pytest.mark.parametrize("noun", CALLS)
+@pytest.mark.parametrize("name", ["zzzzz", "default_", "t44", "bertt", "repvgk", "resnet19"])
+def test_a_sentence_ends_before_the_list_of_names(noun, name):
+    with pytest.raises((LookupError, ValueError)) as error:
+        CALLS[noun](name)
+    before, there_are, names = str(error.value.args[0]).partition(" There are: ")
+    assert there_are
+    assert names
+    assert before[-1] in ".?"
+    assert repr(name) in before

@@ -1,0 +1,435 @@
+"""Runs of both saved models as a whole, in ONNX Runtime and in the model's own dtype."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.certification.inputs import Range, gentle_inputs, random_inputs
+from workbench.certification.region_check import difference, work
+from workbench.graph import Graph, evaluate, fold_constants, fold_moves
+from workbench.graph.evaluate import Memo
+from workbench.ops.onnx_form import without_kernel
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnxruntime import InferenceSession
+
+#: The largest difference of outputs in the model's dtype, relative to the largest entry.
+DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
+#: The error may be this many times the change of the original's outputs when its inputs change by rounding.
+_CONDITION: Final = 16.0
+#: The time limit of one run of a model, in seconds.
+RUN_SECONDS: Final = 120.0
+#: Operations of the largest model that runs in numpy instead.
+MOST_WORK: Final = 4e9
+#: Elements of the largest weights that are rounded otherwise, all together.
+MOST_ELEMENTS: Final = 1 << 25
+#: The codes of the element types float32, float16 and float64 in an ONNX file.
+_ROUNDED: Final = frozenset({1, 10, 11})
+_LOOPS: Final = (b"Loop",)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """The outcome of running both models.
+
+    ``note`` is a text for people: the runtime, or the reason why nothing was compared; ``ran`` is then
+    False. ``why`` is empty unless the result differs, does not load, or fails on inputs that the original
+    accepts. ``error`` is the largest relative difference, ``errors`` has it for each output. ``inputs`` and
+    ``outputs`` are those of the original's run, ``found`` are the outputs of the result. ``steady`` is False
+    if the original's outputs change as much when its inputs are rounded differently. ``lacking`` names
+    operators for which ONNX Runtime has no kernel: both models then ran in numpy.
+    """
+
+    note: str
+    why: str = ""
+    error: float = 0.0
+    errors: Mapping[str, float] = field(default_factory=dict)
+    output: str = ""
+    index: tuple[int, ...] = ()
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    found: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    steady: bool = True
+    ran: bool = True
+    lacking: tuple[str, ...] = ()
+
+
+def not_run(reason: str) -> WholeRun:
+    """Return the outcome if no model ran, for a reason in words."""
+    return WholeRun(f"not run: {reason}", ran=False)
+
+
+def tolerance_of(graph: Graph) -> float:
+    """Return the largest allowed difference between the saved forms of a graph, given its coarsest dtype."""
+    from workbench.ops import TensorType
+
+    kinds = {n.type.dtype for n in graph.nodes if isinstance(n.type, TensorType)}
+    return max((DEPLOYED[k] for k in kinds if k in DEPLOYED), default=DEPLOYED["float64"])
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A run of the original that also records the ranges of inner values, by node.
+
+    ``inputs`` and ``outputs`` are empty if the model did not run.
+    """
+
+    ranges: Mapping[int, Range] = field(default_factory=dict)
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+
+def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | None = None) -> Probe:
+    """Run a graph once as it would be exported and record the ranges of inner values.
+
+    Args:
+        original: The graph.
+        nodes: The numbers of the nodes whose values are recorded.
+        seed: The seed of the inputs.
+        memo: A cache of values that depend only on weights.
+    """
+    from workbench.frontends.onnx.file import ModelError
+    from workbench.frontends.runtime import RuntimeFailure
+
+    given = set(original.output_ids) | set(original.inputs)
+    names = {f"probe {i}": i for i in sorted(set(nodes) - given)}
+    shown = replace(original, outputs=(*original.outputs, *names.items()))
+    try:
+        loaded = _session(fold_moves(shown, memo=memo))
+    except (RuntimeFailure, ModelError):
+        return Probe()
+    run = first_run(loaded, original, seed)
+    if not run.outputs:
+        return Probe()
+    places = dict(shown.outputs) | {original.nodes[i].attr("name"): i for i in original.inputs}
+    found = {
+        places[name]: Range.of(value)
+        for name, value in {**run.inputs, **run.outputs}.items()
+        if name in places
+    }
+    ranges = {i: r for i, r in found.items() if r is not None}
+    return Probe(ranges, run.inputs, {name: v for name, v in run.outputs.items() if name not in names})
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """A run of the original: the first drawn inputs that it accepts, its outputs, or why it accepts none."""
+
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    failure: str = ""
+
+
+def first_run(loaded: InferenceSession, original: Graph, seed: int) -> FirstRun:
+    """Run a loaded model on inputs drawn for its graph until it accepts some."""
+    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
+
+    failure = ""
+    for inputs in _draws(original, seed):
+        try:
+            return FirstRun(inputs, run_session(loaded, inputs, seconds=_seconds(original)))
+        except RuntimeTimeout as late:
+            return FirstRun(failure=str(late))
+        except RuntimeFailure as refusal:
+            failure = failure or f"the original fails on drawn inputs ({_short(refusal)})"
+    return FirstRun(failure=failure)
+
+
+def run_whole(
+    original: Graph,
+    optimised: Graph,
+    *,
+    given: object = None,
+    seed: int = 0,
+    memo: Memo | None = None,
+    known: Probe | None = None,
+    earlier: FirstRun | None = None,
+) -> WholeRun:
+    """Export both graphs, load and run them once, and compare their outputs.
+
+    Inputs on which the original itself fails are replaced by gentler ones; if it fails on all of them, the
+    result is loaded but not run.
+
+    Args:
+        original: The graph before rewriting.
+        optimised: The graph after rewriting.
+        given: The model of the user, an ``onnx.ModelProto`` or the path of a file; if it is None, the
+            original is exported unless ``known`` has its outputs.
+        seed: The seed of the inputs.
+        memo: A cache of values that depend only on weights.
+        known: An earlier run of the original as it would be exported.
+        earlier: An earlier run of ``given``.
+    """
+    import onnxruntime as ort
+
+    from workbench.frontends.onnx.file import ModelError
+    from workbench.frontends.onnx.sessions import shared_session
+    from workbench.frontends.runtime import RuntimeFailure
+
+    version = f"ONNX Runtime {ort.__version__}"
+    if original.info is not None and original.info.tail:
+        given = None  # the tail is equal in both models, and the whole file has other inputs and outputs
+
+    def load() -> InferenceSession:
+        if given is None:
+            return _session(fold_moves(original, memo=memo))
+        return shared_session(given, optimise=False, arena=False)
+
+    first: InferenceSession | None = None
+    if given is None and known is not None and known.outputs:
+        run = FirstRun(known.inputs, known.outputs)
+    elif given is not None and earlier is not None:
+        run = earlier
+    else:
+        try:
+            first = load()
+            run = first_run(first, original, seed)
+        except (RuntimeFailure, ModelError) as refusal:
+            unwritable = _unwritable(optimised) if optimised is not original else ""
+            if unwritable:
+                return WholeRun(version, why=f"the result cannot be written: {unwritable}", error=math.inf)
+            return _evaluated(original, optimised, seed) or not_run(_short(refusal))
+    if run.failure and optimised is original and given is None:
+        return not_run(run.failure)
+    if optimised is original and first is not None and given is None:
+        return _compared(version, run, run.outputs, tolerance_of(original))
+    try:
+        second = _session(fold_constants(optimised, keep_overflow=True, keep_transposed=True, memo=memo))
+    except (RuntimeFailure, ModelError) as refusal:
+        by_us = _evaluated(original, optimised, seed)
+        if by_us is not None:
+            return by_us
+        return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
+    if run.failure:
+        return not_run(run.failure)
+
+    def rounded() -> InferenceSession | None:
+        try:
+            model = _rounded_model(original, given)
+            return None if model is None else shared_session(model, optimise=False, arena=False)
+        except (RuntimeFailure, ModelError):
+            return None
+
+    return _judged(second, original, run, version, lambda: first or load(), rounded)
+
+
+def _unwritable(graph: Graph) -> str:
+    """Return why a graph cannot be written as a model; empty if it can."""
+    from workbench.frontends.onnx.exporter import to_onnx_apart
+    from workbench.frontends.onnx.file import ModelError
+
+    try:
+        to_onnx_apart(graph)
+    except ModelError as refusal:
+        return _short(refusal)
+    return ""
+
+
+def without_kernels(*graphs: Graph) -> tuple[str, ...]:
+    """Return the operators of graphs for which ONNX Runtime has no kernel."""
+    return tuple(sorted({n.op for g in graphs for n in g.nodes if without_kernel(n.op)}))
+
+
+def _evaluated(original: Graph, optimised: Graph, seed: int) -> WholeRun | None:
+    """Compare both graphs by their reference semantics, in the model's dtype, if an operator has no kernel.
+
+    Return None if all have one, or if an opaque operator needs the runtime.
+    """
+    lacking = without_kernels(original, optimised)
+    if not lacking or original.opaques or optimised.opaques:
+        return None
+    if work(original) > MOST_WORK:
+        why = f"ONNX Runtime has no kernel for {', '.join(lacking)}, and the model is too large for numpy"
+        return replace(not_run(why), lacking=lacking)
+    inputs = random_inputs(original, seed, 0)
+    run = FirstRun(inputs, evaluate(original, inputs))
+    compared = _compared("numpy", run, evaluate(optimised, inputs), tolerance_of(original))
+    return replace(compared, lacking=lacking)
+
+
+def run_both(
+    first: InferenceSession, second: InferenceSession, original: Graph, seed: int, version: str
+) -> WholeRun:
+    """Run two loaded models on inputs drawn for a graph and compare their outputs.
+
+    Args:
+        first: The original model.
+        second: The result.
+        original: The graph of the original model.
+        seed: The seed of the inputs.
+        version: The note of the outcome: the name and version of the runtime.
+    """
+    run = first_run(first, original, seed)
+    if run.failure:
+        return not_run(run.failure)
+    return _judged(second, original, run, version, lambda: first)
+
+
+def _judged(
+    second: InferenceSession,
+    original: Graph,
+    run: FirstRun,
+    version: str,
+    loaded: Callable[[], InferenceSession],
+    rounded: Callable[[], InferenceSession | None] = lambda: None,
+) -> WholeRun:
+    """Run a result on inputs that the original accepts.
+
+    ``loaded`` loads the original for a second run, ``rounded`` the original with weights rounded otherwise.
+    """
+    from workbench.frontends.runtime import RuntimeFailure, run_session
+
+    try:
+        found = run_session(second, run.inputs, seconds=_seconds(original))
+    except RuntimeFailure as refusal:
+        why = f"the result fails on inputs that the original takes: {_short(refusal)}"
+        return WholeRun(version, why=why, error=math.inf)
+    outcome = _compared(version, run, found, tolerance_of(original))
+    if not outcome.why:
+        return outcome
+    if _unsteady(loaded(), _rounded_otherwise(run.inputs), run.outputs, outcome.error):
+        what = "inputs"
+    elif _unsteady(rounded(), run.inputs, run.outputs, outcome.error):
+        what = "weights"
+    else:
+        return outcome
+    note = f"{version}; the original differs from itself as much when {what} are rounded otherwise"
+    return replace(_compared(note, run, found, math.inf), steady=False)
+
+
+def _seconds(graph: Graph) -> float:
+    from workbench.frontends import runtime
+
+    loops = any(word in o.payload for o in graph.opaques.values() for word in _LOOPS)
+    return runtime.LOOP_SECONDS if loops else RUN_SECONDS
+
+
+def _session(graph: Graph) -> InferenceSession:
+    """Load a graph as it is, without copying its weights."""
+    from workbench.frontends.onnx.exporter import to_onnx_apart
+    from workbench.frontends.onnx.sessions import shared_session
+
+    apart = to_onnx_apart(graph, fold=False, whole=False)
+    return shared_session(apart.model, apart.arrays, optimise=False, arena=False)
+
+
+def _draws(graph: Graph, seed: int) -> Iterator[dict[str, np.ndarray]]:
+    yield random_inputs(graph, seed, 0)
+    for attempt in range(3):
+        yield gentle_inputs(graph, seed, attempt)
+
+
+def _compared(note: str, run: FirstRun, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:
+    """Compare the outputs of a result with those of a run of the original."""
+    errors: dict[str, float] = {}
+    why, output = "", ""
+    index: tuple[int, ...] = ()
+    for name, value in run.outputs.items():
+        other = found.get(name)
+        if other is None:
+            return WholeRun(note, why=f"the result has no output {name!r}", error=math.inf)
+        error, where = _distance(value, other)
+        errors[name] = error
+        if error > tolerance and not why:
+            output, index = name, tuple(int(i) for i in where)
+            shown = [_entry(v, index) for v in (value, other)]
+            why = f"output {name!r} at {list(index)}: {shown[0]} in the original, {shown[1]} in the result"
+    worst = max(errors.values(), default=0.0)
+    return WholeRun(note, why, worst, errors, output, index, run.inputs, run.outputs, found)
+
+
+def _distance(expected: np.ndarray, found: np.ndarray) -> tuple[float, Any]:
+    if expected.dtype != found.dtype:
+        return math.inf, (0,) * expected.ndim
+    if expected.dtype.kind == "V" or "float" in str(expected.dtype):  # ml_dtypes floats are not np.floating
+        return difference(expected.astype(np.float64), found.astype(np.float64))
+    return difference(expected, found)
+
+
+def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
+    if array.ndim != len(index) or any(i >= n for i, n in zip(index, array.shape, strict=True)):
+        return f"an array of shape {array.shape}"
+    value = array[index]
+    return f"{float(value):.9g}" if array.dtype.kind in "fiub" else str(value)
+
+
+def _unsteady(
+    loaded: InferenceSession | None,
+    moved: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    error: float,
+) -> bool:
+    """Return whether outputs change as much if inputs, or the loaded weights, are rounded otherwise."""
+    from workbench.frontends.runtime import RuntimeFailure, run_session
+
+    if loaded is None:
+        return False
+    try:
+        again = run_session(loaded, moved, seconds=RUN_SECONDS)
+    except RuntimeFailure:
+        return False
+    own = max((_distance(value, again[name])[0] for name, value in expected.items()), default=0.0)
+    return error <= _CONDITION * own
+
+
+def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
+    """Return a model whose weights are changed by one rounding; None if they are many."""
+    import onnx
+
+    from workbench.frontends.onnx.exporter import to_onnx
+
+    if sum(w.type.elements for w in original.weights.values()) > MOST_ELEMENTS:
+        return None
+    model = onnx.ModelProto()
+    if given is None:
+        model = to_onnx(original, fold=False, whole=False)
+    elif isinstance(given, onnx.ModelProto):
+        model.CopyFrom(given)
+    else:
+        model = onnx.load(given)
+    constants = [n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"]
+    for tensor in [*model.graph.initializer, *constants]:
+        if tensor.data_type in _ROUNDED:
+            values = _rounded_otherwise({tensor.name: onnx.numpy_helper.to_array(tensor)})
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values[tensor.name], tensor.name))
+    return model
+
+
+def _rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays whose floating-point entries are changed by one rounding, at random up or down."""
+    rng = np.random.default_rng(0)
+    moved = {}
+    for name, value in values.items():
+        if value.dtype.kind == "f":
+            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
+            moved[name] = (value * (1 + step)).astype(value.dtype)
+        else:
+            moved[name] = value
+    return moved
+
+
+def _short(error: Exception | None) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 240 else text[:239] + "…"
+
+
+def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:
+    """Return the ONNX model that a user gave, as a path or a message, or None for any other object."""
+    import onnx
+
+    if isinstance(model, bytes):
+        return onnx.load_from_string(model)
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy
+    if isinstance(model, str | os.PathLike) and not str(model).endswith(".model"):
+        return model
+    return None

@@ -1,0 +1,457 @@
+"""Search for the first value that differs: cut both models at equal values and search between the cuts.
+
+The nodes between the last equal values and the first value that differs form a region of each model. A
+value of A and an unequal value of B are taken to correspond if B, given A's value in place of its own,
+computes values equal to A's that it did not compute before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from onnx import NodeProto
+
+from workbench.certification.files.inputs import inferred
+from workbench.certification.files.model import Model
+from workbench.certification.files.runner import RunFailure, Runner
+from workbench.certification.files.tolerance import Mismatch, mismatch, moved_model
+from workbench.frontends.onnx.names import read_by
+from workbench.ops.types import TensorType
+
+#: The values of one model that are compared at once take at most this many bytes.
+BUDGET: Final = 256 << 20
+#: B is run at most this many times with a value of A in place of its own.
+TRIALS: Final = 24
+#: If the outputs agree, an inner value counts as different from this many tolerances on.
+FAR: Final = 3.0
+#: The number of entries that are compared before whole values are.
+_SAMPLE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A model, its inputs on each draw, and the value under search; ``also`` names further outputs."""
+
+    model: Model
+    feeds: tuple[Mapping[str, Any], ...]
+    target: str
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The nodes of one model between values that both models contain and the first value that differs."""
+
+    side: Side
+    inputs: tuple[str, ...]
+    nodes: tuple[NodeProto, ...]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The place at which two models diverge: the regions of A and B and the entry that shows it.
+
+    ``equal`` maps the inputs of B's region to the values of A that they are equal to. ``confirmed`` means
+    that B, given A's value in place of its own, computes the same values as A after it.
+    """
+
+    a: Region
+    b: Region
+    draw: int
+    at: Mismatch
+    confirmed: bool
+    equal: Mapping[str, str]
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Values:
+    """Values of one model on every draw, and the values of its copies with changed operands."""
+
+    names: list[str]
+    draws: list[dict[str, Any]]
+    moved: list[list[dict[str, Any]]]
+
+
+def locate(
+    a: Side,
+    b: Side,
+    runner: Runner,
+    *,
+    types: Mapping[str, Any],
+    seed: int = 0,
+    progress: Callable[[str], None],
+) -> Located | None:
+    """Search for the first place at which the targets of two models diverge.
+
+    Args:
+        a: The original.
+        b: The model compared with it.
+        runner: Runs the models.
+        types: Known element types of A's values, by name.
+        seed: The seed for changing A's operands.
+        progress: Called with a line of text before each step.
+
+    Returns:
+        The place, or None if the targets turn out to be equal.
+    """
+    for _ in range(12):
+        search = _Search(a, b, runner, types, seed)
+        found = search.run(progress)
+        if found is None or search.complete:
+            return found
+        before = len(a.model.nodes), len(b.model.nodes)
+        a, b = search.narrowed(found)
+        if (len(a.model.nodes), len(b.model.nodes)) == before:
+            return found
+    return found
+
+
+def hidden(
+    a: Side,
+    b: Side,
+    runner: Runner,
+    *,
+    types: Mapping[str, Any],
+    seed: int = 0,
+    progress: Callable[[str], None],
+) -> Located | None:
+    """Search for a place at which two models diverge although their outputs agree.
+
+    A value of A and the corresponding value of B must differ by at least ``FAR`` tolerances, and B, given A's
+    value, must compute the same values as A after it.
+
+    Args:
+        a: The original.
+        b: The model compared with it.
+        runner: Runs the models.
+        types: Known element types of A's values, by name.
+        seed: The seed for changing A's operands.
+        progress: Called with a line of text before each step.
+
+    Returns:
+        The place, or None if there is none.
+    """
+    return _Search(a, b, runner, types, seed).inside(progress)
+
+
+class _Search:
+    """One comparison of values of both models; ``complete`` if all values were compared."""
+
+    def __init__(self, a: Side, b: Side, runner: Runner, types: Mapping[str, Any], seed: int) -> None:
+        self.a, self.b, self.runner, self.types, self.seed = a, b, runner, types, seed
+        self.complete = True
+        self.trials = 0
+        self.folded: dict[str, np.ndarray] = {}
+
+    def run(self, progress: Callable[[str], None]) -> Located | None:
+        """Compare once; return None if the targets are equal."""
+        a, b = self.a, self.b
+        self._look(progress)
+        draw, at = self._difference(a.target, b.target)
+        if at is None:
+            return None
+        region_a = self._region(a, a.target, self.b_of)
+        region_b = self._region(b, b.target, self.a_of)
+        inside = {o for node in region_a.nodes for o in node.output}
+        progress(f"{len(inside)} values of A are not in B: looking for the first that should be")
+        for name in self.va.names:
+            if name not in inside or name in self.b_of:
+                continue
+            for other in self._candidates(name, region_b):
+                where, found = self._difference(name, other)
+                if found is not None and self._stands_for(name, other):
+                    return self._located(name, other, where, found, confirmed=True)
+        return self._located(a.target, b.target, draw, at, confirmed=False)
+
+    def inside(self, progress: Callable[[str], None]) -> Located | None:
+        """Search for a value that differs although the targets are equal."""
+        self._look(progress)
+        whole = Region(self.b, (), tuple(self.b.model.nodes), self.b.target)
+        for name in self.va.names:
+            if name in self.b_of:
+                continue
+            for other in self._candidates(name, whole):
+                where, at = self._difference(name, other)
+                if at is not None and at.excess >= FAR and self._stands_for(name, other):
+                    return self._located(name, other, where, at, confirmed=True)
+        return None
+
+    def _look(self, progress: Callable[[str], None]) -> None:
+        """Compute values of both models and match the equal ones."""
+        names_b = self._chosen(self.b, ())
+        names_a = self._chosen(self.a, set(names_b))
+        progress(f"looking into {len(names_a)} values of A and {len(names_b)} of B")
+        self.va = self._values(self.a, names_a, moved=True)
+        self.vb = self._values(self.b, names_b, moved=False)
+        self._add_inputs(self.va, self.a)
+        self._add_inputs(self.vb, self.b)
+        self._fold(names_a)
+        self.b_of, self.a_of = self._match()
+
+    # -- values -----------------------------------------------------------------------------------
+    def _chosen(self, side: Side, wanted: Iterable[str]) -> list[str]:
+        """Return the values of a side to compare, in order; all of them if they fit ``BUDGET``."""
+        model, preferred = side.model, set(wanted)
+        targets = {side.target, *side.also}
+        numbers = model.needed(targets)
+        names = [o for i in numbers for o in model.nodes[i].output if o]
+        shapes = {n: np.shape(v) for n, v in side.feeds[0].items() if not isinstance(v, list)}
+        known = inferred(model, shapes)
+        size = {n: _bytes(known.get(n)) for n in names}
+        total = sum(size.values()) * (3 if side is self.a else 1) * len(side.feeds)
+        if total <= BUDGET:
+            return names
+        self.complete = False
+        keep, spent = [], 0.0
+        share = BUDGET / total
+        for name in names:
+            spent += size[name] * share
+            last = name in targets
+            if last or spent >= size[name] or (name in preferred and spent >= size[name] / 2):
+                keep.append(name)
+                spent -= size[name]
+        return keep
+
+    def _values(self, side: Side, names: list[str], *, moved: bool) -> _Values:
+        model = side.model
+        given = dict(side.feeds[0])
+        draws = [self._exposed(model.cut(names, given), model, feeds, names) for feeds in side.feeds]
+        found = _Values(names, draws, [])
+        if moved:
+            kinds = {
+                n: (str(TensorType.of(v).dtype), None) for d in draws[:1] for n, v in d.items() if _plain(v)
+            }
+            kinds |= {
+                n: (TensorType.of(np.asarray(v)).dtype, None)
+                for n, v in given.items()
+                if not isinstance(v, list)
+            }
+            for turn in range(2):
+                with_noise = moved_model(
+                    _fed(model, given), {**self.types, **kinds}, names, self.seed + 100 * turn
+                )
+                if with_noise is None:
+                    break
+                try:
+                    found.moved.append(
+                        [self._exposed(with_noise, model, feeds, names) for feeds in side.feeds]
+                    )
+                except RunFailure:
+                    break
+        return found
+
+    def _exposed(
+        self, piece: Any, model: Model, feeds: Mapping[str, Any], names: Sequence[str]
+    ) -> dict[str, Any]:
+        read = {i.name for i in piece.graph.input}
+        return self.runner.once(piece, model.folder, {n: v for n, v in feeds.items() if n in read}, names)
+
+    def _add_inputs(self, values: _Values, side: Side) -> None:
+        for draw, feeds in zip(values.draws, side.feeds, strict=True):
+            draw |= {n: v for n, v in feeds.items() if n not in draw}
+
+    def _fold(self, names: Iterable[str]) -> None:
+        """Add weights of B that have the name of a computed value of A: B may have folded that value."""
+        for name in names:
+            if name in self.b.model.weights and name not in self.vb.draws[0]:
+                weight = self.b.model.weight(name)
+                if weight is not None:
+                    self.folded[name] = weight
+                    for draw in self.vb.draws:
+                        draw[name] = weight
+
+    # -- equal values -----------------------------------------------------------------------------
+    def _moved(self, name: str, draw: int) -> list[Any]:
+        return [run[draw][name] for run in self.va.moved if name in run[draw]]
+
+    def _difference(self, name: str, other: str) -> tuple[int, Mismatch | None]:
+        """Return the first draw on which a value of A and one of B differ, and the entry that shows it."""
+        for draw, (ours, theirs) in enumerate(zip(self.va.draws, self.vb.draws, strict=True)):
+            if name in ours and other in theirs:
+                at = mismatch(ours[name], theirs[other], self._moved(name, draw))
+                if at is not None:
+                    return draw, at
+        return 0, None
+
+    def _match(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return which values are equal on all draws: the names in B by A's names, and the reverse."""
+        return self._equal(self.vb.draws)
+
+    def _equal(self, found: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
+        buckets: dict[tuple[Any, ...], list[str]] = {}
+        for name in found[0]:
+            buckets.setdefault(_kind(found[0][name]), []).append(name)
+        samples = {k: np.stack([_sample(found[0][n]) for n in names]) for k, names in buckets.items() if k[0]}
+        b_of: dict[str, str] = {}
+        a_of: dict[str, str] = {}
+        for name, value in self.va.draws[0].items():
+            kind = _kind(value)
+            if kind not in samples:
+                continue
+            with np.errstate(all="ignore"):
+                gap = np.abs(samples[kind] - _sample(value))
+                # A cheap filter that lets too many through; ``mismatch`` below decides.
+                moved = [np.abs(_sample(m) - _sample(value)) for m in self._moved(name, 0)]
+                limit = 1e-3 * np.nanmax(np.abs(_sample(value)), initial=0.0) + 16 * max(
+                    [float(np.nanmax(m, initial=0.0)) for m in moved], default=0.0
+                )
+                near = ~(gap > limit).any(axis=1)
+            names = [buckets[kind][i] for i in np.flatnonzero(near)]
+            names.sort(key=lambda n: n != name)
+            for other in names:
+                if all(
+                    other in theirs
+                    and name in ours
+                    and mismatch(ours[name], theirs[other], self._moved(name, d)) is None
+                    for d, (ours, theirs) in enumerate(zip(self.va.draws, found, strict=True))
+                ):
+                    b_of.setdefault(name, other)
+                    if other not in a_of or other == name:
+                        a_of[other] = name
+        return b_of, a_of
+
+    # -- regions ----------------------------------------------------------------------------------
+    def _region(self, side: Side, output: str, equal: Mapping[str, str]) -> Region:
+        """Return the nodes between a value and the equal values that it depends on."""
+        model = side.model
+        cuts, nodes, pending = set(), set(), [output]
+        while pending:
+            name = pending.pop()
+            i = model.maker.get(name)
+            if name != output and (name in equal or name in side.feeds[0]):
+                cuts.add(name)
+            elif i is not None and i not in nodes and name not in side.feeds[0]:
+                nodes.add(i)
+                pending += read_by(model.nodes[i])
+        return Region(side, tuple(sorted(cuts)), tuple(model.nodes[i] for i in sorted(nodes)), output)
+
+    def _candidates(self, name: str, region: Region) -> list[str]:
+        """Return values of B that may correspond to an unmatched value of A, the most likely first."""
+        unmatched = [
+            o for n in region.nodes for o in n.output if o in self.vb.draws[0] and o not in self.a_of
+        ]
+        found: list[str] = []
+        if name == self.a.target:
+            found.append(self.b.target)
+        if name in unmatched or (name in self.folded and name not in self.a_of):
+            found.append(name)
+        node = self.a.model.nodes[self.a.model.maker[name]]
+        reads = {self.b_of.get(n, n) for n in node.input if n}
+        for other in region.nodes:
+            if other.op_type == node.op_type and reads.intersection(other.input):
+                place = list(node.output).index(name)
+                if place < len(other.output) and other.output[place] in unmatched:
+                    found.append(other.output[place])
+        value = self.va.draws[0].get(name)
+        if value is not None and _plain(value) and value.size > 1:
+            near = []
+            for other in unmatched:
+                if _kind(self.vb.draws[0][other]) == _kind(value):
+                    x, y = (_sample(v) for v in (value, self.vb.draws[0][other]))
+                    with np.errstate(all="ignore"):
+                        gap, size = np.abs(x - y).sum(), np.abs(x).sum()
+                        if np.isfinite(gap) and gap < 0.5 * size:
+                            near.append((float(gap), other))
+            found += [other for _, other in sorted(near)[:2]]
+        return list(dict.fromkeys(found))
+
+    def _stands_for(self, name: str, other: str) -> bool:
+        """Return whether B, given A's value in place of its own, computes further values equal to A's."""
+        if name == self.a.target:
+            return other == self.b.target
+        model = self.b.model
+        if self.trials >= TRIALS:
+            return False
+        self.trials += 1
+        behind = self._behind(model, other)
+        names = [n for n in self.vb.names if n in behind and n not in self.a_of]
+        if not names:
+            return False
+        after = self._behind(self.a.model, name)
+        draws = []
+        for ours, feeds in zip(self.va.draws, self.b.feeds, strict=True):
+            given = {**feeds, other: ours[name]}
+            try:
+                draws.append(self._exposed(model.cut(names, given), model, given, names))
+            except RunFailure:
+                return False
+        b_of, _ = self._equal(draws)
+        healed = [n for n in b_of if n in after and n not in self.b_of]
+        return any(_tells([draw[n] for draw in self.va.draws]) for n in healed)
+
+    def _behind(self, model: Model, name: str) -> set[str]:
+        found = {name}
+        for node in model.nodes:
+            if found.intersection(read_by(node)):
+                found.update(o for o in node.output if o)
+        return found - {name}
+
+    def _located(self, name: str, other: str, draw: int, at: Mismatch, *, confirmed: bool) -> Located:
+        a, b = self._region(self.a, name, self.b_of), self._region(self.b, other, self.a_of)
+        equal = {n: n if self.b_of.get(n) == n or n not in self.a_of else self.a_of[n] for n in b.inputs}
+        # Inputs of A's region also serve B's region if they are equal.
+        for ours in a.inputs:
+            for theirs in b.inputs:
+                if self.b_of.get(ours) == theirs:
+                    equal[theirs] = ours
+        values = {n: self.va.draws[draw][n] for n in a.inputs}
+        for theirs, ours in equal.items():
+            values.setdefault(ours, self.va.draws[draw].get(ours, self.vb.draws[draw].get(theirs)))
+        return Located(a, b, draw, at, confirmed, equal, values)
+
+    def narrowed(self, found: Located) -> tuple[Side, Side]:
+        """Return the regions found as sides of their own, for a closer search."""
+        sides = []
+        for region, values in ((found.a, self.va), (found.b, self.vb)):
+            feeds = tuple({n: d[n] for n in region.inputs} for d in values.draws)
+            source = region.side.model
+            piece = source.cut([region.output], feeds[0], nodes=region.nodes)
+            sides.append(Side(Model.of(piece, source.folder, source.name), feeds, region.output))
+        return sides[0], sides[1]
+
+
+def _fed(model: Model, given: Mapping[str, Any]) -> Model:
+    """Return a model whose inputs include the given values, reduced to the nodes that are then needed."""
+    if set(given) <= set(model.inputs):
+        return model
+    reads = list(model.outputs)
+    return Model.of(model.cut(reads, given), model.folder, model.name)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def _kind(value: Any) -> tuple[Any, ...]:
+    return (
+        (TensorType.of(np.asarray(value)).dtype, np.shape(value))
+        if _plain(value) and value.dtype.kind not in "OUS" and value.size
+        else ("",)
+    )
+
+
+def _sample(value: Any) -> np.ndarray:
+    flat = np.asarray(value).reshape(-1)
+    step = max(1, flat.size // _SAMPLE)
+    found = flat[::step][:_SAMPLE]
+    with np.errstate(all="ignore"):
+        return np.asarray(
+            np.nan_to_num(np.abs(found) if found.dtype.kind == "c" else found.astype(np.float64))
+        )
+
+
+def _tells(values: Sequence[Any]) -> bool:
+    """Return whether a value varies (or is a single non-zero number), so that a match is not accidental."""
+    flat = np.concatenate([np.asarray(v).reshape(-1) for v in values if _plain(v)] or [np.zeros(0)])
+    return flat.size > 0 and bool((flat != flat[0]).any() or (flat.size == 1 and flat[0] != 0))
+
+
+def _bytes(known: tuple[str, tuple[int | None, ...]] | None) -> float:
+    if known is None:
+        return 1 << 20
+    return float(np.prod([d or 1 for d in known[1]], dtype=np.float64)) * 4

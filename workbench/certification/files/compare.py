@@ -1,0 +1,431 @@
+"""Comparison of two model files of any origin: from the files to the first tensor that differs."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from onnx import ModelProto
+
+from workbench.certification.files.bisect import Located, Side, hidden, locate
+from workbench.certification.files.inputs import GENTLER, KINDS, Draw, draw, index_limits, inferred
+from workbench.certification.files.interface import BINDINGS, Interface, bindings, bound, compare
+from workbench.certification.files.model import Model
+from workbench.certification.files.reducer import differing_weights, write_repro
+from workbench.certification.files.result import Comparison, Difference, Piece
+from workbench.certification.files.runner import OutOfTime, RunFailure, Runner, RunTimeout, machine_memory
+from workbench.certification.files.tolerance import STATED, Mismatch, mismatch, moved_model
+from workbench.certification.files.unrunnable_ops import (
+    Apart,
+    CannotPair,
+    drawn_results,
+    set_apart,
+    unrunnable,
+)
+from workbench.frontends.onnx.file import ModelError, Source
+from workbench.frontends.onnx.mmap_weights import MAP_BEYOND
+from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
+from workbench.support.files import check_writable
+
+#: The time limits of the whole comparison and of one run of a model, in seconds.
+SECONDS: Final = 600.0
+RUN_SECONDS: Final = 120.0
+
+Progress = Callable[[str], None]
+
+
+def certify_files(
+    a: Source,
+    b: Source,
+    *,
+    dims: Mapping[str, int] | None = None,
+    draws: int = len(KINDS),
+    seed: int = 0,
+    seconds: float = SECONDS,
+    run_seconds: float = RUN_SECONDS,
+    memory: int | None = None,
+    repro: str | Path | None = None,
+    inside: bool = True,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare model B with its original A on random inputs; no operator is translated.
+
+    Both models run in ONNX Runtime with its optimiser off, in a separate process. Outputs may differ by as
+    much as the original's own rounding explains. If they differ by more, the first tensor that differs is
+    located.
+
+    Args:
+        a: The original model.
+        b: The model that is compared with it.
+        dims: Sizes of symbolic dimensions; each other one is bound to several sizes in turn.
+        draws: The number of random inputs for the first binding of the dimensions, at least 1.
+        seed: The seed of the random inputs.
+        seconds: The time limit of the whole comparison.
+        run_seconds: The time limit of one run.
+        memory: The memory limit of the process in bytes; by default three quarters of the machine's.
+        repro: A file for a small model that shows the difference.
+        inside: Whether inner values are compared even if the outputs agree, since saturated outputs can
+            hide differences.
+        progress: Called with a line of text before each step.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        ModelError: The models cannot be compared: a file is not an ONNX model, the original does not run,
+            or a limit was exceeded. (:class:`~workbench.frontends.onnx.file.ModelError`)
+        ValueError: A limit is not positive, ``draws`` is below 1, or ``dims`` names an unknown dimension.
+    """
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, got {draws}")
+    if seconds <= 0 or run_seconds <= 0:
+        raise ValueError(f"time limits must be positive, got {min(seconds, run_seconds):g}")
+    began = time.monotonic()
+    target = check_writable(repro) if repro is not None else None
+    say = progress or (lambda _: None)
+    say("reading both models")
+    with (
+        tempfile.TemporaryDirectory(prefix="workbench-certify-") as folder,
+        Runner(
+            seconds=run_seconds,
+            memory=machine_memory() if memory is None else memory,
+            deadline=began + seconds,
+        ) as runner,
+    ):
+        first = _read(a, Path(folder) / "a.onnx")
+        second = _read(b, Path(folder) / "b.onnx")
+        try:
+            found = _Task(first, second, dims, draws, seed, runner, target, inside, say).run()
+        except OutOfTime:
+            raise ModelError(f"the comparison did not finish within {seconds:g} s; allow more time") from None
+    return replace(found, seconds=time.monotonic() - began)
+
+
+def _read(source: Source, path: Path) -> Model:
+    """Read a model; write a large one that is in memory to ``path`` first, so that its weights stay there."""
+    content: bytes | None = None
+    if isinstance(source, bytes) and len(source) >= MAP_BEYOND:
+        content = source
+    elif isinstance(source, ModelProto) and source.ByteSize() >= MAP_BEYOND:
+        content = source.SerializeToString()
+    if content is None:
+        return Model.read(source)
+    path.write_bytes(content)
+    model = Model.read(path)
+    model.name = "the model"
+    return model
+
+
+class _Task:
+    """One comparison of two files: its settings and its findings so far."""
+
+    def __init__(
+        self,
+        a: Model,
+        b: Model,
+        dims: Mapping[str, int] | None,
+        draws: int,
+        seed: int,
+        runner: Runner,
+        repro: Path | None,
+        inside: bool,
+        say: Progress,
+    ) -> None:
+        self.a, self.b = a, b
+        self.names = a.name, b.name
+        self.interface: Interface = compare(a, b)
+        self.bindings = bindings(self.interface, dims)
+        self.count, self.seed, self.runner, self.repro, self.say = draws, seed, runner, repro, say
+        self.inside = inside
+        self.notes: list[str] = list(self.interface.notes)
+        self.done: list[Draw] = []
+        self.error = self.own = 0.0
+        self.tolerance = ""
+        self.apart = Apart()
+
+    def run(self) -> Comparison:
+        """Compare the interfaces, then the outputs, and locate the first difference."""
+        if self.interface.problems:
+            return self._result("; ".join(self.interface.problems))
+        self.say("loading both models")
+        operators = self._loaded()
+        try:
+            self.apart = set_apart(self.a, self.b, operators)
+        except CannotPair as why:
+            return self._result(str(why))
+        self.notes += self.apart.notes
+        self._take_apart()
+        expected = self._originals()
+        moved = self._moved(expected)
+        return self._compared(expected, moved)
+
+    def _loaded(self) -> set[tuple[str, str]]:
+        operators: set[tuple[str, str]] = set()
+        for label, model in (("A", self.a), ("B", self.b)):
+            try:
+                operators |= unrunnable(model, self.runner)
+            except RunFailure as failure:
+                raise ModelError(f"{label} ({model.name}) does not load in ONNX Runtime: {failure}") from None
+        return operators
+
+    def _take_apart(self) -> None:
+        """Make the results of nodes that are not run inputs of both models, and their operands outputs."""
+        self.watched = [(n, n) for n in self.a.outputs if n in self.b.outputs]
+        self.watched += [pair for pair in self.apart.read if pair not in self.watched]
+        if self.apart.pairs:
+            shapes = {n: bound(self.interface.shapes.get(n), self.bindings[0]) for n in self.a.inputs}
+            given = drawn_results(self.apart, self.a, shapes, "normal", self.seed)
+            theirs = {self.apart.given[n]: v for n, v in given.items()}
+            ours = [x for x, _ in self.watched]
+            self.whole = self.a
+            self.a = Model.of(self.a.cut(ours, given), self.a.folder, self.a.name)
+            self.b = Model.of(self.b.cut([y for _, y in self.watched], theirs), self.b.folder, self.b.name)
+
+    # -- running ----------------------------------------------------------------------------------
+    def _draw(self, binding: Mapping[str, int], number: int, kind: str, limits: Mapping[str, int]) -> Draw:
+        model = self.whole if self.apart.pairs else self.a
+        found = draw(model, self.interface.shapes, binding, limits, number=number, kind=kind, seed=self.seed)
+        if not self.apart.pairs:
+            return found
+        shapes = {n: np.shape(v) for n, v in found.feeds.items() if not isinstance(v, list)}
+        given = drawn_results(self.apart, self.whole, shapes, kind, self.seed + number)
+        return replace(found, feeds={**found.feeds, **given})
+
+    def _originals(self) -> list[dict[str, Any]]:
+        """Run A on every draw; if it fails on a draw, repeat that draw with a gentler distribution."""
+        outputs = [x for x, _ in self.watched]
+        loaded = self.runner.load(self.a.cut(outputs), self.a.folder)
+        results: list[dict[str, Any]] = []
+        why = ""
+        running = 0
+        for binding in self.bindings:
+            if running == BINDINGS:
+                break
+            shapes = {n: bound(self.interface.shapes.get(n), binding) for n in self.a.inputs}
+            limits = index_limits(self.a, shapes)
+            planned = (KINDS[i % len(KINDS)] for i in range(self.count if not running else 1))
+            before = len(results)
+            for kind in planned:
+                for attempt in (kind, *GENTLER):
+                    drawn = self._draw(binding, len(self.done), attempt, limits)
+                    self.say(f"running A on {drawn}")
+                    try:
+                        results.append(self.runner.run(loaded, self._fed(self.a, drawn)))
+                    except RunTimeout as failure:
+                        raise ModelError(f"A ({self.names[0]}) {failure} on {drawn}") from None
+                    except RunFailure as failure:
+                        why = f"on {drawn}: {failure}"
+                        continue
+                    if attempt != kind:
+                        self.notes.append(
+                            f"A fails on {kind} inputs ({why}); {attempt} ones were drawn instead"
+                        )
+                    self.done.append(drawn)
+                    break
+                else:
+                    break
+            if len(results) > before:
+                running += 1
+            elif binding:
+                sizes = ", ".join(f"{n}={s}" for n, s in binding.items())
+                self.notes.append(f"A does not run with {sizes}")
+        self.runner.drop(loaded)
+        if not results:
+            raise ModelError(f"A ({self.names[0]}) does not run on any inputs that were drawn: {why}")
+        return results
+
+    def _fed(self, model: Model, drawn: Draw) -> dict[str, Any]:
+        if model is self.a:
+            return {n: drawn.feeds[n] for n in model.inputs}
+        back = {theirs: ours for ours, theirs in self.apart.given.items()}
+        return {n: drawn.feeds[back.get(n, n)] for n in model.inputs}
+
+    def _moved(self, expected: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Run copies of A whose operands are changed by units of their last place."""
+        runs: list[list[dict[str, Any]]] = [[] for _ in expected]
+        outputs = [x for x, _ in self.watched]
+        small = min((np.size(v) for v in expected[0].values() if not isinstance(v, list)), default=0) < 64
+        self.types = {n: (t, None) for n, t in self._types().items()}
+        why = ""
+        for turn in range(6 if small else 2):
+            model = moved_model(self.a, self.types, outputs, self.seed + 1 + 1000 * turn)
+            if model is None:
+                break
+            try:
+                loaded = self.runner.load(model, self.a.folder)
+                for run, drawn in zip(runs, self.done, strict=True):
+                    self.say(f"measuring A's own rounding on {drawn}")
+                    run.append(self.runner.run(loaded, self._fed(self.a, drawn)))
+                self.runner.drop(loaded)
+            except RunFailure as failure:
+                why = str(failure)
+                runs = [[] for _ in expected]
+                break
+        if runs[0]:
+            self.tolerance = "the movement of A's outputs when its operands move by units of their last place"
+        else:
+            used = sorted({t for t, _ in self.types.values()} & FLOAT_DTYPES)
+            self.tolerance = "relative to rows and columns: " + (
+                ", ".join(f"{STATED[d]:g} in {d}" for d in used) or "none"
+            )
+            if why:
+                self.notes.append(
+                    f"A's own rounding could not be measured ({why}): the stated tolerance holds"
+                )
+        return runs
+
+    def _types(self) -> dict[str, str]:
+        """Return the known element types of A's values, by name."""
+        drawn = self.done[0].feeds
+        shapes = {n: np.shape(v) for n, v in drawn.items() if not isinstance(v, list)}
+        types = {n: t for n, (t, _) in inferred(self.a, shapes).items()}
+        for value in self.a.proto.graph.value_info:
+            if value.type.WhichOneof("value") == "tensor_type":
+                types.setdefault(value.name, DTYPE_NAMES.get(value.type.tensor_type.elem_type, ""))
+        return types
+
+    # -- comparing --------------------------------------------------------------------------------
+    def _compared(
+        self, expected: Sequence[Mapping[str, Any]], moved: Sequence[Sequence[Mapping[str, Any]]]
+    ) -> Comparison:
+        names = [y for _, y in self.watched]
+        loaded = self.runner.load(self.b.cut(names), self.b.folder)
+        shown: list[tuple[int, str, str, Mismatch]] = []
+        for number, drawn in enumerate(self.done):
+            self.say(f"running B on {drawn}")
+            try:
+                found = self.runner.run(loaded, self._fed(self.b, drawn))
+            except RunFailure as failure:
+                return self._result(f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}")
+            for ours, theirs in self.watched:
+                values = [run[ours] for run in moved[number]]
+                at = mismatch(expected[number][ours], found[theirs], values)
+                if at is not None:
+                    shown.append((number, ours, theirs, at))
+                else:
+                    self._note_error(expected[number][ours], found[theirs], values)
+            if shown:
+                break
+        self.runner.drop(loaded)
+        if shown:
+            return self._located(shown)
+        return self._inside() if self.inside else self._result("")
+
+    def _inside(self) -> Comparison:
+        """Compare the values inside the models, after their outputs agreed."""
+        self.say("the outputs agree: looking inside")
+        sides = self._sides([0], *(list(names) for names in zip(*self.watched, strict=True)))
+        try:
+            located = hidden(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
+        except (RunFailure, OutOfTime) as failure:
+            self.notes.append(f"the values inside the models were not compared: {failure}")
+            return self._result("")
+        if located is None:
+            return self._result("")
+        return self._told(located, [0], (), "the outputs agree on these draws; ")
+
+    def _sides(self, draws: Sequence[int], ours: Sequence[str], theirs: Sequence[str]) -> tuple[Side, Side]:
+        a, b = (
+            Side(model, tuple(self._fed(model, self.done[i]) for i in draws), names[0], tuple(names[1:]))
+            for model, names in ((self.a, ours), (self.b, theirs))
+        )
+        return a, b
+
+    def _note_error(self, expected: Any, found: Any, moved: Sequence[Any]) -> None:
+        self.error = max(self.error, _apart(expected, found))
+        self.own = max([self.own, *(_apart(expected, m) for m in moved)])
+
+    def _located(self, shown: Sequence[tuple[int, str, str, Mismatch]]) -> Comparison:
+        number, ours, theirs, at = shown[0]
+        self.say("the outputs differ: looking for the first tensor that does")
+        chosen = [number, *(i for i in range(len(self.done)) if i != number)][:2]
+        same = [i for i in chosen if self.done[i].binding == self.done[number].binding]
+        sides = self._sides(same, [ours], [theirs])
+        located: Located | None = None
+        try:
+            located = locate(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
+        except RunFailure as failure:
+            self.notes.append(f"the values inside the models could not be compared: {failure}")
+        outputs = tuple(dict.fromkeys(name for _, name, _, _ in shown))
+        if located is None:
+            difference = Difference(
+                ours,
+                theirs,
+                at.index,
+                at.expected,
+                at.found,
+                at.tolerance,
+                str(self.done[number]),
+                outputs,
+                at.what,
+            )
+            return self._result(_reason(difference), difference)
+        return self._told(located, same, outputs)
+
+    def _told(
+        self, located: Located, draws: Sequence[int], outputs: tuple[str, ...], before: str = ""
+    ) -> Comparison:
+        """Return the outcome for a located difference, and write the small model that shows it if asked."""
+        found = located.at
+        difference = Difference(
+            tensor=located.a.output,
+            counterpart=located.b.output,
+            index=found.index,
+            expected=found.expected,
+            found=found.found,
+            tolerance=found.tolerance,
+            draw=str(self.done[draws[located.draw]]),
+            outputs=outputs,
+            what=found.what,
+            a=Piece.of(located.a),
+            b=Piece.of(located.b),
+            weights=tuple(differing_weights(located)),
+            located=""
+            if located.confirmed or located.a.output in outputs
+            else "no value inside the region could be matched with one of B",
+        )
+        files: list[str] = []
+        if self.repro is not None:
+            files, said = write_repro(located, self.repro, self.runner)
+            self.notes.append(f"{' and '.join(files)}: {said}")
+        return self._result(before + _reason(difference), difference, tuple(files))
+
+    def _result(
+        self, reason: str, difference: Difference | None = None, repro: tuple[str, ...] = ()
+    ) -> Comparison:
+        import onnxruntime
+
+        return Comparison(
+            a=self.names[0],
+            b=self.names[1],
+            equal=not reason,
+            reason=reason,
+            draws=tuple(map(str, self.done)),
+            seed=self.seed,
+            error=self.error,
+            own=self.own,
+            tolerance=self.tolerance,
+            notes=tuple(self.notes),
+            difference=difference,
+            repro=repro,
+            runtime=f"onnxruntime {onnxruntime.__version__}, optimiser off",
+        )
+
+
+def _reason(difference: Difference) -> str:
+    first = difference.lines()
+    return f"{first[0].removeprefix('first tensor that differs: ')}: {first[1].strip()}"
+
+
+def _apart(expected: Any, found: Any) -> float:
+    """Return the largest difference of two values relative to the largest entry; 0 if they are not floats."""
+    if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in FLOAT_DTYPES:
+        return 0.0
+    with np.errstate(all="ignore"):
+        x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
+        usable = np.isfinite(x) & np.isfinite(y)
+        size = float(np.abs(x[usable]).max(initial=0.0))
+        return float(np.abs(x[usable] - y[usable]).max(initial=0.0)) / size if size else 0.0

@@ -1,0 +1,200 @@
+"""Comparison of two interfaces: names, element types and shapes of inputs and outputs; sizes of symbols."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from onnx import TypeProto
+
+from workbench.certification.files.model import Model
+from workbench.ops.types import DTYPE_NAMES
+
+#: A dimension: an extent, or the name of a symbol.
+Dim = int | str
+
+#: Sizes tried in turn, by the role of a symbol.
+_SIZES: Final[dict[str, tuple[int, ...]]] = {
+    "batch": (2, 1, 3, 1, 1, 1),
+    "picture": (32, 48, 64, 224, 64, 96),
+    "other": (8, 5, 16, 7, 1, 64),
+}
+#: At most this many bindings are compared; the other sizes replace those with which the original fails.
+BINDINGS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The result of comparing two interfaces.
+
+    ``problems`` are differences that make the models unequal; ``notes`` are differences to report. ``shapes``
+    are the shapes of the inputs; a dimension is an int if either model fixes it.
+    """
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    shapes: Mapping[str, tuple[Dim, ...] | None]
+
+    @property
+    def symbols(self) -> list[str]:
+        """Return the symbols to bind, without sums and products of other symbols."""
+        names = dict.fromkeys(d for s in self.shapes.values() for d in s or () if isinstance(d, str))
+        return [name for name in names if not _parts(name) or not _parts(name) <= names.keys()]
+
+
+def compare(a: Model, b: Model) -> Interface:
+    """Compare the interfaces of two models."""
+    problems: list[str] = []
+    notes: list[str] = []
+    for what, ours, theirs in (("input", a.inputs, b.inputs), ("output", a.outputs, b.outputs)):
+        problems += [f"{what} {n!r} is missing in B" for n in ours if n not in theirs]
+        problems += [f"{what} {n!r} is not in A" for n in theirs if n not in ours]
+        common = [n for n in ours if n in theirs]
+        if common != [n for n in theirs if n in ours]:
+            notes.append(f"the {what}s have a different order in B")
+        for name in common:
+            given = what == "input"
+            problems += _types(f"{what} {name!r}", ours[name], theirs[name], notes, given=given)
+    shapes = {
+        name: _merged(shape_of(kind, name), shape_of(b.inputs.get(name, kind), name))
+        for name, kind in a.inputs.items()
+    }
+    for label, model in (("A", a), ("B", b)):
+        if model.cleaned:
+            notes.append(
+                f"{label} lists {len(model.cleaned)} initialisers among its inputs: they are not drawn"
+            )
+    return Interface(tuple(problems), tuple(notes), shapes)
+
+
+def _types(what: str, ours: TypeProto, theirs: TypeProto, notes: list[str], *, given: bool) -> list[str]:
+    if ours.WhichOneof("value") != theirs.WhichOneof("value"):
+        if None in (ours.WhichOneof("value"), theirs.WhichOneof("value")):
+            return []
+        return [f"{what} is a {_kind(ours)} in A, a {_kind(theirs)} in B"]
+    if ours.WhichOneof("value") != "tensor_type":
+        return []
+    first, second = ours.tensor_type.elem_type, theirs.tensor_type.elem_type
+    if first != second and first and second:
+        return [f"{what} is {DTYPE_NAMES.get(first, first)} in A, {DTYPE_NAMES.get(second, second)} in B"]
+    one, other = shape_of(ours), shape_of(theirs)
+    if one is None or other is None:
+        return []
+    if len(one) != len(other):
+        return [f"{what} has {len(one)} axes in A, {len(other)} in B"]
+    problems = []
+    for axis, (x, y) in enumerate(zip(one, other, strict=True)):
+        if isinstance(x, int) and isinstance(y, int):
+            if x != y:
+                problems.append(f"axis {axis} of {what} is {x} in A, {y} in B")
+        elif isinstance(y, int):
+            notes.append(f"axis {axis} of {what} is symbolic ({x or 'unnamed'}) in A, fixed at {y} in B")
+        elif isinstance(x, int) and given:
+            notes.append(f"axis {axis} of {what} is fixed at {x} in A, symbolic ({y or 'unnamed'}) in B")
+    return problems
+
+
+def _kind(kind: TypeProto) -> str:
+    return str(kind.WhichOneof("value")).removesuffix("_type")
+
+
+def shape_of(kind: TypeProto, name: str = "") -> tuple[Dim, ...] | None:
+    """Return a shape, or None if the rank is unknown; a dimension without a name is called ``name[axis]``."""
+    if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
+        return None
+    dims: list[Dim] = []
+    for axis, dim in enumerate(kind.tensor_type.shape.dim):
+        unnamed = f"{name}[{axis}]" if name else ""
+        dims.append(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or unnamed)
+    return tuple(dims)
+
+
+def _merged(ours: tuple[Dim, ...] | None, theirs: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return ours if ours is not None else theirs
+    return tuple(
+        y if isinstance(y, int) and isinstance(x, str) else x for x, y in zip(ours, theirs, strict=True)
+    )
+
+
+def bindings(interface: Interface, chosen: Mapping[str, int] | None) -> list[dict[str, int]]:
+    """Return the bindings of the symbols to try, in order; a single empty one if there are no symbols.
+
+    ``chosen`` fixes the sizes of symbols. Raise ValueError, with the nearest names, if one is unknown.
+    """
+    chosen = dict(chosen or {})
+    symbols = interface.symbols
+    known = {d for s in interface.shapes.values() for d in s or () if isinstance(d, str)}
+    for name in chosen:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3, 0.3) or sorted(known)
+            hint = f"did you mean {', '.join(near)}?" if near else "the model has no symbolic dimensions"
+            raise ValueError(f"--dim must name a symbolic dimension, got {name!r}; {hint}")
+    roles = {name: _role(name, interface) for name in symbols}
+    found: list[dict[str, int]] = []
+    for turn in range(len(_SIZES["batch"])):
+        binding = {name: chosen.get(name, _SIZES[roles[name]][turn]) for name in symbols} | chosen
+        if binding not in found:
+            found.append(binding)
+    return found
+
+
+def _role(name: str, interface: Interface) -> str:
+    low = name.lower()
+    places = [(axis, len(s)) for s in interface.shapes.values() if s for axis, d in enumerate(s) if d == name]
+    if low in ("n", "b", "bs") or "batch" in low:
+        return "batch"
+    if "height" in low or "width" in low or (places and all(rank == 4 and axis > 1 for axis, rank in places)):
+        return "picture" if not any(w in low for w in ("seq", "past", "len")) else "other"
+    if places and all(axis == 0 for axis, _ in places) and not any(w in low for w in ("seq", "len", "tok")):
+        return "batch"
+    return "other"
+
+
+def bound(shape: tuple[Dim, ...] | None, binding: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a shape with its symbols bound; (2, 3) if the rank is unknown."""
+    if shape is None:
+        return (2, 3)
+    return tuple(d if isinstance(d, int) else extent(d, binding) for d in shape)
+
+
+def extent(symbol: str, binding: Mapping[str, int]) -> int:
+    """Return the size of a symbol, or of a sum, difference, product or quotient of symbols; 1 if unknown."""
+    if symbol in binding:
+        return binding[symbol]
+    try:
+        return max(0, _computed(ast.parse(symbol, mode="eval").body, binding))
+    except (SyntaxError, KeyError, ValueError, ZeroDivisionError):
+        return 1
+
+
+def _computed(node: ast.expr, binding: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Name):
+        return binding[node.id]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        x, y = _computed(node.left, binding), _computed(node.right, binding)
+        if isinstance(node.op, ast.Add):
+            return x + y
+        if isinstance(node.op, ast.Sub):
+            return x - y
+        if isinstance(node.op, ast.Mult):
+            return x * y
+        if isinstance(node.op, ast.FloorDiv | ast.Div):
+            return x // y
+    raise ValueError(ast.dump(node))
+
+
+def _parts(symbol: str) -> set[str]:
+    """Return the symbols in an expression of several symbols; the empty set for a single symbol."""
+    try:
+        tree = ast.parse(symbol, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    if isinstance(tree.body, ast.Name):
+        return set()
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}

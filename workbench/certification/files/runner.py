@@ -1,0 +1,198 @@
+"""A separate process that runs models within limits on time and memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from onnx import ModelProto
+
+from workbench.support.child import Child
+from workbench.support.processes import out_of_memory
+
+#: The prefixes of ONNX Runtime's messages that carry no information.
+_NOISE: Final = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |Load model from .*? failed:|Error in execution: "
+)
+#: Messages longer than this are truncated.
+_LONGEST: Final = 300
+
+
+class RunFailure(RuntimeError):
+    """Raised when a model cannot be loaded or run: it is refused, fails, or exceeds its time or memory."""
+
+
+class RunTimeout(RunFailure):
+    """Raised when a model did not finish within its time limit."""
+
+
+class OutOfTime(TimeoutError):
+    """Raised when the time limit of the whole comparison is reached."""
+
+
+@dataclass(slots=True, eq=False)
+class Loaded:
+    """A model that the process has loaded (``there``), or will load before its next run."""
+
+    key: int
+    content: bytes
+    folder: Path | None
+    outputs: tuple[str, ...]
+    there: bool = False
+
+
+class Runner:
+    """The owner of the process; it starts a new process after a run that had to be killed.
+
+    ``seconds`` is the time limit of one run, ``memory`` the limit of the process in bytes. After ``deadline``
+    (in ``time.monotonic`` seconds) nothing is run any more.
+    """
+
+    def __init__(self, *, seconds: float, memory: int, deadline: float = float("inf")) -> None:
+        self.seconds, self.memory, self.deadline = seconds, memory, deadline
+        self._process: Child | None = None
+        self._loaded: list[Loaded] = []
+        self._count = 0
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def load(self, model: ModelProto, folder: Path | None = None) -> Loaded:
+        """Load a model; raise :class:`RunFailure` if ONNX Runtime refuses it."""
+        self._count += 1
+        names = tuple(o.name for o in model.graph.output)
+        loaded = Loaded(self._count, model.SerializeToString(), folder, names)
+        self._ensure(loaded)
+        self._loaded.append(loaded)
+        return loaded
+
+    def drop(self, loaded: Loaded) -> None:
+        """Release a model that will not be run again."""
+        if loaded in self._loaded:
+            self._loaded.remove(loaded)
+            if loaded.there and self._process is not None:
+                self._call("drop", loaded.key)
+
+    def run(
+        self, loaded: Loaded, feeds: Mapping[str, Any], names: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Run a model and return its outputs by name; ``names`` selects some of them.
+
+        Raise :class:`RunFailure` if it fails, :class:`OutOfTime` if no time is left for the comparison.
+        """
+        self._ensure(loaded)
+        found: dict[str, Any] = self._call("run", loaded.key, dict(feeds), list(names or loaded.outputs))
+        return found
+
+    def once(
+        self,
+        model: ModelProto,
+        folder: Path | None,
+        feeds: Mapping[str, Any],
+        names: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """Load a model, run it and release it.
+
+        Args:
+            model: The model.
+            folder: The folder of its external data, if it has any.
+            feeds: The inputs by name.
+            names: The outputs to return; by default all.
+
+        Returns:
+            The outputs by name.
+
+        Raises:
+            RunFailure: The model cannot be loaded or run.
+            OutOfTime: No time is left for the comparison.
+        """
+        loaded = self.load(model, folder)
+        try:
+            return self.run(loaded, feeds, names)
+        finally:
+            self.drop(loaded)
+
+    def kill(self) -> None:
+        """Kill the process at once; the next call starts another one."""
+        process, self._process = self._process, None
+        for loaded in self._loaded:
+            loaded.there = False
+        if process is not None:
+            process.kill()
+
+    def _ensure(self, loaded: Loaded) -> None:
+        self._start()
+        if not loaded.there:
+            folder = None if loaded.folder is None else str(loaded.folder.resolve())
+            self._call("load", loaded.key, loaded.content, folder)
+            loaded.there = True
+
+    def _start(self) -> None:
+        if self._process is None:
+            self._process = Child("workbench.certification.files.worker", str(self.memory))
+            self._answer(60.0)
+
+    def _call(self, *message: Any) -> Any:
+        assert self._process is not None
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise OutOfTime("the time for the comparison is up")
+        try:
+            self._process.send(message)
+        except BrokenPipeError:
+            self._lost()
+        except BaseException:
+            self.kill()
+            raise
+        return self._answer(min(self.seconds, left))
+
+    def _answer(self, seconds: float) -> Any:
+        assert self._process is not None
+        try:
+            if not self._process.answered(seconds):
+                self.kill()
+                if time.monotonic() >= self.deadline:
+                    raise OutOfTime("the time for the comparison is up")
+                raise RunTimeout(f"did not finish within {self.seconds:g} s")
+            kind, value = self._process.receive()
+        except EOFError:
+            self._lost()
+        except BaseException:
+            self.kill()
+            raise
+        if kind == "memory":
+            self.kill()
+            raise RunFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
+        if kind == "error":
+            raise RunFailure(plain(value))
+        return value
+
+    def _lost(self) -> None:
+        process = self._process
+        code = process.wait() if process is not None else None
+        self.kill()
+        if out_of_memory(code):
+            raise RunFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
+        raise RunFailure(f"ended the process that ran it (exit code {code})")
+
+
+def plain(text: str) -> str:
+    """Return ONNX Runtime's message without its uninformative prefixes, as one line of bounded length."""
+    text = " ".join(_NOISE.sub("", text.removeprefix("ONNX Runtime failed: ")).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def machine_memory() -> int:
+    """Return three quarters of this machine's memory in bytes, the default limit of the process."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 * 3
+    except (ValueError, OSError, AttributeError):
+        return 8 << 30

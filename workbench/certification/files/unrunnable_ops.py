@@ -1,0 +1,215 @@
+"""Operators that are compared by their operands because they are not run.
+
+These are operators that cannot run here (of a custom domain, or without a kernel) and operators that draw
+random numbers. Such a node of A is paired with a node of B of the same operator and attributes, in the same
+position among such nodes. The operands of both are compared; their results are drawn, the same for both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from onnx import NodeProto
+
+from workbench.certification.files.inputs import inferred, tensor
+from workbench.certification.files.interface import shape_of
+from workbench.certification.files.model import Model
+from workbench.certification.files.runner import RunFailure, Runner
+
+#: Messages with which ONNX Runtime reports that an operator, or a kernel for it, is missing.
+_MISSING: Final = (
+    re.compile(r"Fatal error: (?:(?P<domain>[\w.]*):)?(?P<op>\w+)\(-?\d+\) is not a registered function/op"),
+    re.compile(r"Could not find an implementation for (?:(?P<domain>[\w.]+)\.)?(?P<op>\w+)\(\d+\) node"),
+    re.compile(r"No Op registered for (?P<op>\w+) with domain_version"),
+)
+_RANDOM: Final = frozenset(
+    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
+
+
+class CannotPair(ValueError):
+    """Raised when the operators that cannot be run differ between the models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A node of each model that are assumed to be the same, with the operator's name for messages."""
+
+    label: str
+    a: NodeProto
+    b: NodeProto
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The nodes of both models that are not run.
+
+    ``given`` maps the names of A's drawn results to their names in B; ``read`` pairs the values of A and B
+    that these nodes read, which must be equal.
+    """
+
+    pairs: tuple[Pair, ...] = ()
+    notes: tuple[str, ...] = ()
+    given: Mapping[str, str] = field(default_factory=dict)
+    read: tuple[tuple[str, str], ...] = ()
+
+    def operators(self) -> str:
+        """Return the names of the operators, separated by commas."""
+        return ", ".join(dict.fromkeys(p.label for p in self.pairs))
+
+
+def missing(message: str) -> tuple[str, str] | None:
+    """Return the domain and type of the operator that a message reports as missing, or None."""
+    for pattern in _MISSING:
+        match = pattern.search(message)
+        if match:
+            return match.groupdict().get("domain") or "", match["op"]
+    return None
+
+
+def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
+    """Return the operators of a model that ONNX Runtime cannot load.
+
+    Raise :class:`~workbench.certification.files.runner.RunFailure` if it refuses the model for another reason.
+    """
+    found: set[tuple[str, str]] = set()
+    while True:
+        given = {
+            o: np.zeros((1,), np.float32)
+            for n in model.nodes
+            if (n.domain, n.op_type) in found
+            for o in n.output
+            if o
+        }
+        try:
+            runner.drop(runner.load(model.cut(list(model.outputs), given), model.folder))
+        except RunFailure as refusal:
+            lacking = missing(str(refusal))
+            named = [
+                (n.domain, n.op_type)
+                for n in model.nodes
+                if lacking and n.op_type == lacking[1] and (n.domain, n.op_type) not in found
+            ]
+            if not named:
+                if found:  # values behind a drawn result may have wrongly guessed types: running shows it
+                    return found
+                raise
+            found.update(named)
+        else:
+            return found
+
+
+def set_apart(a: Model, b: Model, operators: set[tuple[str, str]]) -> Apart:
+    """Pair the nodes that are not run; raise :class:`CannotPair` if the models differ in them."""
+    ours, theirs = _nodes(a, operators), _nodes(b, operators)
+    pairs: list[Pair] = []
+    for key in dict.fromkeys([*ours, *theirs]):
+        first, second = ours.get(key, []), theirs.get(key, [])
+        name = _name(first[0] if first else second[0])
+        if len(first) != len(second):
+            raise CannotPair(
+                f"A has {len(first)} nodes {name} with the same attributes, B {len(second)}, "
+                "and nothing here can run them"
+            )
+        pairs += [Pair(name, x, y) for x, y in zip(first, second, strict=True)]
+    given: dict[str, str] = {}
+    read: list[tuple[str, str]] = []
+    for pair in pairs:
+        if len(pair.a.output) != len(pair.b.output) or len(pair.a.input) != len(pair.b.input):
+            raise CannotPair(f"the nodes {pair.label} have different numbers of operands in A and B")
+        given |= {x: y for x, y in zip(pair.a.output, pair.b.output, strict=True) if x and y}
+        for x, y in zip(pair.a.input, pair.b.input, strict=True):
+            if bool(x) != bool(y):
+                raise CannotPair(f"a node {pair.label} has an operand in only one of the models")
+            if x:
+                read.append((x, y))
+    notes = []
+    if pairs:
+        kinds = ", ".join(dict.fromkeys(p.label for p in pairs))
+        notes.append(
+            f"{len(pairs)} node{'s' if len(pairs) > 1 else ''} ({kinds}) not run: their operands are "
+            "compared; their results are drawn at random, the same for both models"
+        )
+    return Apart(tuple(pairs), tuple(notes), given, tuple(read))
+
+
+def _nodes(model: Model, operators: set[tuple[str, str]]) -> dict[tuple[Any, ...], list[NodeProto]]:
+    found: dict[tuple[Any, ...], list[NodeProto]] = {}
+    for i in model.needed(model.outputs):
+        node = model.nodes[i]
+        if (node.domain, node.op_type) in operators or _random(node):
+            key = (
+                node.domain,
+                node.op_type,
+                len(node.output),
+                *sorted(a.SerializeToString() for a in node.attribute),
+            )
+            found.setdefault(key, []).append(node)
+    return found
+
+
+def _random(node: NodeProto) -> bool:
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    if node.op_type == "Dropout":
+        return len(node.input) > 2 and bool(node.input[2])
+    return node.op_type in _RANDOM
+
+
+def _name(node: NodeProto) -> str:
+    return f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+
+
+def drawn_results(
+    apart: Apart, a: Model, shapes: Mapping[str, Sequence[int]], kind: str, seed: int
+) -> dict[str, np.ndarray]:
+    """Draw values for the results of A's nodes that are not run.
+
+    Args:
+        apart: The nodes that are not run.
+        a: The model A.
+        shapes: The shapes of A's inputs, all bound.
+        kind: The distribution, one of ``draws.KINDS`` or ``draws.GENTLER``.
+        seed: The seed of the values.
+
+    Returns:
+        Values by A's names. A shape that the model does not state is assumed to be that of the first operand.
+    """
+    if not apart.given:
+        return {}
+    types = inferred(a, shapes)
+    for value in a.proto.graph.value_info:
+        if value.type.WhichOneof("value") == "tensor_type" and value.name not in types:
+            dims = value.type.tensor_type.shape.dim
+            types[value.name] = (_dtype(value.type), tuple(d.dim_value for d in dims))
+    for name, kind_ in a.outputs.items():
+        stated = shape_of(kind_)
+        if (
+            stated is not None
+            and all(isinstance(d, int) for d in stated)
+            and None in types.get(name, ("", [None]))[1]
+        ):
+            types[name] = (_dtype(kind_), tuple(d for d in stated if isinstance(d, int)))
+    found = {}
+    rng = np.random.default_rng([seed, 7])
+    for pair in apart.pairs:
+        like = next((types[n] for n in pair.a.input if n in types), ("float32", (2, 3)))
+        for name in pair.a.output:
+            if name in apart.given:
+                dtype, shape = types.get(name, like)
+                extents = tuple(
+                    d if d else o for d, o in zip(shape, [*like[1], *[1] * len(shape)], strict=False)
+                )
+                found[name] = tensor(dtype, tuple(int(d or 1) for d in extents), None, kind, rng)
+                types[name] = (dtype, found[name].shape)
+    return found
+
+
+def _dtype(kind: Any) -> str:
+    from workbench.ops.types import DTYPE_NAMES
+
+    return DTYPE_NAMES.get(kind.tensor_type.elem_type, "float32")

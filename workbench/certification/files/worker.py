@@ -1,0 +1,93 @@
+"""The process that runs models of unknown origin: if it hangs, grows or crashes, its parent survives.
+
+Run as ``python -m workbench.certification.files.worker MEMORY_BYTES``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, Final
+
+import numpy as np
+
+from workbench.support.processes import limit_memory, receive, send, served
+
+_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+
+
+def _load(content: bytes, folder: str | None) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    if folder is not None:
+        options.add_session_config_entry(_FOLDER, folder)
+    return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+
+
+def _run(session: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    from workbench.frontends.runtime import run_session
+
+    outputs = [o.name for o in session.get_outputs()]
+    tensors = all(o.type.startswith("tensor") for o in (*session.get_inputs(), *session.get_outputs()))
+    if tensors:
+        found: Mapping[str, Any] = run_session(session, feeds)
+    else:
+        wanted = {i.name: feeds[i.name] for i in session.get_inputs()}
+        found = dict(zip(outputs, session.run(None, wanted), strict=True))
+    return {name: found[name] for name in names}
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until the parent closes the pipe."""
+    try:
+        import onnxruntime as ort
+    except (ImportError, MemoryError):  # the limit is less than what the library itself needs
+        send(answers, ("memory", "out of memory"))
+        return
+    ort.set_default_logger_severity(4)
+    sessions: dict[int, Any] = {}
+    send(answers, ("ok", None))
+    while True:
+        try:
+            name, *arguments = receive(requests)
+        except EOFError:
+            return
+        answer: Any = None
+        try:
+            if name == "load":
+                key, content, folder = arguments
+                sessions[key] = _load(content, folder)
+            elif name == "drop":
+                sessions.pop(arguments[0], None)
+            else:
+                key, feeds, names = arguments
+                with np.errstate(all="ignore"):
+                    answer = _run(sessions[key], feeds, names)
+            send(answers, ("ok", answer))
+        except BrokenPipeError:
+            raise
+        except MemoryError:
+            send(answers, ("memory", "out of memory"))
+        except Exception as error:
+            text = " ".join(str(error).split())
+            kind = "memory" if "bad_alloc" in text or "Failed to allocate memory" in text else "error"
+            send(answers, (kind, text))
+
+
+def main() -> None:
+    """Serve on the standard streams; all other output of the process goes to the standard error."""
+    requests, answers = served()
+    limit_memory(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    with contextlib.suppress(BrokenPipeError):  # the parent no longer waits for the answer
+        serve(requests, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Comparison of the two graphs of a region on random values, in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.certification.inputs import Range, random_inputs
+from workbench.certification.regions import Region
+from workbench.certification.rounded_constants import beyond, most_explained, movement
+from workbench.graph import Graph, GraphBuilder, Node, evaluate
+from workbench.graph.evaluate import Memo, OpaqueRunner
+from workbench.graph.weights import Weight
+from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops.types import FLOAT_DTYPES
+
+if TYPE_CHECKING:
+    from workbench.laws.verification.half_precision import RangeFault
+
+#: A region with more operations than this is compared at smaller extents, if its attributes allow.
+LARGE: Final = 1e6
+#: Divisors of height, width and features, the largest first; height and width stay at least ``_LEAST``.
+_SHRINK: Final = (16, 8, 4, 2)
+_LEAST: Final = 8
+#: Extents of at least this size count as features and are divided together.
+_MANY: Final = 256
+#: Factors applied to observed values to find overflow and loss of accuracy in 16-bit floats.
+_MAGNITUDES: Final = (1.0, 150.0, 1.0 / 150.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A disagreement: the output of a region, the draw, the entry and both values."""
+
+    output: int
+    draw: int
+    index: tuple[int, ...]
+    expected: float
+    found: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The largest relative error found in a region, and the difference if the error is too large.
+
+    ``numbers`` says whether the error leaves out differences that the rounding of numbers explains.
+    """
+
+    error: float
+    difference: Difference | None = None
+    numbers: bool = False
+
+
+def compare(
+    region: Region,
+    *,
+    draws: int,
+    seed: int,
+    tolerance: float,
+    ranges: Mapping[str, Range] | None = None,
+    opaque: OpaqueRunner | None = None,
+    memo: Memo | None = None,
+) -> Outcome:
+    """Compare both graphs of a region on random inputs; stop at the first disagreement.
+
+    Args:
+        region: The two graphs.
+        draws: The number of random inputs.
+        seed: The seed of the inputs.
+        tolerance: The largest allowed relative error.
+        ranges: Observed distributions of the region's inputs, by name.
+        opaque: Runs opaque operators.
+        memo: A cache of values that depend only on weights, shared by regions with the same weights.
+    """
+    small = smaller(region)
+    # The memo identifies weights by object identity; the weights of a smaller region are freed with it.
+    region, memo = (region, {} if memo is None else memo) if small is None else (small, {})
+    worst, numbers = 0.0, False
+    for draw in range(draws):
+        inputs = random_inputs(region.before, seed, draw, ranges)
+        evaluated = partial(evaluate, inputs=inputs, precise=True, opaque=opaque, memo=memo)
+        expected, found = (evaluated(graph) for graph in (region.before, region.after))
+        explained: dict[str, np.ndarray] | None = None
+        for k, name in enumerate(expected):
+            error, where = difference(expected[name], found[name])
+            if tolerance < error <= most_explained(region.before):
+                explained = movement(region.before, evaluated) if explained is None else explained
+                rest = beyond(expected[name], found[name], explained[name])
+                without, at_most = difference(expected[name], rest)
+                if without < error:
+                    error, where, numbers = without, at_most, True
+            worst = max(worst, error)
+            if error > tolerance:
+                at = tuple(int(i) for i in where)
+                return Outcome(
+                    worst, Difference(k, draw, at, float(expected[name][at]), float(found[name][at])), numbers
+                )
+    return Outcome(worst, numbers=numbers)
+
+
+def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None = None) -> RangeFault | None:
+    """Return how a region of 16-bit floats overflows or loses accuracy, or None if it does neither.
+
+    The region is computed on values in the observed ranges and on larger and smaller ones; the behaviour of
+    the original decides which of them are realistic.
+    """
+    from workbench.laws.verification.half_precision import range_fault, short_dtype
+
+    if short_dtype(region.before) is None and short_dtype(region.after) is None:
+        return None
+    if region.before.opaques or region.after.opaques:
+        return None  # the rounding of an opaque operator is unknown
+    region = smaller(region) or region
+    boundary = []
+    for factor in _MAGNITUDES:
+        inputs = random_inputs(region.before, seed, 0, ranges)
+        boundary.append({k: v * v.dtype.type(factor) if _is_float(v) else v for k, v in inputs.items()})
+    return range_fault(region.before, region.after, boundary)
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return str(array.dtype) in FLOAT_DTYPES
+
+
+def difference(expected: np.ndarray, found: np.ndarray) -> tuple[float, Sequence[int]]:
+    """Return the largest relative difference of two arrays and its index.
+
+    The difference is relative to the largest finite entry of ``expected``. Entries that are not finite must
+    agree; otherwise the difference is infinite.
+    """
+    if expected.shape != found.shape:
+        return math.inf, (0,) * expected.ndim
+    if not np.issubdtype(expected.dtype, np.floating):
+        wrong = np.argwhere(expected != found)
+        return (math.inf, wrong[0].tolist()) if len(wrong) else (0.0, ())
+    finite = np.isfinite(expected)
+    strange = (finite != np.isfinite(found)) | (
+        ~finite & ~((expected == found) | (np.isnan(expected) & np.isnan(found)))
+    )
+    if strange.any():
+        return math.inf, np.argwhere(strange)[0].tolist()
+    if not finite.any():
+        return 0.0, ()
+    gap = np.where(finite, np.abs(np.where(finite, expected, 0) - np.where(finite, found, 0)), 0.0)
+    scale = float(np.abs(expected[finite]).max())
+    where = np.unravel_index(int(gap.argmax()), gap.shape)
+    largest = float(gap[where])
+    return (largest / scale if scale > 0 else largest), [int(i) for i in where]
+
+
+def work(graph: Graph) -> float:
+    """Return the number of floating-point operations of a graph, including those on weights alone."""
+    total = 0.0
+    for node in graph.nodes:
+        if isinstance(node.type, TensorType) and not spec_of(node.op).leaf:
+            kinds = [graph.nodes[i].tensor for i in node.inputs]
+            total += spec_of(node.op).flops(node.named_attrs(), kinds, node.type)
+    return total
+
+
+def smaller(region: Region) -> Region | None:
+    """Return a region of much work at smaller extents, or None if it stays as it is.
+
+    The height and width of images are reduced first, then, if much work is left, the large channel or feature
+    extents of values and weights. The operators are the same, slices take the same fraction of their axis,
+    and both graphs are typed anew, so the result is another instance of the same rewrite. The whole models
+    are compared at their own sizes in addition.
+    """
+    found = region
+    for shrink in (_images, _features):
+        if work(found.before) + work(found.after) > LARGE:
+            tried = (_retyped(found, partial(shrink, factor=factor)) for factor in _SHRINK)
+            found = next((less for less in tried if less is not None), found)
+    return None if found is region else found
+
+
+def _images(kind: TensorType, stored: bool, factor: int) -> tuple[int, ...]:
+    """Return the shape of a value, with height and width divided if it is an image and not a weight."""
+    shape = kind.shape
+    if stored or len(shape) != 4:
+        return shape
+    return (*shape[:2], *(max(min(d, _LEAST), -(-d // factor)) for d in shape[2:]))
+
+
+def _features(kind: TensorType, stored: bool, factor: int) -> tuple[int, ...]:
+    """Return a shape with all large extents divided, for values and weights alike."""
+    return tuple(d // factor if d >= _MANY and d % factor == 0 else d for d in kind.shape)
+
+
+def _retyped(region: Region, shape: Callable[[TensorType, bool], tuple[int, ...]]) -> Region | None:
+    try:
+        before, after = (_resized(graph, shape) for graph in (region.before, region.after))
+    except TypeMismatch:
+        return None
+    same = before.output_types == after.output_types and before.input_types == after.input_types
+    less = work(before) + work(after) < work(region.before) + work(region.after)
+    return replace(region, before=before, after=after) if same and less else None
+
+
+def _resized(graph: Graph, shape: Callable[[TensorType, bool], tuple[int, ...]]) -> Graph:
+    """Return a graph with inputs and weights of other shapes; weights keep their first entries."""
+    builder = GraphBuilder(graph.name)
+    builder.opaques = dict(graph.opaques)
+    place: list[int] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            kind = node.tensor
+            place.append(builder.input(node.attr("name"), shape(kind, False), kind.dtype))
+        elif node.op == "weight":
+            name = node.attr("name")
+            weight = graph.weights[name]
+            kept = shape(weight.type, True)
+            if kept != weight.type.shape:
+                weight = Weight.of(weight.value()[tuple(slice(d) for d in kept)])
+            builder.weights[name] = weight
+            place.append(builder.apply("weight", (), (name,)))
+        else:
+            attrs = node.attrs
+            if spec_of(node.op).places is not None:
+                _check_places(graph, node, builder.type(place[node.inputs[0]]))
+            if node.op == "slice":
+                attrs = _part(node, graph.nodes[node.inputs[0]].tensor, builder.type(place[node.inputs[0]]))
+            place.append(builder.apply(node.op, [place[j] for j in node.inputs], attrs))
+    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+
+
+def _check_places(graph: Graph, node: Node, is_: TensorType) -> None:
+    """Raise TypeMismatch if an axis of which stored or computed places are read has another extent."""
+    at, axis = spec_of(node.op).places, node.named_attrs()["axis"]
+    assert at is not None
+    was = graph.nodes[node.inputs[0]].tensor
+    if graph.nodes[node.inputs[at]].op != "input" and was.shape[axis] != is_.shape[axis]:
+        extents = f"{was.shape[axis]}, not {is_.shape[axis]}"
+        raise TypeMismatch(f"the places that {node.op} reads are places of {extents}")
+
+
+def _part(node: Node, was: TensorType, is_: TensorType) -> tuple[Any, ...]:
+    """Return the attributes of a slice that takes the same fraction of an axis with a changed extent."""
+    attrs = node.named_attrs()
+    old, new = (kind.shape[attrs["axis"]] for kind in (was, is_))
+    if old != new:
+        for bound in ("start", "stop"):
+            attrs[bound], rest = divmod(attrs[bound] * new, old)
+            if rest:
+                raise TypeMismatch(f"the part {bound} does not divide as its axis does")
+    return spec_of("slice").pack(attrs)

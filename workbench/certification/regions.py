@@ -1,0 +1,379 @@
+"""The parts in which an optimised graph differs from its original, bounded by values that both contain.
+
+Both graphs are added to one hash-consed graph, operands first. If an operator of the optimised graph is new
+but its e-class contains an operator of the original, the two must be shown equal (an obligation); from there
+on the original's value represents both. By induction over the optimised graph, all outputs are equal if
+every obligation is met. An obligation reads few values: the nearest ones below it that both graphs contain.
+Obligations that read the same values form a region, which is a pair of small graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.graph import Graph, GraphBuilder
+from workbench.graph.graph import Opaque
+from workbench.graph.weights import Weight
+from workbench.ops import TensorType
+from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
+
+
+@dataclass(frozen=True, slots=True)
+class Correspondence:
+    """Numbers for the nodes of two graphs: equal numbers claim equal values, -1 claims nothing.
+
+    ``rules[i]`` is the name of the rule that made node ``i`` of the optimised graph, or empty.
+    """
+
+    original: tuple[int, ...]
+    optimised: tuple[int, ...]
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """Two nodes of the merged graph that must have equal values: an original node and a new one."""
+
+    original: int
+    new: int
+    label: str
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """A rewritten part: two graphs with the same inputs and outputs that must compute the same values.
+
+    ``leaves`` are nodes of the merged graph, one for each input of the two graphs. ``labels`` name the
+    outputs in words, ``outputs`` are their names in the model ("" for values inside it). ``rules`` are
+    those that made the new operators.
+    """
+
+    before: Graph
+    after: Graph
+    leaves: tuple[int, ...]
+    labels: tuple[str, ...]
+    outputs: tuple[str, ...]
+    rules: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        by = f" by {', '.join(self.rules)}" if self.rules else ""
+        return f"{_operators(self.before)} → {_operators(self.after)}{by}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """Obligations that read the same values, before their graphs are built.
+
+    Tasks with equal ``key`` differ only in the data of their weights.
+    """
+
+    obligations: tuple[Obligation, ...]
+    leaves: tuple[int, ...]
+    key: tuple[Any, ...] = field(repr=False)
+
+
+class Merged:
+    """An original and an optimised graph as one hash-consed graph, with the obligations to check.
+
+    Nodes with numbers below ``first_new`` are the original's. ``mismatch`` is the reason why the graphs
+    cannot be equal, if their types alone show it; otherwise it is empty.
+    """
+
+    def __init__(self, original: Graph, optimised: Graph, known: Correspondence | None = None) -> None:
+        self.original = original
+        self.builder = GraphBuilder(original.name)
+        self.mismatch = ""
+        self.rules: dict[int, str] = {}
+        constant = original.constant()
+        live = original.reachable()
+        keys = _Keys(self.builder)
+        self.place: list[int] = []
+        partner: dict[int, int] = {}
+        for i, node in enumerate(original.nodes):
+            if not live[i] and node.op != "input":
+                self.place.append(-1)
+                continue
+            self.place.append(keys.add(original, i, self.place))
+            if known is not None and known.original[i] >= 0 and not constant[i]:
+                partner.setdefault(known.original[i], self.place[i])
+        self.first_new = len(self.builder.nodes)
+        self.obligations: list[Obligation] = []
+        self._obliged: dict[int, int] = {}
+        names: dict[int, str] = {}
+        for name, i in optimised.outputs:
+            names.setdefault(i, name)
+        live = optimised.reachable()
+        place: list[int] = []
+        for i, node in enumerate(optimised.nodes):
+            if not live[i] and node.op != "input":
+                place.append(-1)
+                continue
+            m = keys.add(optimised, i, place)
+            if known is not None and known.rules and known.rules[i]:
+                self.rules.setdefault(m, known.rules[i])
+            number = known.optimised[i] if known is not None else -1
+            place.append(self._settled(m, partner.get(number, -1), names.get(i, "")))
+        for (name, i), (_, j) in zip(original.outputs, optimised.outputs, strict=True):
+            self._settled(place[j], self.place[i], name, output=True)
+        self.constant = _constant(self.builder)
+
+    def _settled(self, m: int, partner: int, name: str, *, output: bool = False) -> int:
+        """Return the node that represents ``m`` from here on, and record the obligation that this creates."""
+        if m == partner or (m < self.first_new and not output):
+            return m
+        if m in self._obliged and (not output or self._obliged[m] == partner):
+            return self._obliged[m]
+        if partner < 0:
+            return m
+        types = [self.builder.nodes[k].type for k in (partner, m)]
+        if types[0] != types[1] or not isinstance(types[0], TensorType):
+            if isinstance(types[0], TensorType) or output:
+                label = f"output {name!r}" if name else self.builder.nodes[m].op
+                self.mismatch = self.mismatch or f"{label} has the type {types[1]}, not {types[0]}"
+            return m
+        label = f"output {name!r}" if name else f"the value of {self.builder.nodes[partner].op}"
+        self.obligations.append(Obligation(partner, m, label, name))
+        self._obliged[m] = partner
+        return partner
+
+    # -- cones ------------------------------------------------------------------------------------
+    def tasks(self) -> list[Task]:
+        """Return the obligations, grouped by the values that they read, operands first."""
+        groups: dict[tuple[int, ...], list[Obligation]] = {}
+        for obligation in self.obligations:
+            groups.setdefault(self._leaves(obligation), []).append(obligation)
+        return [self._task(members, leaves) for leaves, members in groups.items()]
+
+    def _task(self, members: Iterable[Obligation], leaves: tuple[int, ...]) -> Task:
+        obligations = tuple(members)
+        return Task(obligations, leaves, self._key(obligations, set(leaves)))
+
+    def wider(self, task: Task) -> Iterator[Task]:
+        """Yield tasks with the same obligations that read fewer or earlier values.
+
+        First, leaves that depend on other leaves are computed instead of read; then all values are computed
+        from the inputs. The last tasks also compute the results of opaque operators.
+
+        They are needed if a law relies on how its operands depend on one another: such a law holds for values
+        that the network computes, not for values drawn independently.
+        """
+        if all(self.builder.nodes[i].op == "input" for i in task.leaves):
+            return
+        last = max(*(o.original for o in task.obligations), *task.leaves)
+        depends = self._depends_on(task.leaves, last)
+        roots = [o.original for o in task.obligations] + list(task.leaves)
+        found: list[tuple[int, ...]] = []
+        least = {i for i in task.leaves if not any(j in depends for j in self._operands(i))}
+        for through in (False, True):
+            for stops in (least, set[int]()):
+                inside = self._depends_on(stops, last) if stops else None
+                leaves = self._cone(roots, stops, inside, opened=through, through=through)
+                if leaves != task.leaves and leaves not in found:
+                    found.append(leaves)
+                    yield self._task(task.obligations, leaves)
+
+    def _operands(self, i: int) -> tuple[int, ...]:
+        return self.builder.nodes[i].inputs
+
+    def _leaves(self, obligation: Obligation) -> tuple[int, ...]:
+        """Return the values that an obligation reads."""
+        frontier = set(self._cone([obligation.new], set(range(self.first_new)), None))
+        if not frontier:
+            return self._cone([obligation.original], set(), None, opened=True)
+        below = self._below(obligation.original)
+        if obligation.original in frontier and below:
+            # The law removes a step and keeps its operand, so the walk starts below that step.
+            frontier.remove(obligation.original)
+            frontier.update(j for j in below if not self.constant[j])
+        inside = self._depends_on(frontier, obligation.original)
+        found = set(self._cone([obligation.original], frontier, inside, opened=True)) | frontier
+        return tuple(sorted(found))
+
+    def _depends_on(self, leaves: Iterable[int], last: int) -> set[int]:
+        """Return the original's nodes up to ``last`` that depend on ``leaves``, including the leaves."""
+        inside = set(leaves)
+        for i in range(min(inside, default=last), last + 1):
+            if any(j in inside for j in self._operands(i)):
+                inside.add(i)
+        return inside
+
+    def _cone(
+        self,
+        roots: Iterable[int],
+        stops: set[int],
+        inside: set[int] | None,
+        *,
+        opened: bool = False,
+        through: bool = False,
+    ) -> tuple[int, ...]:
+        """Return the nodes at which a walk down from ``roots`` ends, in order.
+
+        Values that depend only on weights are never ends.
+
+        Args:
+            roots: The nodes from which the walk starts.
+            stops: Nodes at which the walk ends.
+            inside: Nodes outside this set end the walk too; None if there is no such limit.
+            opened: Whether the first step is taken from an opaque operator as well.
+            through: Whether every step is taken through opaque operators.
+        """
+        ends: set[int] = set()
+        stack: list[int] = []
+        for root in roots:
+            if root in stops or not (opened or self._computed(root)):
+                stack.append(root)
+            else:
+                # An input has no operands, so the walk ends there.
+                stack += (self._below(root) if opened else self._operands(root)) or (root,)
+        seen: set[int] = set()
+        while stack:
+            i = stack.pop()
+            if i in seen or self.constant[i]:
+                continue
+            seen.add(i)
+            given = not self._computed(i) and not (through and self._operands(i))
+            if i in stops or given or (inside is not None and i not in inside):
+                ends.add(i)
+            else:
+                stack += self._operands(i)
+        return tuple(sorted(ends))
+
+    def _below(self, i: int) -> tuple[int, ...]:
+        """Return the operands of an operator; for one of several results, the operands of its operator."""
+        node = self.builder.nodes[i]
+        return self._below(node.inputs[0]) if node.op == "project" else node.inputs
+
+    def _computed(self, i: int) -> bool:
+        # A new opaque operator counts as computed: no value of the original represents it.
+        return self.builder.nodes[i].op not in RUNTIME or i >= self.first_new
+
+    def _key(self, obligations: Sequence[Obligation], leaves: set[int]) -> tuple[Any, ...]:
+        number: dict[int, int] = {}
+        rows: list[tuple[Any, ...]] = []
+        stack = [i for o in reversed(obligations) for i in (o.new, o.original)]
+        while stack:
+            i = stack[-1]
+            if i in number:
+                stack.pop()
+                continue
+            node = self.builder.nodes[i]
+            leaf = i in leaves
+            waiting = [] if leaf else [j for j in node.inputs if j not in number]
+            if waiting:
+                stack += reversed(waiting)
+                continue
+            stack.pop()
+            number[i] = len(number)
+            named = leaf or node.op in NAMED
+            op, attrs = ("leaf" if leaf else node.op), (() if named else node.attrs)
+            rows.append((op, attrs, node.type, () if leaf else tuple(number[j] for j in node.inputs)))
+        return (*rows, *((number[o.original], number[o.new]) for o in obligations))
+
+    # -- graphs -----------------------------------------------------------------------------------
+    def region(self, task: Task) -> Region:
+        """Return the two graphs of a task."""
+        sides = []
+        for side in ("original", "new"):
+            roots = [getattr(o, side) for o in task.obligations]
+            sides.append(self._graph(roots, task.leaves))
+        rules = {self.rules[i]: None for i in self._new_nodes(task) if i in self.rules}
+        labels = tuple(o.label for o in task.obligations)
+        outputs = tuple(o.output for o in task.obligations)
+        return Region(sides[0], sides[1], task.leaves, labels, outputs, tuple(rules))
+
+    def _new_nodes(self, task: Task) -> list[int]:
+        stack, seen = [o.new for o in task.obligations], set[int]()
+        while stack:
+            i = stack.pop()
+            if i not in seen and i >= self.first_new:
+                seen.add(i)
+                stack += self._operands(i)
+        return sorted(seen)
+
+    def _graph(self, roots: Sequence[int], leaves: Sequence[int]) -> Graph:
+        builder = GraphBuilder(self.builder.name)
+        builder.weights, builder.opaques = dict(self.builder.weights), dict(self.builder.opaques)
+        place = {
+            leaf: builder.input(f"v{k}", kind.shape, kind.dtype)
+            for k, leaf in enumerate(leaves)
+            for kind in [self.builder.nodes[leaf].tensor]
+        }
+        stack = list(roots)
+        while stack:
+            i = stack[-1]
+            node = self.builder.nodes[i]
+            waiting = [j for j in node.inputs if j not in place] if i not in place else []
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if i not in place:
+                place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
+        return builder.graph([(f"r{k}", place[i]) for k, i in enumerate(roots)])
+
+
+class _Keys:
+    """A builder with the nodes of several graphs; weights and opaque operators differ by content."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self._inputs: dict[str, int] = {}
+
+    def add(self, graph: Graph, i: int, place: Sequence[int]) -> int:
+        """Add node ``i`` of a graph whose earlier nodes are at ``place``; return its place."""
+        node = graph.nodes[i]
+        if node.op == "input":
+            name = node.attr("name")
+            if name not in self._inputs:
+                self._inputs[name] = self.builder.input(name, node.tensor.shape, node.tensor.dtype)
+            return self._inputs[name]
+        attrs = node.attrs
+        if node.op == "weight":
+            attrs = (
+                _unique(self.builder.weights, str(attrs[0]), graph.weights[str(attrs[0])], _same_weight),
+            )
+        elif node.op == "opaque":
+            attrs = (
+                _unique(self.builder.opaques, str(attrs[0]), graph.opaques[str(attrs[0])], _same_opaque),
+            )
+        return self.builder.apply(node.op, [place[j] for j in node.inputs], attrs)
+
+
+def _unique(table: dict[str, Any], name: str, value: Any, same: Any) -> str:
+    """Return the name under which a table has ``value``, adding it under a free name if it is new."""
+    while name in table and not same(table[name], value):
+        name += "_"
+    table.setdefault(name, value)
+    return name
+
+
+def _same_weight(a: Weight, b: Weight) -> bool:
+    if a is b or (a.data is not None and a.data is b.data):
+        return True
+    if a.type != b.type:
+        return False
+    if a.data is None and b.data is None:
+        return a.seed == b.seed
+    return bool((a.value() == b.value()).all())
+
+
+def _same_opaque(a: Opaque, b: Opaque) -> bool:
+    return a is b or (
+        a.deterministic and b.deterministic and a.payload == b.payload and a.results == b.results
+    )
+
+
+def _constant(builder: GraphBuilder) -> list[bool]:
+    """Return for every node whether it depends on weights alone."""
+    flags: list[bool] = []
+    for node in builder.nodes:
+        flags.append(node.op not in RUNTIME and all(flags[j] for j in node.inputs))
+    return flags
+
+
+def _operators(graph: Graph) -> str:
+    counts = graph.operators()
+    return ", ".join(op if n == 1 else f"{n} {op}" for op, n in counts.items()) or "a value as it is"

@@ -1,5 +1,0 @@
-"""Run the command line as ``python -m workbench.cli``."""
-
-from workbench.cli import main
-
-main()

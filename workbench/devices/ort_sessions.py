@@ -1,0 +1,178 @@
+"""Models in ONNX Runtime that are timed: loaded when they are first needed, with the kernels of their run.
+
+The runtime fuses operators and folds constants before it runs a model. Two models of which it makes the same
+kernels on the same shapes take the same time, even if their files differ.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.graph import Graph
+from workbench.support.mmap import give_back, kept_small
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnxruntime import InferenceSession
+
+    from workbench.frontends.onnx.mmap_weights import Apart
+
+#: Weights of more bytes are loaded once, however often a model is given.
+LARGE: Final = 1 << 25
+
+#: Of models with weights of more bytes, only one is loaded at a time.
+HUGE: Final = 1 << 28
+
+#: Seconds of a run from which on a model that is loaded again is not run once more before it is timed.
+LONG: Final = 1.0
+
+#: How often each kernel runs, by its name and the types and shapes of its operands and results.
+Kernels = Counter[str]
+
+#: Return the inputs of all models, which are those that the given session takes.
+Feeds = Callable[["InferenceSession"], Mapping[str, Any]]
+
+
+class Loaded:
+    """A model that is loaded when it is first needed; a call runs it once and returns microseconds.
+
+    With one thread a run takes the processor time of that thread if it is shorter than the clock's, which
+    leaves out the time that other processes take of the core. A ``twin`` is the same model in another place
+    of the list: its session serves both if their weights take more than :data:`LARGE` bytes.
+
+    Args:
+        given: The model.
+        feeds: The inputs by name.
+        threads: The number of threads; by default the runtime's own choice.
+        twin: The same model in another place, if it occurs twice.
+    """
+
+    def __init__(
+        self,
+        given: Graph | ModelProto | Apart,
+        feeds: Feeds,
+        threads: int | None,
+        twin: Loaded | None = None,
+    ) -> None:
+        self._given, self._feeds, self._threads, self._twin = given, feeds, threads, twin
+        self._session: InferenceSession | None = None
+        self._inputs: Mapping[str, Any] = {}
+        self._kernels: Kernels | None = None
+        self._long = False
+        self.large = self.huge = False
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """Return the kernels that a run executes, or None for a model with a loop.
+
+        A session of more than :data:`LARGE` bytes of weights is dropped again: most results have the
+        kernels of the original, and then no second session is needed.
+        """
+        if self._kernels is None:
+            self.load()
+            if self.large:
+                self.unload()
+        return self._kernels
+
+    def unload(self) -> None:
+        """Drop the session; it is loaded again when it is needed."""
+        held = self._session is not None and self.large
+        self._session, self._inputs = None, {}
+        if held:
+            give_back()
+
+    def load(self) -> InferenceSession:
+        """Return the model's session; load the model and run it once if that was not done.
+
+        Raise RuntimeFailure if the runtime refuses the model or a loop does not end.
+        """
+        if self._session is None:
+            if self._twin is not None and self._twin.load() is not None and self._twin.large:
+                self._session, self._inputs = self._twin.load(), self._twin._inputs
+                self._kernels, self.large, self.huge = self._twin._kernels, True, self._twin.huge
+            else:
+                self._session = self._loaded()
+        return self._session
+
+    def __call__(self) -> float:
+        """Run the model once and return the microseconds that it took."""
+        session = self.load()
+        return self._timed(lambda: session.run(None, self._inputs))
+
+    def _timed(self, run: Callable[[], object]) -> float:
+        own, began = time.thread_time_ns(), time.perf_counter_ns()
+        run()
+        taken = time.perf_counter_ns() - began
+        if self._threads == 1:
+            taken = min(taken, time.thread_time_ns() - own)
+        return taken / 1e3
+
+    def _recorded(self, session: InferenceSession) -> None:
+        self._kernels = _executed(session, self._inputs)
+
+    def _loaded(self) -> InferenceSession:
+        from workbench.frontends.onnx.baseline import copied
+        from workbench.frontends.onnx.sessions import shared_session
+        from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session
+
+        apart = _apart(self._given)
+        model = copied(apart.model)  # loading changes it
+        self.large, self.huge = (_weights(apart) > bound for bound in (LARGE, HUGE))
+        known, endless = self._kernels is not None, may_not_end(model)
+        # Kernels make their own layout of most weights while the session is loaded and first run. The weights
+        # that they read from the file itself come back with the next run.
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder, kept_small():
+            session = shared_session(
+                model,
+                apart.arrays,
+                threads=self._threads,
+                spin=False,
+                prepack=True,
+                profile=None if endless or known else Path(folder) / "run",
+            )
+            self._inputs = self._feeds(session)
+            if endless:
+                run_session(session, self._inputs, seconds=LOOP_SECONDS)
+            elif known:
+                if not self._long:
+                    session.run(None, self._inputs)
+            else:
+                self._long = self._timed(partial(self._recorded, session)) > 1e6 * LONG
+        return session
+
+
+def _executed(session: InferenceSession, inputs: Mapping[str, Any]) -> Kernels:
+    """Run a session that records its run, end the record, and return the kernels in it."""
+    try:
+        session.run(None, inputs)
+    finally:
+        record = Path(session.end_profiling())  # no later run is recorded
+    found: Kernels = Counter()
+    for event in json.loads(record.read_text()):
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            about = event["args"]
+            found[json.dumps([about[k] for k in ("op_name", "input_type_shape", "output_type_shape")])] += 1
+    return found
+
+
+def _apart(given: Graph | ModelProto | Apart) -> Apart:
+    """Return a model with its large weights apart, as it is if they are so already."""
+    from workbench.frontends.onnx.exporter import to_onnx_apart
+    from workbench.frontends.onnx.mmap_weights import Apart
+
+    if isinstance(given, Apart):
+        return given
+    return to_onnx_apart(given) if isinstance(given, Graph) else Apart(given, {})
+
+
+def _weights(apart: Apart) -> int:
+    from workbench.frontends.onnx.file import weight_bytes
+
+    return weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())

@@ -1,0 +1,226 @@
+"""The integer program of an extraction, as sparse rows.
+
+The binary variable ``x_i`` takes candidate ``i``, and ``y_c`` builds e-class ``c``. Every built e-class has
+one candidate, ``Σ x_i = y_c``. A child is built when candidates that read it are taken: there is one row
+``Σ x_i ≤ y_d`` per pair of an e-class and a child, instead of one per candidate and child. Cycles are
+excluded by loop formulas (:mod:`~workbench.extraction.exact.cycle_constraints`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.extraction.exact.cycle_constraints import Formula
+from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.cycles import components, cyclic
+
+if TYPE_CHECKING:
+    import highspy
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Columns ``x`` (candidates), ``y`` (e-classes) and others, with a growing list of sparse rows.
+
+    ``column`` maps e-classes to their ``y`` columns, ``order`` to the columns of the numbers that exclude
+    cycles. ``whole`` marks the integer columns.
+    """
+
+    problem: Problem
+    members: dict[int, list[int]]
+    column: dict[int, int]
+    cost: list[float]
+    lower: list[float]
+    upper: list[float]
+    whole: list[bool]
+    start: list[int] = field(default_factory=lambda: [0])
+    index: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    row_lower: list[float] = field(default_factory=list)
+    row_upper: list[float] = field(default_factory=list)
+    order: dict[int, int] = field(default_factory=dict)
+    formulas: int = 0
+
+    @classmethod
+    def of(cls, problem: Problem, built: Iterable[int] = ()) -> Program:
+        """Return a program without rows; ``y`` is at least 1 for the e-classes in ``built``."""
+        members = problem.members()
+        count, fixed = len(problem.nodes), frozenset(built)
+        return cls(
+            problem,
+            members,
+            {c: count + k for k, c in enumerate(members)},
+            [*problem.cost, *([0.0] * len(members))],
+            [*([0.0] * count), *(1.0 if c in fixed else 0.0 for c in members)],
+            [1.0] * (count + len(members)),
+            [*([True] * count), *([False] * len(members))],
+        )
+
+    @property
+    def classes(self) -> list[int]:
+        """Return the e-classes in the order of their columns."""
+        return list(self.members)
+
+    def add_column(self, most: float, *, whole: bool = False) -> int:
+        """Add a column with values from 0 to ``most`` and no cost; return its index."""
+        self.cost.append(0.0)
+        self.lower.append(0.0)
+        self.upper.append(most)
+        self.whole.append(whole)
+        return len(self.cost) - 1
+
+    def add(self, columns: Sequence[int], values: Sequence[float], low: float, high: float) -> None:
+        """Add the row ``low ≤ Σ value · column ≤ high``.
+
+        Args:
+            columns: The indices of the columns in the row.
+            values: The coefficient of each of these columns.
+            low: The lower bound, or minus infinity.
+            high: The upper bound, or infinity.
+        """
+        self.index.extend(columns)
+        self.value.extend(values)
+        self.start.append(len(self.index))
+        self.row_lower.append(low)
+        self.row_upper.append(high)
+
+    def add_formulas(self, formulas: Iterable[Formula]) -> int:
+        """Add loop formulas; return the number of added rows."""
+        before = len(self.row_lower)
+        for formula in formulas:
+            for left in [*([formula.taken] if formula.taken else []), *((j,) for j in formula.built)]:
+                columns = list(left) if left is formula.taken else [self.column[left[0]]]
+                both = [*columns, *formula.by]
+                self.add(both, [1.0] * len(columns) + [-1.0] * len(formula.by), -math.inf, 0.0)
+        self.formulas += len(self.row_lower) - before
+        return len(self.row_lower) - before
+
+    def add_order(self) -> None:
+        """Add numbers for the e-classes of each strongly connected component, larger for children.
+
+        The relaxation is weak, but no loop remains feasible: ``t_d - t_c ≥ 1 - n (1 - Σ x_i)`` over the
+        candidates of ``c`` that read ``d``, in a component of ``n`` e-classes.
+        """
+        component = components(self.problem)
+        loops = cyclic(self.problem, component)
+        order = {c: self.add_column(size - 1.0) for c, size in loops.items()}
+        for c, count in loops.items():
+            size = float(count)
+            reading: dict[int, list[int]] = {}
+            for i in self.members[c]:
+                for d in self.problem.children[i]:
+                    if d in order and component[d] == component[c]:
+                        reading.setdefault(d, []).append(i)
+            for d, taking in reading.items():
+                columns = [order[c], order[d], *taking]
+                self.add(columns, [1.0, -1.0, *([size] * len(taking))], -math.inf, size - 1.0)
+        self.order = order
+
+    def forbid(self, taken: Sequence[int], apart: int = 1) -> None:
+        """Forbid selections that leave out fewer than ``apart`` of the given candidates."""
+        self.add(taken, [1.0] * len(taken), -math.inf, len(taken) - float(apart))
+
+    def rows_from(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return lower bounds, upper bounds, starts, indices and values of the rows from ``first`` on."""
+        begin = self.start[first]
+        return (
+            np.array(self.row_lower[first:]),
+            np.array(self.row_upper[first:]),
+            np.array(self.start[first:-1], dtype=np.int32) - begin,
+            np.array(self.index[begin:], dtype=np.int32),
+            np.array(self.value[begin:]),
+        )
+
+    def point(self, picked: Mapping[int, int]) -> list[float] | None:
+        """Return a selection (e-class → candidate) as column values, or None if it is incomplete."""
+        values = [0.0] * len(self.cost)
+        stack = list(self.problem.roots)
+        while stack:
+            c = stack.pop()
+            if values[self.column[c]]:
+                continue
+            i = picked.get(c, -1)
+            if i < 0:
+                return None
+            values[self.column[c]] = values[i] = 1.0
+            stack += self.problem.children[i]
+        if self.order:
+            for c, place in _depths(self.problem, picked).items():
+                if c in self.order:
+                    values[self.order[c]] = min(float(place), self.upper[self.order[c]])
+        return values
+
+    def picked(self, values: Sequence[float]) -> dict[int, int]:
+        """Return for every e-class the candidate with the largest value in a solution."""
+        return {c: max(of_class, key=lambda i: values[i]) for c, of_class in self.members.items()}
+
+
+def program(problem: Problem, needed: Iterable[int] = ()) -> Program:
+    """Return the integer program of a problem, without rows against cycles.
+
+    ``needed`` are e-classes, other than the roots, that every solution contains.
+    """
+    fixed = {*problem.roots, *needed}
+    found = Program.of(problem, fixed)
+    for c, of_class in found.members.items():
+        column = found.column[c]
+        found.add([*of_class, column], [1.0] * len(of_class) + [-1.0], 0.0, 0.0)
+        readers: dict[int, list[int]] = {}
+        for i in of_class:
+            for d in problem.children[i]:
+                readers.setdefault(d, []).append(i)
+        for d, taking in readers.items():
+            if d in fixed:
+                continue
+            left = [column] if len(taking) == len(of_class) else taking
+            found.add([*left, found.column[d]], [1.0] * len(left) + [-1.0], -math.inf, 0.0)
+    return found
+
+
+def _depths(problem: Problem, picked: Mapping[int, int]) -> dict[int, int]:
+    """Return for every e-class of a selection the longest path to it inside its component of the problem."""
+    component = components(problem)
+    depth = dict.fromkeys(problem.roots, 0)
+    waiting: dict[int, int] = {}
+    below: dict[int, list[int]] = {}
+    stack = list(problem.roots)
+    while stack:
+        c = stack.pop()
+        if c not in below:
+            below[c] = list(problem.children[picked[c]])
+            for d in below[c]:
+                waiting[d] = waiting.get(d, 0) + 1
+            stack += below[c]
+    ready = [c for c in below if not waiting.get(c)]
+    for c in ready:
+        for d in below[c]:
+            inside = component[c] == component[d]
+            depth[d] = max(depth.get(d, 0), depth.get(c, 0) + 1 if inside else 0)
+            waiting[d] -= 1
+            if not waiting[d]:
+                ready.append(d)
+    return depth
+
+
+def highs_model(found: Program, *, integer: bool = True) -> highspy.HighsLp:
+    """Return the program as HiGHS's model object."""
+    import highspy
+
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = len(found.cost), len(found.row_lower)
+    model.col_cost_ = np.array(found.cost)
+    model.col_lower_, model.col_upper_ = np.array(found.lower), np.array(found.upper)
+    model.row_lower_, model.row_upper_ = np.array(found.row_lower), np.array(found.row_upper)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.array(found.start)
+    model.a_matrix_.index_ = np.array(found.index)
+    model.a_matrix_.value_ = np.array(found.value)
+    if integer:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[whole] for whole in found.whole]
+    return model

@@ -1,0 +1,1 @@
+"""The faces wing: widgets and static views, plots, the command line."""

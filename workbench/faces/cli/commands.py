@@ -1,0 +1,93 @@
+"""The application of the command line and its list of commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workbench.faces.cli import (
+    accelerators,
+    benchmarks,
+    certify,
+    composite,
+    cost,
+    device,
+    extract,
+    optimize,
+    results,
+    rules,
+    run,
+    search,
+    synthesise,
+    verify,
+    why_not,
+)
+from workbench.faces.cli.console import OK
+
+#: The commands; those of ``device`` and ``results`` are groups of their own.
+_COMMANDS = {
+    command.__name__.replace("_", "-"): command
+    for command in (
+        optimize.optimize,
+        search.search,
+        rules.rules,
+        verify.verify,
+        certify.certify,
+        synthesise.synthesise,
+        extract.extract,
+        why_not.why_not,
+        cost.cost,
+        benchmarks.bench,
+        run.run,
+        accelerators.accelerators,
+        composite.composite,
+        benchmarks.demo,
+    )
+}
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from workbench._version import __version__
+
+        typer.echo(f"workbench {__version__}")
+        raise typer.Exit(OK)
+
+
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def application(verb: str | None = None) -> typer.Typer:
+    """Return the application, with one command alone if ``verb`` is its name.
+
+    The parsers of all commands take longer to make than those of one take to parse.
+    """
+    made = typer.Typer(
+        name="workbench",
+        help="Tensor-graph superoptimisation by equality saturation.",
+        epilog="Exit codes: 0 done, 1 certificate failed, rule refuted, models differ or other failure, "
+        "2 usage or bad input, 3 a result cannot be written, 130 interrupted before there was a result.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_main)
+    if verb in _COMMANDS:
+        made.command()(_COMMANDS[verb])
+        return made
+    for command in _COMMANDS.values():
+        made.command()(command)
+    made.add_typer(device.app)
+    made.add_typer(results.app)
+    return made
+
+
+app = application()

@@ -1,0 +1,176 @@
+"""Output of the command line: progress on stderr, tables on stdout, errors with an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from workbench.faces.cli.interrupts import begun
+from workbench.faces.cli.streams import FULL, UNWRITABLE, discard_output
+from workbench.run.progress import progress_line
+from workbench.support.files import UnwritableOutput
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Exit codes; the option parser also ends with 2 on usage errors.
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+#: Approximate limit on the characters of a message: names in a model may have any length.
+LONGEST_MESSAGE = 1_000
+
+
+def complain(message: str) -> None:
+    """Write a message on stderr; the middle of a message longer than LONGEST_MESSAGE is left out."""
+    if len(message) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[:half]} […] {message[-half:]}"
+    print(f"workbench: {message}", file=sys.stderr)
+
+
+def _complain_of(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning in the form of every other message, without the source line that raised it."""
+    complain(f"warning: {message}")
+
+
+def stop(code: int, message: str) -> NoReturn:
+    """End the command with a message and an exit code."""
+    complain(message)
+    raise typer.Exit(code)
+
+
+def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a command so that its exceptions become a message and an exit code.
+
+    With ``WORKBENCH_DEBUG=1`` in the environment the traceback is shown instead.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        begun()
+        if os.environ.get("WORKBENCH_DEBUG"):
+            return command(*args, **kwargs)
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _complain_of
+                return command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            stop(INTERRUPTED, "interrupted; nothing was written")
+        except UnwritableOutput as error:
+            stop(UNWRITABLE, f"cannot write: {error}")
+        except BrokenPipeError:
+            # The reader of the pipe has closed it (| head): print nothing more, at exit either.
+            discard_output()
+            raise typer.Exit(OK) from None
+        except (ValueError, LookupError, OSError) as error:
+            full = isinstance(error, OSError) and error.errno in FULL
+            stop(UNWRITABLE if full else BAD_INPUT, f"cannot write: {error}" if full else describe(error))
+        except MemoryError:
+            stop(FAILED, "out of memory; try smaller sizes, a smaller model or lower limits")
+        except Exception as error:
+            stop(FAILED, f"{type(error).__name__}: {describe(error)} (WORKBENCH_DEBUG=1 shows the traceback)")
+
+    return run
+
+
+def describe(error: BaseException) -> str:
+    """Return an error's message on one line, without the quotes that a KeyError puts around it.
+
+    An error with an attribute ``on_command_line`` provides its own wording for the command line.
+    """
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"there is no file {error.filename}"
+    first = error.args[0] if isinstance(error, LookupError) and error.args else None
+    text = first if isinstance(first, str) else getattr(error, "on_command_line", str(error))
+    return " ".join(text.split()) or type(error).__name__
+
+
+class Progress:
+    """A progress display on stderr: one live line on a terminal, otherwise one line per stage.
+
+    An instance is callable as ``progress(stage, detail)``, the form that :func:`workbench.optimize` expects.
+    """
+
+    def __init__(self, title: str = "", *, quiet: bool = False) -> None:
+        self._title = f"{title}: " if title else ""
+        self._quiet = quiet
+        self._live: Status | None = None
+        self._stage = ""
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Progress:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+
+            self._live = Console(stderr=True, highlight=False).status(f"{self._title}starting")
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, stage: str, detail: Any = None) -> None:
+        """Show the beginning of a stage, or an event in the current one."""
+        if self._quiet:
+            return
+        text = self._title + progress_line(stage, detail)
+        if self._live is not None:
+            self._live.update(text)
+        elif stage != self._stage:
+            print(f"[{time.perf_counter() - self._began:6.1f} s] {text}", file=sys.stderr, flush=True)
+        self._stage = stage
+
+
+def show_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", right: Iterable[int] = ()
+) -> None:
+    """Print a table on stdout.
+
+    On a terminal the last column wraps; in a pipe or a file every row is one line.
+
+    Args:
+        headings: The column headings.
+        rows: The rows, each with one cell per heading; cells are converted with ``str``.
+        title: A line above the table, or an empty string for none.
+        right: The indices of the columns that are aligned to the right.
+    """
+    table = [[str(cell) for cell in row] for row in rows]
+    aligned = set(right)
+    widths = [max(map(len, column)) for column in zip(headings, *table, strict=True)]
+    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    live = sys.stdout.isatty()
+    room = max(24, shutil.get_terminal_size().columns - left) if live else None
+
+    def lines(row: Sequence[str]) -> str:
+        cells = [
+            c.rjust(w) if i in aligned else c.ljust(w)
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        start = "".join(cell + "  " for cell in cells[:-1])
+        last = textwrap.wrap(row[-1], room) if room and len(row[-1]) > room else [cells[-1]]
+        return "\n".join((start if i == 0 else " " * left) + part for i, part in enumerate(last)).rstrip()
+
+    bold = functools.partial(typer.style, bold=True) if live else str
+    if title:
+        print(bold(title))
+    print(bold(lines(headings)))
+    for row in table:
+        print(lines(row))

@@ -1,0 +1,275 @@
+"""``workbench device``: list operators to measure, measure them on a device, record its cost table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from workbench.faces.cli.console import Progress, reporting_errors, show_table
+from workbench.faces.cli.options import CostOption, QuietOption, check_input, with_settings
+from workbench.optimizer.settings import Settings
+from workbench.saturation.limits import Limits
+from workbench.support.files import check_writable
+
+if TYPE_CHECKING:
+    from workbench.graph import Graph
+
+app = typer.Typer(
+    name="device",
+    help="Measure operators and graphs on a device; the device needs only torch and numpy.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write here.")]
+RulesOption = Annotated[str, typer.Option(metavar="NAME", help="Rule set, or a file.rules.")]
+ResultsArgument = Annotated[
+    list[Path], typer.Argument(metavar="RESULTS.json...", help="Files of `measure`.", show_default=False)
+]
+
+
+@app.command()
+@reporting_errors
+@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
+def instances(
+    output: OutputOption,
+    network: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NETWORK]...", help="Networks or ONNX files (all networks)."),
+    ] = None,
+    rules: RulesOption = "default",
+    quiet: QuietOption = False,
+    **settings: Any,
+) -> None:
+    """List the distinct operator instances of saturated networks as a spec to measure."""
+    check_writable(output)
+    from workbench.devices.instances import saturated_instances
+    from workbench.devices.spec_io import Spec, write_spec
+    from workbench.rules import rule_set
+    from workbench.studies.benchmarks import benchmarks
+
+    names = network or benchmarks()
+    limits = Limits(**settings)
+    with Progress(quiet=quiet) as progress:
+        found = saturated_instances(
+            {name: _graph(name) for name in names},
+            rules=rule_set(rules),
+            limits=limits,
+            progress=progress,
+        )
+    about = {"networks": dict(found.counts), "rules": rules, **settings}
+    write_spec(output, Spec(found.instances, about=about))
+    show_table(("network", "instances"), list(found.counts.items()), right=[1])
+    for op, count in sorted(found.unmeasured.items()):
+        typer.echo(f"left out, no torch form: {count} of {op}")
+    typer.echo(f"\n{len(found)} distinct instances in {output}")
+
+
+@app.command()
+@reporting_errors
+@with_settings(Settings, "seconds", "k_multi")
+def graphs(
+    output: OutputOption,
+    network: Annotated[
+        list[str], typer.Argument(metavar="NETWORK...", help="Networks or ONNX files.", show_default=False)
+    ],
+    also: Annotated[
+        list[str], typer.Option(metavar="LABEL=FILE", help="Another graph of the same function; repeatable.")
+    ] = [],  # noqa: B006  (read only)
+    rules: RulesOption = "default",
+    cost: CostOption = "analytic",
+    search: Annotated[bool, typer.Option("--search", help="Add the result of TASO's search.")] = False,
+    quiet: QuietOption = False,
+    **settings: Any,
+) -> None:
+    """Write networks and their optimised graphs as a spec of graphs to time."""
+    check_writable(output)
+    if also and len(network) != 1:
+        raise ValueError(
+            f"--also must come with exactly one network, got {len(network)} (its graphs are timed against it)"
+        )
+    from workbench.devices.spec_io import GraphEntry, Spec, write_spec
+    from workbench.optimizer.pipeline import optimize
+    from workbench.studies.search.optimize import search_optimize
+
+    entries = []
+    for name in network:
+        graph = _graph(name)
+        entries.append(GraphEntry(name, "original", graph))
+        with Progress(name, quiet=quiet) as progress:
+            result = optimize(graph, rules=rules, cost=cost, progress=progress, **settings)
+        if result.graph is graph:
+            typer.echo(f"{name}: nothing cheaper was found")
+        else:
+            entries.append(GraphEntry(name, "optimised", result.graph))
+        if search:
+            with Progress(name, quiet=quiet) as progress:
+                rival = search_optimize(
+                    graph, rules=rules, cost=cost, seconds=settings["seconds"], progress=progress
+                )
+            if rival.graph is graph:
+                typer.echo(f"{name}: TASO's search found nothing cheaper")
+            else:
+                entries.append(GraphEntry(name, "TASO's search", rival.graph))
+    for text in also:
+        label, equals, file = text.partition("=")
+        if not (label and equals and file):
+            raise ValueError(f"--also must be LABEL=FILE, got {text}")
+        entries.append(GraphEntry(network[0], label, _graph(file)))
+    write_spec(
+        output,
+        Spec(graphs=tuple(entries), about={"rules": rules, "cost": cost, "k_multi": settings["k_multi"]}),
+    )
+    typer.echo(f"{len(entries)} graphs in {output}")
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)
+def measure(context: typer.Context) -> None:
+    """Measure a spec on this machine: SPEC.json RESULTS.json [--device cuda]; --help shows all options."""
+    from workbench.devices.measure import main
+
+    raise typer.Exit(main(context.args))
+
+
+@app.command()
+@reporting_errors
+def record(
+    results: ResultsArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Default: results/costs/.")
+    ] = None,
+) -> None:
+    """Make the recorded cost table of a device from its measurements."""
+    for path in results:
+        check_input(path)
+    from workbench.devices.record import record_table
+
+    target, merged = record_table(results, output)
+    typer.echo(f"{len(merged.measured)} instances of {merged.device['device']} in {target}")
+    for key, reason in list(merged.failures.items())[:10]:
+        typer.echo(f"not measured: {key}: {reason}")
+    if len(merged.failures) > 10:
+        typer.echo(f"… {len(merged.failures)} not measured in total")
+
+
+@app.command()
+@reporting_errors
+def show(
+    results: ResultsArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the tables here, too.")
+    ] = None,
+) -> None:
+    """Show the measured latency of graphs, next to the sum of their operators."""
+    from workbench.devices.spec_io import read_results
+    from workbench.studies.experiments.markdown import lines
+    from workbench.support.files import write_atomic
+
+    written = ["# Latency of graphs", "\n".join(_LATENCY_NOTES)]
+    for path in results:
+        check_input(path)
+        found = read_results(path)
+        rows = [_latency_row(row) for row in found.latency]
+        title = f"{found.device.get('device')}, {found.protocol.get('caches')} caches"
+        show_table(_LATENCY, rows, title=title, right=[3, 4, 5, 6, 7])
+        made = ", ".join(f"{k} {v}" for k, v in sorted(found.device.items()) if k != "device")
+        written += [f"## {title}", made, lines(_LATENCY, rows)]
+    if output is not None:
+        write_atomic(output, "\n\n".join(written) + "\n")
+
+
+@app.command()
+@reporting_errors
+def report(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]...", help="Targets (onnxruntime, torch and c)."),
+    ] = None,
+    op: Annotated[list[str] | None, typer.Option(metavar="NAME", help="An operator; repeatable.")] = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option(metavar="TYPE", help="An element type; repeatable.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the table here, too.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run every operator and element type on every target: supported, wrong, missing, time."""
+    from workbench.devices.report import DTYPES, markdown
+    from workbench.devices.report import report as reported
+    from workbench.ops import operators
+    from workbench.support.files import write_atomic
+    from workbench.support.suggestions import unknown
+
+    known = [spec.name for spec in operators()]
+    for noun, names, valid in (("operator", op, known), ("element type", dtype, DTYPES)):
+        for name in names or []:
+            if name not in valid:
+                raise ValueError(unknown(noun, name, valid))
+    if output is not None:
+        check_writable(output)
+    names = targets or ["onnxruntime", "torch", "c"]
+    cells = []
+    with Progress(quiet=quiet) as progress:
+        for cell in reported(names, ops=op or None, dtypes=dtype or DTYPES):
+            progress(f"{cell.op} {cell.dtype}", None)
+            cells.append(cell)
+    if output is not None:
+        write_atomic(output, markdown(cells))
+    rows = []
+    for name in names:
+        here = [c for c in cells if c.target == name]
+        rows.append((name, *(sum(c.status == s for c in here) for s in ("supported", "wrong", "missing"))))
+    show_table(("target", "supported", "wrong", "missing"), rows, right=[1, 2, 3])
+    for cell in cells:
+        if cell.status == "wrong":
+            typer.echo(f"wrong: {cell.op} {cell.dtype} on {cell.target}: {cell.reason}")
+
+
+_LATENCY: Final = (
+    "group",
+    "graph",
+    "run by",
+    "median µs",
+    "quartiles",
+    "speed-up",
+    "operators µs",
+    "ratio",
+    "note",
+)
+
+_LATENCY_NOTES: Final = (
+    "Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.",
+    "*Speed-up* is relative to the group's first graph, run in the same way: the median of the rounds'",
+    "ratios, and its 95 % interval. *Operators µs* is the sum of a graph's operators, each measured alone;",
+    "*ratio* is the graph's median time divided by that sum.",
+)
+
+
+def _latency_row(row: dict[str, Any]) -> tuple[str, ...]:
+    named = (row["group"], row["label"], row["mode"])
+    if "skipped" in row:
+        return (*named, *("–",) * 5, row["skipped"])
+    low, high = row["quartiles_us"]
+    speedup, total = "–", row.get("operators_us")
+    if "speedup" in row:
+        speedup = "{:.3f} ({:.3f}–{:.3f})".format(row["speedup"], *row["interval"])
+    sums = ("–", "–") if total is None else (f"{total:.1f}", f"{row['ratio']:.2f}")
+    note = f"differs by {row['difference']:.1e}" if row["difference"] > 1e-3 else ""
+    return (*named, f"{row['median_us']:.1f}", f"{low:.1f}–{high:.1f}", speedup, *sums, note)
+
+
+def _graph(name: str) -> Graph:
+    from workbench.studies.benchmarks import benchmark
+
+    if name.endswith(".onnx") or Path(name).is_file():
+        check_input(Path(name))
+        from workbench.frontends import load_onnx
+
+        return load_onnx(name)
+    return benchmark(name)

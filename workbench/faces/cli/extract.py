@@ -1,0 +1,162 @@
+"""``workbench extract``: the cheapest term of an e-graph from a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
+from workbench.faces.cli.options import (
+    QuietOption,
+    check_input,
+    check_results,
+    known_extractor,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from workbench.egraph import EGraph
+    from workbench.extraction import Extraction, Solution
+
+
+@reporting_errors
+def extract(
+    file: Annotated[
+        Path, typer.Argument(metavar="EGRAPH", help="E-graph as egraph-serialize JSON.", show_default=False)
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="tree|dag|exact|auto",
+            help="How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer, "
+            "tensat-filtered, and those of packages.",
+        ),
+    ] = "auto",
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 60.0,
+    memory: Annotated[
+        float,
+        typer.Option(min=0.1, max=65_536, metavar="GIB", help="GiB that each solver's process may use."),
+    ] = 6.0,
+    k: Annotated[int, typer.Option("--k", min=1, metavar="N", help="Number of cheapest terms.")] = 1,
+    distance: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="With --k, e-classes in which two terms must differ at least."),
+    ] = 1,
+    json: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the figures and the chosen e-nodes as JSON.")
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show the steps.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Extract the cheapest term of an e-graph, with bound, gap and status."""
+    check_input(file)
+    check_results([json], keep=[file])
+    from workbench.egraph import load_json
+    from workbench.extraction import Extraction, Limit, Status
+
+    began = time.perf_counter()
+    egraph, costs = load_json(file)
+    left = max(0.05 * seconds, seconds - (time.perf_counter() - began))
+    run = Extraction(egraph, costs, known_extractor(method), seconds=left, memory=int(memory * 2**30))
+    with Progress(file.name, quiet=quiet) as progress:
+        solution = run.run(
+            lambda step: progress(
+                "extraction", f"{step.note}: cost {_figure(step.cost, 'g')}, bound {_figure(step.bound, 'g')}"
+            )
+        )
+    best = [solution]
+    if k > 1 and Limit.INTERRUPTED not in solution.limits:
+        from workbench.extraction.alternatives import k_best
+
+        rest = max(0.05 * seconds, seconds - (time.perf_counter() - began))
+        known = solution if solution.status is Status.OPTIMAL and solution.scope == "e-graph" else None
+        best = k_best(egraph, costs, k, seconds=rest, first=known, distance=distance)
+    more = {"best": [chosen(egraph, found) for found in best]} if k > 1 else {}
+    write_json(json, lambda: figures(egraph, run, solution) | more)
+    if trace:
+        rows = [(f"{s.seconds:.3f}", _figure(s.cost), _figure(s.bound), s.note) for s in run.trace]
+        show_table(("seconds", "cost", "bound", "step"), rows, right=[0, 1, 2])
+    _show(run, best)
+    for note in solution.notes:
+        typer.echo(f"note: {note}")
+    if Limit.INTERRUPTED in solution.limits:
+        stop(INTERRUPTED, "interrupted: the result above is the best one found so far")
+
+
+def _show(run: Extraction, best: Sequence[Solution]) -> None:
+    show_table(
+        ("cost", "bound", "gap", "status", "scope", "seconds", "method", "found by"),
+        [
+            (
+                _figure(found.cost),
+                _figure(found.bound),
+                f"{found.gap:.4%}",
+                found.status.value,
+                found.scope,
+                f"{found.seconds:.2f}",
+                run.method,
+                found.method,
+            )
+            for found in best
+        ],
+        right=[0, 1, 2, 5],
+    )
+
+
+def _figure(value: float | None, kind: str = "f") -> str:
+    if value is None:
+        return "–"
+    # Six decimals would leave nothing of a small figure, and print hundreds of digits of a large one.
+    short = kind == "f" and (0.0 < abs(value) < 1e-3 or abs(value) >= 1e15)
+    return format(value, ".6g" if short else f".6{kind}")
+
+
+def chosen(egraph: EGraph, solution: Solution) -> dict[str, Any]:
+    """Return the cost of a term and the chosen e-node of every selected e-class, by their names."""
+    return {
+        "cost": solution.cost,
+        "bound": solution.bound,
+        "status": solution.status.value,
+        "choice": {
+            egraph.class_name(c): egraph.node_name(i)
+            for c, i in enumerate(solution.choice.tolist())
+            if i >= 0
+        },
+    }
+
+
+def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, Any]:
+    """Return the content of the JSON file: the figures, and the chosen e-node of every selected e-class.
+
+    E-classes and e-nodes carry the names of the file they were read from.
+    """
+    return {
+        "cost": solution.cost,
+        "bound": solution.bound,
+        "gap": solution.gap,
+        "status": solution.status.value,
+        "seconds": round(solution.seconds, 6),
+        "method": run.method,
+        "found_by": solution.method,
+        "scope": solution.scope,
+        "limits": sorted(limit.name.lower() for limit in solution.limits),
+        "notes": list(solution.notes),
+        "e_nodes": len(egraph),
+        "e_classes": egraph.n_classes,
+        "roots": [egraph.class_name(r) for r in egraph.roots],
+        "choice": chosen(egraph, solution)["choice"],
+        "trace": [
+            {
+                "seconds": round(s.seconds, 6),
+                "cost": s.cost,
+                "bound": s.bound,
+                "kind": s.kind.value,
+                "step": s.note,
+            }
+            for s in run.trace
+        ],
+    }

@@ -1,0 +1,259 @@
+"""``workbench optimize``: optimise a model file end to end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, stop
+from workbench.faces.cli.options import (
+    DimOption,
+    ModelArgument,
+    OwnCostOption,
+    QuietOption,
+    SizeOption,
+    check_input,
+    check_results,
+    dimensions,
+    known_extractor,
+    with_settings,
+    writing,
+)
+from workbench.faces.cli.outcome import Files, finish
+from workbench.faces.cli.rule_options import (
+    CompositesOption,
+    KeepOption,
+    RulesOption,
+    chosen_rules,
+    with_composites,
+)
+from workbench.optimizer.settings import Settings
+
+if TYPE_CHECKING:
+    from workbench.kernels.codegen.deployment import Deployed
+    from workbench.optimizer.pipeline import Optimized
+
+
+@reporting_errors
+@with_settings(
+    Settings,
+    "e_nodes",
+    "seconds",
+    "iterations",
+    "k_multi",
+    "settle",
+    "extraction_seconds",
+    "seed",
+    "measure",
+    "measure_on",
+    "measure_seconds",
+)
+def optimize(
+    model: ModelArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the optimised model here: ONNX, or TASO's text as file.model.",
+        ),
+    ] = None,
+    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
+    as_published: Annotated[
+        bool, typer.Option("--as-published", help="Use all rules of another system, including unsound ones.")
+    ] = False,
+    keep_refuted: KeepOption = False,
+    composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels",
+            help="Write a program with kernels in C, if one is faster; the library lies beside FILE.",
+        ),
+    ] = False,
+    extractor: Annotated[
+        str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
+    ] = "exact",
+    cost: OwnCostOption = "cpu",
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT|FILE.toml",
+            help="Cut products into the tiles of a hardware unit; its formulas are the costs.",
+        ),
+    ] = None,
+    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    keep_overridable: Annotated[
+        bool, typer.Option("--keep-overridable", help="Keep inputs that have initial values as inputs.")
+    ] = False,
+    size: SizeOption = [],  # noqa: B006
+    time: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="S", help="Seconds of timing result and original; default 3."),
+    ] = None,
+    no_time: Annotated[
+        bool, typer.Option("--no-time", help="Time nothing: costs alone decide which graph is written.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained report.")
+    ] = None,
+    quiet: QuietOption = False,
+    **settings: Any,
+) -> None:
+    """Optimise a model: import, saturate, extract, time, certify, write.
+
+    The original is written if no result is faster on this machine. If --cost names another device, costs
+    alone decide.
+    """
+    chosen = {
+        **settings,
+        "rules": with_composites(chosen_rules(rules, as_published=as_published), composites),
+        "keep_refuted": keep_refuted,
+        "extractor": known_extractor(extractor),
+        **priced(cost, accelerator),
+        "dims": dimensions(dim),
+        "keep_inputs": keep_overridable,
+        "sizes": dimensions(size, "--size"),
+        **timing_settings(time, no_time),
+    }
+    if kernels:
+        checked_kernels(output, cost, accelerator)
+    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet, kernels=kernels)
+
+
+def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
+    """Check the options that ``--kernels`` needs.
+
+    Raises:
+        ValueError: No ONNX file is named, or costs are not this machine's.
+        CompilerMissing: There is no C compiler.
+    """
+    from workbench.kernels.codegen.compiler import build_from, compiler
+
+    if output is None or output.suffix != ".onnx":
+        raise ValueError(f"--kernels needs --output FILE.onnx, got {'none' if output is None else output}")
+    if cost not in ("cpu", "analytic") or accelerator is not None:
+        given = cost if accelerator is None else accelerator
+        raise ValueError(f"--kernels needs the costs of this machine, got {given} (try --cost cpu)")
+    compiler(build_from())
+
+
+def priced(cost: str, accelerator: str | None) -> dict[str, Any]:
+    """Return the settings of ``--cost`` and ``--accelerator``; raise ValueError if both are given."""
+    if accelerator is None:
+        return {"cost": cost}
+    if cost != "cpu":
+        raise ValueError("--cost and --accelerator contradict each other: a unit has costs of its own")
+    return {"accelerator": accelerator}
+
+
+def timing_settings(seconds: float | None, none: bool) -> dict[str, Any]:
+    """Return the settings that ``--time S`` and ``--no-time`` select; raise ValueError if both are given."""
+    if none and seconds is not None:
+        raise ValueError("--time and --no-time contradict each other; leave one out")
+    if none:
+        return {"time": False}
+    return {} if seconds is None else {"time": True, "time_seconds": seconds}
+
+
+def run_optimize(
+    model: Path,
+    settings: dict[str, Any],
+    *,
+    output: Path | None,
+    json: Path | None,
+    report: Path | None,
+    quiet: bool,
+    kernels: bool = False,
+) -> None:
+    """Optimise a model, write the requested files and print the figures of each stage.
+
+    Args:
+        model: The model file.
+        settings: Keyword arguments for :func:`workbench.optimize`.
+        output: The file for the optimised model, or None.
+        json: The file for the figures as JSON, or None.
+        report: The file for the HTML report, or None.
+        quiet: Whether to show no progress on stderr.
+        kernels: Whether a program with kernels in C is written if it is faster.
+
+    Raises:
+        ValueError: Two results name the same file, or the figures or the report would replace the model.
+        UnwritableOutput: A result cannot be written.
+    """
+    check_input(model)
+    check_results((output, json, report))
+    check_results((json, report), keep=[model])
+
+    from workbench.saturation.process import warm
+
+    warm()  # the engine's process starts while the rest is imported
+    from workbench.optimizer.pipeline import optimize as run
+    from workbench.optimizer.summary import Row, summary_rows
+
+    program: Deployed | None = None
+    spent = 0.0
+    with Progress(model.name, quiet=quiet) as progress:
+        result = run(model, progress=progress, **settings)
+        files = Files(result)
+        try:
+            if kernels:
+                progress("kernels")
+                began = perf_counter()
+                program = _with_kernels(result, settings)
+                spent = perf_counter() - began
+                if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
+                    # It was the fastest with kernels, which says nothing of it without them.
+                    result = files.result = replace(result, graph=result.original)
+            if output is not None:
+                progress("export")
+            if output is not None and program is not None and program.plan is not None:
+                files.written.append(_saved(program, output))
+            else:
+                files.model(output)
+            files.json(json, lambda: _figures(result, model, output, program))
+            if report is not None:
+                progress("report")
+            files.report(report, model.name)
+        except KeyboardInterrupt:
+            stop(INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
+
+    rows = list(summary_rows(result, written=files.written))
+    if program is not None:
+        first = [r.what for r in rows].index("written")
+        rows.insert(first, Row("kernels", spent, str(program)))
+    interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
+    finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+
+
+def _saved(program: Deployed, output: Path) -> str:
+    """Write a mixed program with its library, and return the names of both."""
+    from workbench.kernels.codegen.partitioned import library_beside
+
+    writing(lambda: program.save(output))
+    return f"{output} and {library_beside(output).name}"
+
+
+def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
+    """Return a result as a mixed program, timed unless the settings forbid it."""
+    from workbench.optimizer.kernels import with_kernels
+
+    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
+
+
+def _figures(result: Optimized, model: Path, output: Path | None, program: Deployed | None) -> dict[str, Any]:
+    found = result.coverage
+    timing = None if result.measured is None else result.measured.timing()
+    return result.summary() | {
+        "model": str(model),
+        "output": None if output is None else str(output),
+        "timing": None if timing is None else timing.summary(),
+        "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
+        **({} if program is None else {"kernels": program.summary()}),
+    }

@@ -1,0 +1,160 @@
+"""Parts shared by the commands: options, checks of arguments, results as JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from workbench.run.settings import defaults_of, settings_of
+from workbench.support.files import UnwritableOutput, check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The least seconds that an option takes.
+_LEAST: Final = 0.001
+
+
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="ONNX file, or a TASO file.model.", show_default=False)
+]
+CostOption = Annotated[
+    str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
+]
+OwnCostOption = Annotated[
+    str,
+    typer.Option(
+        metavar="cpu|analytic|PATH",
+        help="Cost model: this machine, another device's roofline (analytic is a T4's), a recorded table.",
+    ),
+]
+DimOption = Annotated[
+    list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Fix a symbolic dimension; repeatable.")
+]
+SizeOption = Annotated[
+    list[str],
+    typer.Option(
+        "--size",
+        metavar="NAME=VALUE",
+        help="Size at which to price a symbolic dimension; it stays symbolic.",
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+def with_settings(cls: type[DataclassInstance], *names: str) -> Callable[[F], F]:
+    """Return a decorator that gives a command an option for each of the named settings of a class.
+
+    Bounds, help and defaults are those of the settings; the command takes the values as ``**settings``.
+    """
+
+    def decorate(command: F) -> F:
+        known, defaults = settings_of(cls), defaults_of(cls)
+        given = inspect.signature(command, eval_str=True)
+        own = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        more = []
+        for name in names:
+            facts, default = known[name], defaults[name]
+            kind = type(default) if default is not None else float | None
+            least = _LEAST if facts.above == 0 else facts.least
+            option = typer.Option(min=least, metavar=facts.metavar, help=facts.help)
+            more.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+                )
+            )
+        command.__signature__ = given.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def check_input(model: Path) -> None:
+    """Raise FileNotFoundError if a path is missing, and IsADirectoryError if it is a folder."""
+    if not model.exists():
+        raise FileNotFoundError(f"there is no file {model}")
+    if model.is_dir():
+        raise IsADirectoryError(f"{model} is a folder; name the file in it")
+
+
+def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = ()) -> None:
+    """Check before long work that all results can be written, each to a file of its own.
+
+    Args:
+        results: The files of the results; None stands for one that was not asked for.
+        keep: The files that the command reads and must not replace.
+
+    Raises:
+        ValueError: Two results name one file, or a result names a file to keep.
+        UnwritableOutput: A result cannot be written.
+    """
+    places = [place for place in results if place is not None]
+    if len({p.resolve() for p in places}) < len(places):
+        raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
+    kept = {file.resolve() for file in keep}
+    for place in places:
+        if place.resolve() in kept:
+            raise ValueError(f"a result must not replace a file that the command reads, got {place}")
+        check_writable(place)
+
+
+def known_extractor(name: str) -> str:
+    """Return the name of an extractor; raise UnknownExtractor, with the nearest one, for any other name."""
+    from workbench.extraction.registry import extractor
+
+    extractor(name)
+    return name
+
+
+def dimensions(texts: list[str], option: str = "--dim") -> dict[str, int] | None:
+    """Return ``NAME=VALUE`` texts as a mapping, or None for an empty list.
+
+    Raise ValueError if a text has another form, if its value is not a positive whole number of 64 bits, or if
+    two texts give one name different values.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value.isdecimal() and len(value) < 4300) or int(value) < 1:
+            raise ValueError(f"{option} must be NAME=VALUE with a positive whole number, got {text}")
+        if int(value) >= 1 << 63:
+            raise ValueError(f"{option} must be below 2^63, got {text}")
+        if found.setdefault(name, int(value)) != int(value):
+            raise ValueError(f"{option} must give {name} one value, got {found[name]} and {int(value)}")
+    return found or None
+
+
+def to_json(data: object) -> str:
+    """Return data as JSON text; numbers that are not finite become null."""
+    import json
+    import math
+
+    def finite(value: object) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        if isinstance(value, dict):
+            return {str(k): finite(v) for k, v in value.items()}
+        return [finite(v) for v in value] if isinstance(value, list | tuple) else value
+
+    return json.dumps(finite(data), indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def write_json(path: Path | None, data: Callable[[], object]) -> None:
+    """Write data as JSON, unless no file was asked for; raise UnwritableOutput if it cannot be written."""
+    if path is not None:
+        text = to_json(data())
+        writing(lambda: write_atomic(path, text))
+
+
+def writing(action: Callable[[], object]) -> None:
+    """Run an action that writes a file; raise UnwritableOutput in place of its OSError."""
+    try:
+        action()
+    except OSError as error:
+        raise UnwritableOutput(str(error)) from error

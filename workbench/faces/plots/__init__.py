@@ -1,0 +1,99 @@
+"""Matplotlib figures of a trace or of records of runs; each has a function that returns its data.
+
+A figure of records takes a pandas frame, a file of records, or results of :func:`workbench.optimize`.
+:data:`~workbench.faces.plots.records.COLUMNS` describes the columns.
+"""
+
+from workbench.faces.plots.ablation import Losses, ablation_data, plot_ablation
+from workbench.faces.plots.accelerator import (
+    AcceleratorLayers,
+    accelerator_data,
+    plot_accelerator_cycles,
+    plot_accelerator_use,
+)
+from workbench.faces.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
+from workbench.faces.plots.firing import Firing, firing_data, plot_firing
+from workbench.faces.plots.funnel import Funnel, funnel_data, plot_funnel
+from workbench.faces.plots.gap import Gap, gap_data, plot_gap
+from workbench.faces.plots.growth import Growth, growth_data, plot_growth
+from workbench.faces.plots.iteration_time import IterationTime, iteration_time_data, plot_iteration_time
+from workbench.faces.plots.k_multi import Trend, k_multi_data, plot_k_multi, plot_k_multi_trends
+from workbench.faces.plots.latency import Latencies, latency_data, plot_latency
+from workbench.faces.plots.optimiser_time import OptimiserTimes, optimiser_time_data, plot_optimiser_time
+from workbench.faces.plots.programs import Programs, plot_programs, programs_data
+from workbench.faces.plots.records import COLUMNS, published_records, record, records_frame
+from workbench.faces.plots.scaling import Growing, plot_scaling, scaling_data
+from workbench.faces.plots.speedup import Speedups, plot_speedup, speedup_data
+from workbench.faces.plots.stages import Stages, plot_stages, stages_data
+from workbench.faces.plots.style import figure_png, figure_svg, paper_style
+from workbench.faces.plots.trajectory import plot_trajectory, trajectory_data
+from workbench.faces.plots.verification import (
+    Round,
+    plot_verification_rounds,
+    plot_verification_seconds,
+    rounds_data,
+)
+
+__all__ = [
+    "COLUMNS",
+    "AcceleratorLayers",
+    "Costs",
+    "Firing",
+    "Funnel",
+    "Gap",
+    "Growing",
+    "Growth",
+    "IterationTime",
+    "Latencies",
+    "Losses",
+    "OptimiserTimes",
+    "Programs",
+    "Round",
+    "Speedups",
+    "Stages",
+    "Trend",
+    "ablation_data",
+    "accelerator_data",
+    "cost_data",
+    "figure_png",
+    "figure_svg",
+    "firing_data",
+    "funnel_data",
+    "gap_data",
+    "growth_data",
+    "iteration_time_data",
+    "k_multi_data",
+    "latency_data",
+    "optimiser_time_data",
+    "paper_style",
+    "plot_ablation",
+    "plot_accelerator_cycles",
+    "plot_accelerator_use",
+    "plot_cost_bars",
+    "plot_cost_curve",
+    "plot_firing",
+    "plot_funnel",
+    "plot_gap",
+    "plot_growth",
+    "plot_iteration_time",
+    "plot_k_multi",
+    "plot_k_multi_trends",
+    "plot_latency",
+    "plot_optimiser_time",
+    "plot_programs",
+    "plot_scaling",
+    "plot_speedup",
+    "plot_stages",
+    "plot_trajectory",
+    "plot_verification_rounds",
+    "plot_verification_seconds",
+    "programs_data",
+    "published_records",
+    "record",
+    "records_frame",
+    "rounds_data",
+    "scaling_data",
+    "speedup_data",
+    "stages_data",
+    "trajectory_data",
+]

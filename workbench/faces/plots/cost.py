@@ -1,0 +1,144 @@
+"""Cost before and after by operator, and the estimated cost by iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import MaxNLocator
+
+from workbench.faces.plots.bars import figure
+from workbench.faces.plots.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    axes_for,
+    legend_above,
+    paper_style,
+    set_title,
+    wrapped,
+)
+from workbench.run.trace import Trace
+from workbench.support.formatting import gain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs in microseconds and their source.
+
+    ``operators`` has (operator, before, after), the costliest first; the last entry may be ``"N others"``,
+    the sum of the remaining operators. ``curve`` has (iteration, cost), and ``curve_is`` is its name: a
+    greedy estimate, or the best that was found. ``after_is`` is the name of ``after``.
+    """
+
+    before: float
+    after: float
+    source: str
+    bound: float | None
+    operators: tuple[tuple[str, float, float], ...]
+    curve: tuple[tuple[int, float], ...]
+    curve_is: str = "best known"
+    after_is: str = "extracted"
+
+
+def cost_data(trace: Trace, most: int = 8) -> Costs:
+    """Return the costs in a trace; raise ValueError if it has none.
+
+    At most ``most`` operators are listed; the others are added up.
+    """
+    meta = trace.meta
+    if "cost_before" not in meta or "cost_after" not in meta:
+        raise ValueError(
+            "the trace must have both cost_before and cost_after, got no costs (try workbench.optimize)"
+        )
+    by_operator: Mapping[str, Mapping[str, float]] = meta.get("operator_costs", {})
+    before, after = by_operator.get("before", {}), by_operator.get("after", {})
+    names = sorted(
+        {n for n in (*before, *after) if before.get(n, 0) or after.get(n, 0)},
+        key=lambda n: (-max(before.get(n, 0.0), after.get(n, 0.0)), n),
+    )
+    rows = [(n, float(before.get(n, 0.0)), float(after.get(n, 0.0))) for n in names]
+    if len(rows) > most:
+        rest = rows[most - 1 :]
+        others = f"{len(rest)} others"
+        rows = [*rows[: most - 1], (others, sum(r[1] for r in rest), sum(r[2] for r in rest))]
+    return Costs(
+        before=float(meta["cost_before"]),
+        after=float(meta["cost_after"]),
+        source=str(meta.get("cost_source", "unknown source")),
+        bound=meta.get("cost_bound"),
+        operators=tuple(rows),
+        curve=tuple((s.index, float(s.cost)) for s in trace if s.cost is not None),
+        curve_is=str(meta.get("cost_curve", "best known")),
+        after_is=str(meta.get("cost_after_is", "extracted")),
+    )
+
+
+def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Axes:
+    """Draw the cost before and after by operator, with the totals in the title."""
+    data = cost_data(trace, most)
+    rows = data.operators or (("all", data.before, data.after),)
+    scale, unit = (1000.0, "ms") if data.before >= 10_000 else (1.0, "µs")
+    with paper_style():
+        ax = axes_for(ax, (6.0, 1.2 + 0.42 * len(rows)))
+        ax.grid(visible=False)
+        ax.grid(axis="x")
+        for i, (_, before, after) in enumerate(rows):
+            ax.barh(i - 0.2, before / scale, 0.36, color=GREY, label="before" if i == 0 else None)
+            ax.barh(i + 0.2, after / scale, 0.36, color=BLUE, label="after" if i == 0 else None)
+            for offset, value in ((-0.2, before), (0.2, after)):
+                ax.annotate(
+                    figure(value / scale) if value else "0",
+                    (value / scale, i + offset),
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                )
+        ax.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+        ax.invert_yaxis()
+        ax.margins(x=0.12)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel(f"cost in {unit}\n{wrapped(data.source)}")
+        set_title(ax, f"Cost: {gain(data.before, data.after)}")
+        ax.legend(loc="lower right")
+    return ax
+
+
+def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
+    """Draw the cost by iteration, with the original's and the result's cost and the proven bound."""
+    data = cost_data(trace)
+    points = data.curve or ((0, data.before), (max(1, len(trace) - 1), data.after))
+    steps, costs = zip(*points, strict=True)
+    scale, unit = (1000.0, "ms") if data.before >= 10_000 else (1.0, "µs")
+    lowest = min(*costs, data.after, data.bound if data.bound is not None else data.after)
+    span = max(data.before, *costs) - lowest or 0.02 * data.before or 1.0
+    with paper_style():
+        ax = axes_for(ax, (6.0, 3.6))
+        values = [c / scale for c in costs]
+        ax.fill_between(steps, values, data.before / scale, step="post", color=FAINT, alpha=0.6, linewidth=0)
+        ax.step(steps, values, where="post", color=BLUE, marker="o", label=data.curve_is)
+        ax.axhline(data.before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
+        if data.bound is not None:
+            ax.axhline(data.bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
+        ax.plot(
+            [steps[-1]],
+            [data.after / scale],
+            "D",
+            color=INK,
+            markersize=6,
+            label=data.after_is if data.after < data.before else "result: the original",
+        )
+        ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
+        ax.set_xlabel(f"iteration\ncosts {wrapped(data.source)}")
+        ax.set_ylabel(f"cost in {unit}")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        set_title(ax, "Cost by iteration")
+        legend_above(ax)
+    return ax

@@ -1,0 +1,265 @@
+"""Latency of networks in several forms: the speed-up over the original, by network, on one target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.faces.plots.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    axes_for,
+    legend_above,
+    paper_style,
+    say,
+    set_title,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+#: The names of the forms other than rivals.
+ORIGINAL, BY_HAND, OURS = "original", "by hand", "ours"
+
+#: Part of the distance between two networks that points fill.
+_FILLED: Final = 0.78
+#: Least distance of a speed-up from 1 at which its value is written next to its points.
+_SAID: Final = 0.03
+
+#: Markers of rivals, which are hollow, and colours and markers of the workbench's results by method.
+_RIVALS: Final = ("o", "s", "^", "v")
+_OURS: Final = ((BLUE, "D"), (GREEN, "P"), (PURPLE, "X"), (VERMILION, "*"))
+
+_TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0)
+_FINE_TICKS: Final = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.5)
+
+_KEY: Final = (
+    "one point per run, with its 95 % interval within that run; numbers: geometric means of the runs"
+)
+
+#: The names of targets in titles.
+CALLED: Final = {
+    "onnxruntime": "ONNX Runtime",
+    "torch": "torch, call by call",
+    "torch+compile": "torch.compile",
+    "torch:cuda": "torch on the GPU, call by call",
+    "torch:cuda+graph": "torch on the GPU, as a CUDA graph",
+    "torch:cuda+compile": "torch.compile on the GPU",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A speed-up over the original in one run, with its 95 % interval.
+
+    The interval comes from the rounds of that run; the interval of another run may differ.
+    """
+
+    speedup: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySeries:
+    """The speed-ups of one form over the original, by network and run."""
+
+    label: str
+    form: str
+    runs: tuple[tuple[Measured, ...], ...]
+
+    @property
+    def speedups(self) -> tuple[float, ...]:
+        """Return the geometric means of the runs by network, or NaN for a network without runs."""
+        return tuple(
+            math.exp(sum(math.log(r.speedup) for r in runs) / len(runs)) if runs else math.nan
+            for runs in self.runs
+        )
+
+    @property
+    def lows(self) -> tuple[float, ...]:
+        """Return the lowest end of the runs' intervals, by network."""
+        return tuple(min((r.low for r in runs), default=math.nan) for runs in self.runs)
+
+    @property
+    def highs(self) -> tuple[float, ...]:
+        """Return the highest end of the runs' intervals, by network."""
+        return tuple(max((r.high for r in runs), default=math.nan) for runs in self.runs)
+
+    def agree(self, i: int) -> bool:
+        """Return whether the intervals of all runs of network ``i`` have a common point."""
+        runs = self.runs[i]
+        return not runs or max(r.low for r in runs) <= min(r.high for r in runs)
+
+    def mean(self) -> float:
+        """Return the geometric mean over the networks, or NaN if there are none."""
+        found = [math.log(v) for v in self.speedups if v == v]
+        return math.exp(sum(found) / len(found)) if found else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """The series of one target; ``title`` names the runtime that ran the networks."""
+
+    networks: tuple[str, ...]
+    series: tuple[LatencySeries, ...]
+    title: str
+
+
+def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
+    """Return the speed-ups of timings (:func:`workbench.results.latency`) on a target, one series per form.
+
+    The workbench's results have one series per method. The other forms (rivals, merged by hand) are the same
+    graphs for all methods, so that their series have the runs of all methods. Raise ValueError for a target
+    without timings.
+    """
+    known = list(dict.fromkeys(frame["target"]))
+    if target not in known:
+        raise ValueError(
+            f"target must have timings, got {target!r}. There are: {', '.join(known) or 'no timings'}"
+        )
+    rows = frame[frame["target"] == target]
+    title = "; ".join(_titles(rows)) or target
+    rows = rows[rows["speedup"].notna() & (rows["form"] != ORIGINAL)]
+    networks = tuple(dict.fromkeys(rows["network"].astype(str)))
+    methods = list(dict.fromkeys(rows["method"].astype(str)))
+    forms = list(dict.fromkeys(rows["form"].astype(str)))
+    found = []
+    for form in [
+        *(f for f in forms if f not in (BY_HAND, OURS)),
+        *(f for f in (BY_HAND, OURS) if f in forms),
+    ]:
+        part = rows[rows["form"] == form]
+        for method in methods if form == OURS and len(methods) > 1 else [None]:
+            own = part if method is None else part[part["method"] == method]
+            label = _label(form, own) if method is None else f"{form}, {method}"
+            found.append(_series(label, form, own, networks))
+    return Latencies(networks, tuple(found), title)
+
+
+def _titles(rows: pd.DataFrame) -> list[str]:
+    """Return the runtimes of the networks, with the machine if the runtime's title does not name it."""
+    found: dict[str, None] = {}
+    for title, hardware in zip(rows["title"], rows["hardware"], strict=True):
+        known = [part for part in str(hardware or "").split(", ") if part and part not in str(title)]
+        if title:
+            found[", ".join([str(title), *(known if len(known) > 1 else [])])] = None
+    return list(found)
+
+
+def _label(form: str, rows: pd.DataFrame) -> str:
+    return " ".join([form, *dict.fromkeys(str(v) for v in rows["version"] if isinstance(v, str) and v)])
+
+
+def _series(label: str, form: str, rows: pd.DataFrame, networks: Sequence[str]) -> LatencySeries:
+    found: dict[str, list[Measured]] = {network: [] for network in networks}
+    named = zip(rows["network"], rows["speedup"], rows["speedup_low"], rows["speedup_high"], strict=True)
+    for network, speedup, low, high in named:
+        found[str(network)].append(Measured(float(speedup), float(low), float(high)))
+    return LatencySeries(label, form, tuple(map(tuple, found.values())))
+
+
+def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "onnxruntime") -> Axes:
+    """Draw the speed-up over the original by network on a logarithmic scale, one point per run.
+
+    Each point has its 95 % interval. The geometric mean of the runs is written next to the points if it
+    differs from 1 by 3 % or more.
+    """
+    data = latency_data(frame, target)
+    with paper_style():
+        size = max(5.0, min(11.0, 1.4 + len(data.networks) * (0.3 + 0.16 * len(data.series)))), 4.0
+        ax = axes_for(ax, size)
+        if not data.series:
+            return say(ax, "nothing was timed")
+        ax.set_yscale("log")
+        ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
+        for i in range(0, len(data.networks), 2):
+            ax.axvspan(i - 0.5, i + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
+        width = _FILLED / len(data.series)
+        for k, (one, style) in enumerate(zip(data.series, _styles(data.series), strict=True)):
+            _draw(ax, -_FILLED / 2 + (k + 0.5) * width, width, one, style)
+        _limit(ax, data)
+        slanted: Mapping[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(len(data.networks)), data.networks, **(slanted if len(data.networks) > 5 else {}))
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.5, len(data.networks) - 0.5)
+        ax.set_ylabel("times as fast as the original")
+        ax.set_xlabel(f"{data.title}\n{_KEY}", fontsize=8.5)
+        set_title(ax, f"Speed-up in {CALLED.get(target, target)}")
+        legend_above(ax, 6)
+    return ax
+
+
+def _draw(ax: Axes, at: float, width: float, one: LatencySeries, style: Mapping[str, Any]) -> None:
+    """Draw a series, with its runs side by side and their mean next to them.
+
+    Args:
+        ax: The axes.
+        at: The horizontal distance of the series from the position of a network.
+        width: The width for the runs of one network.
+        one: The series.
+        style: Arguments of ``errorbar`` for colour and marker.
+    """
+    xs, ys, lows, highs = [], [], [], []
+    for i, runs in enumerate(one.runs):
+        for j, run in enumerate(runs):
+            xs.append(i + at + 0.6 * width * ((j + 0.5) / len(runs) - 0.5))
+            ys.append(run.speedup)
+            lows.append(max(0.0, run.speedup - run.low))
+            highs.append(max(0.0, run.high - run.speedup))
+    ax.errorbar(xs, ys, yerr=(lows, highs), linestyle="none", elinewidth=0.9, label=one.label, **style)
+    for i, v in enumerate(one.speedups):
+        if not abs(v - 1) >= _SAID:
+            continue
+        ax.annotate(
+            f"{v:.2f}",
+            (i + at, one.highs[i] if v >= 1 else one.lows[i]),
+            xytext=(0, 4 if v >= 1 else -4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if v >= 1 else "top",
+            fontsize=7.5,
+            rotation=90,
+            color=INK,
+        )
+
+
+def _styles(series: Sequence[LatencySeries]) -> list[dict[str, Any]]:
+    styles: list[dict[str, Any]] = []
+    rivals = ours = 0
+    for one in series:
+        if one.form == BY_HAND:
+            styles.append({"color": ORANGE, "marker": "s", "markersize": 4.0})
+        elif one.form == OURS:
+            colour, marker = _OURS[ours % len(_OURS)]
+            ours += 1
+            styles.append({"color": colour, "marker": marker, "markersize": 4.0})
+        else:
+            marker = _RIVALS[rivals % len(_RIVALS)]
+            styles.append({"color": GREY, "marker": marker, "markersize": 3.6, "markerfacecolor": "white"})
+            rivals += 1
+    return styles
+
+
+def _limit(ax: Axes, data: Latencies) -> None:
+    """Extend the axis for the numbers above the points, and set ticks at round numbers."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    ends = [v for s in data.series for v in (*s.lows, *s.highs) if v == v]
+    low, high = min(0.97, *ends), max(1.03, *ends)
+    reach = high / low
+    ax.set_ylim(low / reach**0.16, high * reach**0.26)
+    bottom, top = ax.get_ylim()
+    ticks = [t for t in (_TICKS if reach > 2.5 else _FINE_TICKS) if bottom <= t <= top]
+    ax.yaxis.set_major_locator(FixedLocator(ticks))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))

@@ -1,0 +1,25 @@
+"""Views of the workbench's objects: static faces, and widgets for notebooks and browsers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench.faces.views.faces import page, static_html
+from workbench.faces.views.steps import stepper_data
+
+if TYPE_CHECKING:
+    from workbench.faces.views.widget import View
+
+__all__ = ["page", "static_html", "stepper_data", "view"]
+
+
+def view(thing: object, **options: Any) -> View:
+    """Return a widget for an object; the valid ``options`` depend on the object.
+
+    Raise ImportError, with the packages to install, if widgets are not installed.
+    """
+    try:
+        from workbench.faces.views.widgets import live
+    except ImportError as error:
+        raise ImportError(f"{error}; for widgets, pip install 'tamago-workbench[notebook]'") from None
+    return live(thing, **options)

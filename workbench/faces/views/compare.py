@@ -1,0 +1,128 @@
+"""A comparison of two graphs as two scenes side by side, and its static face."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import Any, Final
+
+from workbench.faces.views.graphs import Notes, graph_svg
+from workbench.faces.views.markup import details, heading, picture, table
+from workbench.faces.views.scene_data import graph_pane, viewer_data
+from workbench.faces.views.svg import beside
+from workbench.studies.analysis.comparison import MARKS, Comparison, Side
+
+#: Limit on operators in the static table; the others are counted.
+MOST_OPERATORS: Final = 60
+#: The columns of the table of rules.
+RULE_COLUMNS: Final = ("rule", "operators that run", "folded into weights")
+#: Limit on rule applications that are listed for one operator.
+MOST_LINKS: Final = 12
+
+
+def side_notes(comparison: Comparison, side: Side) -> Notes:
+    """Return the comparison's notes on the nodes of a side; kept nodes have no mark."""
+    source = comparison.cost_source
+    facts = {}
+    for i, (c, mark, birth) in enumerate(zip(side.classes, side.marks, side.births, strict=True)):
+        told = [("", f"{mark}: {MARKS[mark]}")]
+        if c >= 0:
+            told.append(("e-class", str(c)))
+        if birth is not None:
+            told += _chain(comparison, side.e_nodes[i])
+        facts[i] = told
+    return Notes(
+        marks={i: mark for i, mark in enumerate(side.marks) if mark != "kept"},
+        groups={i: f"e-class {c}" for i, c in enumerate(side.classes) if c >= 0},
+        facts=facts,
+        costs={i: cost for i, cost in enumerate(side.costs) if cost > 0},
+        source=source,
+    )
+
+
+def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
+    """Return the rule applications that led to an e-node as facts, in order."""
+    egraph = comparison.derivations.egraph
+    links = comparison.derivations.chain(e_node)
+    told = []
+    for k, link in enumerate(links[-MOST_LINKS:]):
+        ops = Counter(egraph.ops[i] for i in link.sources)
+        of = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops.items())
+        made = egraph.ops[link.node]
+        told.append(
+            (
+                "" if k else "made by",
+                f"step {link.step}: {link.rule}: {of} → {made}"
+                if of
+                else f"step {link.step}: {link.rule} → {made}",
+            )
+        )
+    if len(links) > MOST_LINKS:
+        told.insert(1, ("", f"after {len(links) - MOST_LINKS} more rules"))
+    return told
+
+
+def comparison_data(comparison: Comparison) -> dict[str, Any]:
+    """Return the data of the viewer: both graphs with marks; operators of one e-class correspond."""
+    panes = [
+        graph_pane(side.graph, side_notes(comparison, side), title=caption(what, side))
+        for what, side in (("original", comparison.before), ("optimised", comparison.after))
+    ]
+    return viewer_data(
+        f"{comparison.name}: original and optimised, by e-class",
+        panes,
+        legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
+        table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
+        unit="µs",
+    )
+
+
+def caption(what: str, side: Side) -> str:
+    """Return a side's description: its cost, and the numbers of its operators by mark."""
+    counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
+    return f"{what}: {sum(side.costs):.4g} µs; {counts}"
+
+
+def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:
+    """Return, by rule, the number of operators it made: those that run, and those of weights alone."""
+    constant = comparison.after.graph.constant()
+    rows = []
+    for rule, made in comparison.rules().items():
+        folded = sum(bool(constant[i]) for i in made)
+        rows.append((rule, len(made) - folded, folded))
+    return rows
+
+
+def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """Return one row per rewritten or added operator: its mark, itself, its counterparts, and its rule."""
+    rows = []
+    for i, node in enumerate(comparison.after.graph.nodes):
+        mark, birth = comparison.after.marks[i], comparison.after.births[i]
+        if mark == "kept" or node.op == "weight":
+            continue
+        was = [comparison.before.graph.nodes[j].op for j in comparison.partners(i)]
+        made = "" if birth is None else f"{birth.rule}, step {birth.step}"
+        rows.append((mark, f"{node.op}: {node.type}", ", ".join(dict.fromkeys(was)), made))
+    return rows
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Return the static face: figures, both graphs, and the operators that each rule made."""
+    sides = (comparison.before, comparison.after)
+    drawn = beside(*(graph_svg(side.graph, side_notes(comparison, side)) for side in sides))
+    captions = [caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
+    rules = rules_of(comparison)
+    signs = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
+    return (
+        heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {signs}")
+        + f"<p>{escape(' → '.join(captions))}</p>"
+        + picture(
+            drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"
+        )
+        + f"<p>rules: {escape(', '.join(rule for rule, *_ in rules) or 'none')}</p>"
+        + details("operators made by each rule", table(RULE_COLUMNS, rules))
+        + details(
+            "operators rewritten and added",
+            table(("", "operator", "was", "made by"), rows_of(comparison), most=MOST_OPERATORS),
+        )
+    )

@@ -1,0 +1,327 @@
+"""An e-graph as a scene: e-classes are frames, the extracted term is bold, a note counts hidden parts."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.egraph.egraph import EGraph
+from workbench.egraph.witness import merges
+from workbench.faces.views.graphs import placed_scene
+from workbench.faces.views.markup import details, heading, picture, table
+from workbench.faces.views.scene import Box, Cluster, Edge, Scene, cut, family_of
+from workbench.faces.views.scene_data import level, viewer_data
+from workbench.faces.views.subgraph import Part, selection
+from workbench.faces.views.svg import svg
+from workbench.ops.inputs_and_opaque import NAMED
+from workbench.ops.registry import known as known_op
+from workbench.support.formatting import thousands
+
+#: Limit on e-nodes in a static picture.
+MOST_STILL: Final = 50
+#: Limit on rows of the table.
+MOST_ROWS: Final = 300
+#: The width in characters of a line of attributes, and the limit on such lines in a label.
+ATTRIBUTE_WIDTH, ATTRIBUTE_LINES = 26, 3
+#: The width in characters of the line that names a weight: its type with five axes fits.
+WEIGHT_WIDTH: Final = 44
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """An e-graph with further data for its views.
+
+    ``costs`` are by e-node. ``choice`` is the extracted e-node by e-class, -1 for none. ``history`` has
+    snapshots of the e-graph at its first steps, from which merges are read. ``tree`` has the least tree
+    costs by e-class, ``merged`` the merges by step.
+    """
+
+    egraph: EGraph
+    costs: np.ndarray | None = None
+    choice: np.ndarray | None = None
+    history: Sequence[EGraph] = ()
+    tree: list[float] = field(default_factory=list)
+    merged: list[dict[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        egraph: EGraph,
+        costs: np.ndarray | None = None,
+        choice: np.ndarray | None = None,
+        history: Sequence[EGraph] = (),
+    ) -> Known:
+        """Return an e-graph with its data, and compute the least tree costs and the merges of every step.
+
+        Args:
+            egraph: The e-graph.
+            costs: The costs by e-node, or None.
+            choice: The extracted e-node by e-class (-1 for none), or None.
+            history: Snapshots of the e-graph at its first steps.
+        """
+        from workbench.extraction.problem import tree_costs
+
+        tree = [] if costs is None else [float(x) for x in tree_costs(egraph, costs)[0]]
+        return cls(egraph, costs, choice, history, tree, merges(history, egraph) if history else [])
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of the costs: microseconds for graphs of tensors, the file's unit for others."""
+        return "µs" if self.egraph.types else ""
+
+    def price(self, value: float) -> str:
+        """Return a cost as text with its unit."""
+        return f"{value:.6g} {self.unit}".rstrip()
+
+    @property
+    def last_step(self) -> int:
+        """Return the step in which the youngest e-node was made."""
+        births = self.egraph.birth_step
+        return max(int(births.max()) if len(births) else 0, len(self.history) - 1)
+
+
+def egraph_scene(known: Known, part: Part | None = None) -> Scene:
+    """Return a scene of a part of an e-graph, e-class by e-class; by default it starts from the roots.
+
+    The extracted term comes first, then the e-classes around it. Weights appear in their readers' labels.
+    """
+    part = part or Part()
+    egraph = known.egraph
+    members = egraph.members()
+    found = selection(egraph, part, known.choice)
+    shown = found.shown
+    boxes: list[Box] = []
+    edges: list[Edge] = []
+    for c in shown:
+        boxes += [_box(known, i, shown, found.labels) for i in shown[c]]
+        hidden = len(members[c]) - len(shown[c])
+        if hidden:
+            text = f"+{hidden} e-node{'' if hidden == 1 else 's'}"
+            boxes.append(Box(f"more{c}", (text,), mark="stub", cluster=f"e-class {c}", more=True))
+    for c, inside in shown.items():
+        for i in inside:
+            taken = known.choice is not None and int(known.choice[c]) == i
+            read = dict.fromkeys(egraph.operands(i).tolist())
+            edges += [Edge(str(shown[d][0]), str(i), "", f"e-class {d}", taken) for d in read if d in shown]
+    loops = _loops(egraph, shown)
+    clusters = tuple(_cluster(known, c, len(members[c]), c in loops) for c in shown)
+    note = ""
+    if len(shown) + len(found.labels) < egraph.n_classes or found.count < len(egraph):
+        note = (
+            f"{thousands(found.count)} of {thousands(len(egraph))} e-nodes in "
+            f"{thousands(len(shown) + len(found.labels))} of {thousands(egraph.n_classes)} e-classes, "
+            f"{part.centre()}"
+        )
+    return Scene("e-graph", tuple(boxes), tuple(edges), clusters, note)
+
+
+def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
+    """Return the shown e-classes that lie on a cycle."""
+    import networkx as nx
+
+    graph: Any = nx.DiGraph()
+    for c, inside in shown.items():
+        graph.add_edges_from((c, d) for i in inside for d in egraph.operands(i).tolist() if d in shown)
+    rings = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
+    return {c for part in rings for c in part} | {c for c, d in graph.edges if c == d}
+
+
+def attribute_texts(op: str, attrs: Sequence[Any], *, every: bool = True) -> list[str]:
+    """Return the attributes of an e-node as ``name=value``; without names for operators of other programs.
+
+    Attributes that say "none" are left out, as is the name of an input or a weight. Unless ``every`` is set,
+    attributes with their default value are left out too.
+    """
+    spec = known_op(op)
+    if spec is None or len(spec.attrs) != len(attrs):
+        return [str(value) for value in attrs if value not in (None, "", (), "none")]
+    return [
+        f"{attr.name}={value}"
+        for attr, value in zip(spec.attrs, attrs, strict=True)
+        if value not in (None, "", (), "none")
+        and not (op in NAMED and value == attrs[0])
+        and (every or value != attr.default)
+    ]
+
+
+def _box(known: Known, i: int, shown: dict[int, list[int]], labels: set[int]) -> Box:
+    egraph = known.egraph
+    c = int(egraph.eclass[i])
+    op, attrs = egraph.ops[i], egraph.attrs[i]
+    lines = [cut(f"{op} {attrs[0]}" if op in NAMED and attrs else op, ATTRIBUTE_WIDTH)]
+    texts = attribute_texts(op, attrs, every=False)
+    said = textwrap.wrap(", ".join(texts), ATTRIBUTE_WIDTH, break_long_words=False)
+    lines += said[:ATTRIBUTE_LINES]
+    if len(said) > ATTRIBUTE_LINES:
+        lines[-1] = cut(lines[-1] + " …", ATTRIBUTE_WIDTH)
+    operands = list(dict.fromkeys(egraph.operands(i).tolist()))
+    weights = [d for d in operands if d in labels]
+    if weights:
+        lines.append(f"{len(weights)} weights" if len(weights) > 1 else _weight(egraph, weights[0]))
+    hidden = sum(d not in shown and d not in labels for d in operands)
+    if hidden:
+        lines.append(f"({hidden} operand{'' if hidden == 1 else 's'} not drawn)")
+    taken = known.choice is not None and int(known.choice[c]) == i
+    return Box(
+        str(i),
+        tuple(lines),
+        family_of(op),
+        "chosen" if taken else "",
+        f"e-class {c}",
+        (f"e-class {c}",),
+        tuple(_e_node_facts(known, i)),
+        born=int(egraph.birth_step[i]) if len(egraph.birth_step) else 0,
+        bold=taken,
+        cost=None if known.costs is None else float(known.costs[i]),
+    )
+
+
+def _weight(egraph: EGraph, c: int) -> str:
+    kind = egraph.types[c] if egraph.types else None
+    return cut(f"weight {kind}" if kind is not None else "weight", WEIGHT_WIDTH)
+
+
+def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:
+    egraph = known.egraph
+    c = int(egraph.eclass[i])
+    name = f" {egraph.attrs[i][0]}" if egraph.ops[i] in NAMED and egraph.attrs[i] else ""
+    yield "e-node", f"{egraph.node_name(i)}: {egraph.ops[i]}{name}"
+    texts = attribute_texts(egraph.ops[i], egraph.attrs[i])
+    if texts:
+        yield "attributes", ", ".join(texts)
+    yield "e-class", egraph.class_name(c)
+    if egraph.types and egraph.types[c] is not None:
+        yield "type", str(egraph.types[c])
+    yield (
+        "operands",
+        ", ".join(f"e-class {egraph.class_name(d)}" for d in egraph.operands(i).tolist()) or "none",
+    )
+    if len(egraph.birth_rule):
+        rule = int(egraph.birth_rule[i])
+        made = "the start graph" if rule < 0 else f"{egraph.rules[rule]}, step {egraph.birth_step[i]}"
+        yield "made by", made
+    if known.costs is not None:
+        yield "cost", known.price(float(known.costs[i]))
+        below = sum(known.tree[d] for d in egraph.operands(i).tolist())
+        yield "least cost of a tree with it", _finite(known, float(known.costs[i]) + below)
+    if known.choice is not None:
+        yield "extracted", "yes" if int(known.choice[c]) == i else "no"
+
+
+def _finite(known: Known, value: float) -> str:
+    return known.price(value) if np.isfinite(value) else "none: every term with it contains itself"
+
+
+def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
+    egraph = known.egraph
+    steps = tuple(s for s, made in enumerate(known.merged) if c in made)
+    kind = egraph.types[c] if egraph.types else None
+    facts = [("e-nodes", str(size)), *([("type", str(kind))] if kind is not None else [])]
+    if known.tree:
+        facts.append(("least tree cost", _finite(known, known.tree[c])))
+    facts += [("merged", f"{known.merged[s][c]} e-classes became this one in step {s}") for s in steps]
+    if loops:
+        facts.append(("cycle", "some term of this e-class contains one of the same e-class"))
+    label = cut(f"{egraph.class_name(c)}{f' {kind}' if kind is not None else ''}", 30)
+    return Cluster(f"e-class {c}", label, "cycle" if loops else "", steps, tuple(facts))
+
+
+# -- table ------------------------------------------------------------------------------------------
+def class_rows(known: Known, most: int = MOST_ROWS) -> list[list[Any]]:
+    """Return one row per e-class, the largest first, with the columns of :data:`COLUMNS`."""
+    egraph, members = known.egraph, known.egraph.members()
+    readers = np.bincount(egraph.children, minlength=egraph.n_classes)
+    order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))
+    rows: list[list[Any]] = []
+    for c in order[:most]:
+        ops = Counter(egraph.ops[i] for i in members[c]).most_common()
+        said = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops)
+        row = [egraph.class_name(c), len(members[c]), cut(said, 60), int(readers[c])]
+        row.append(round(known.tree[c], 4) if known.tree and np.isfinite(known.tree[c]) else "")
+        taken = known.choice is not None and int(known.choice[c]) >= 0
+        row += [egraph.ops[int(known.choice[c])] if taken and known.choice is not None else ""]
+        rows.append([*row, str(egraph.types[c]) if egraph.types else ""])
+    return rows
+
+
+COLUMNS: Final = ("e-class", "e-nodes", "operators", "readers", "least tree cost", "extracted", "type")
+
+
+def columns(known: Known) -> tuple[str, ...]:
+    """Return the headings of the table of e-classes, with the unit of the costs."""
+    cost = f"least tree cost ({known.unit})" if known.unit and known.tree else "least tree cost"
+    return tuple(cost if name == "least tree cost" else name for name in COLUMNS)
+
+
+def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
+    """Return the data of the viewer for an e-graph: the picture, its steps, the table of e-classes."""
+    egraph, part = known.egraph, part or Part()
+    scene, layout = placed_scene(lambda most: egraph_scene(known, replace(part, most=most)), part.most)
+    home = [f"e-class {c}" for c in (egraph.roots if part.focus is None else (part.focus,))]
+    pane = {"title": "e-graph", "start": "whole", "home": home, "levels": {"whole": level(scene, layout)}}
+    rows = class_rows(known)
+    more = egraph.n_classes - len(rows)
+    legend = {"new": "made in this step"}
+    if known.merged:
+        legend["merged"] = "e-classes merged in this step"
+    if any(c.mark == "cycle" for c in scene.clusters):
+        legend["cycle"] = "e-class within a cycle"
+    if known.choice is not None:
+        legend["chosen"] = "extracted term (bold)"
+    return viewer_data(
+        f"E-graph: {thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes",
+        [pane],
+        legend=legend,
+        steps=_steps(known),
+        table={
+            "columns": list(columns(known)),
+            "rows": rows,
+            "keys": [f"e-class {_number(egraph, row[0])}" for row in rows],
+            "note": f"{thousands(more)} more e-classes, which are smaller" if more > 0 else "",
+        },
+        unit=known.unit,
+    )
+
+
+def _number(egraph: EGraph, name: str) -> int:
+    return egraph.class_names.index(name) if egraph.class_names else int(name)
+
+
+def _steps(known: Known) -> list[str]:
+    births = known.egraph.birth_step
+    if not known.egraph.rules:
+        return []
+    made = np.bincount(births, minlength=known.last_step + 1).tolist()
+    labels = []
+    for step, born in enumerate(made):
+        said = f"step {step} of {known.last_step} · {thousands(sum(made[: step + 1]))} e-nodes"
+        if step == known.last_step and step:
+            # A run continues until a step makes nothing: its trace may be longer.
+            said = f"step {step}, the last that made anything · {thousands(sum(made[: step + 1]))} e-nodes"
+        if step:
+            said += f" · {thousands(born)} new"
+        if step < len(known.merged):
+            said += f" · {len(known.merged[step])} e-classes made by merging"
+        elif known.merged:
+            said += " · merges of this step are not recorded"
+        labels.append(said)
+    return labels
+
+
+def egraph_html(known: Known) -> str:
+    """Return the static face: the picture, the largest e-classes, and the counts of operators."""
+    egraph = known.egraph
+    scene, layout = placed_scene(lambda most: egraph_scene(known, Part(most=most)), MOST_STILL)
+    counts = Counter(egraph.ops).most_common()
+    said = f"{thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes"
+    return (
+        heading("E-graph", said)
+        + details("picture", picture(svg(scene, layout), scene.note or said, kind="svg"), open_=True)
+        + details("largest e-classes", table(columns(known), class_rows(known, 30)))
+        + details("operators", table(("operator", "e-nodes"), counts))
+    )

@@ -1,0 +1,266 @@
+"""Graphs as scenes: one box per operator, weights in their readers' boxes, repeated layers folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from workbench.faces.views.layout import AT_ONCE, Layout, TooSlow, lay_out
+from workbench.faces.views.scene import Box, Edge, Scene, cut, family_of
+from workbench.faces.views.svg import svg
+from workbench.graph import Graph
+from workbench.graph.segments import Segment, segments
+from workbench.ops import Trait, spec_of
+from workbench.ops.inputs_and_opaque import NAMED
+from workbench.support.formatting import thousands
+
+if TYPE_CHECKING:
+    from workbench.costs.model import CostModel
+
+#: Limit on boxes: larger pictures are not readable.
+MOST_BOXES: Final = 160
+#: Number of boxes up to which layers stay unfolded.
+EASY: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Notes on a graph's nodes, by node.
+
+    ``marks`` are names of :data:`~workbench.faces.views.scene.MARKS`. Nodes with the same name in ``groups``
+    correspond to each other, in other graphs too. ``facts`` are further names and values. ``costs`` are in
+    microseconds, from ``source``.
+    """
+
+    marks: Mapping[int, str] = field(default_factory=dict)
+    groups: Mapping[int, str] = field(default_factory=dict)
+    facts: Mapping[int, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    costs: Mapping[int, float] = field(default_factory=dict)
+    source: str = ""
+
+
+def shown_nodes(graph: Graph) -> list[int]:
+    """Return the nodes that are drawn: inputs, operators that depend on inputs, and outputs.
+
+    Weights, and values computed from weights alone, appear in their readers' labels.
+    """
+    folded, outputs = graph.constant(), set(graph.output_ids)
+    running = [
+        i for i, node in enumerate(graph.nodes) if node.op != "input" and (not folded[i] or i in outputs)
+    ]
+    return [*graph.inputs, *running]
+
+
+def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
+    """Return a node's label: operator, result type, and the types of the weights it reads.
+
+    ``folded`` is :meth:`~workbench.graph.Graph.constant`.
+    """
+    node = graph.nodes[i]
+    title = str(node.attr("name")) if node.op == "input" else node.op
+    if node.op == "opaque":
+        title = graph.opaques[str(node.attrs[0])].op_type
+    elif node.named_attrs().get("act", "none") != "none":
+        title += f" + {node.attr('act')}"
+    weights = [
+        f"{'weight' if graph.nodes[j].op == 'weight' else 'computed'} {graph.nodes[j].type}"
+        for j in node.inputs
+        if folded[j]
+    ]
+    lines = [title, str(node.type), *(weights if len(weights) < 5 else weights[:3])]
+    if len(weights) > 4:
+        lines.append(f"{len(weights) - 3} more weights")
+    return tuple(map(cut, lines))
+
+
+def whole_scene(graph: Graph, notes: Notes | None = None, *, most: int | None = None) -> Scene:
+    """Return a scene of all operators, or of the first ``most`` with a note on their number."""
+    nodes = shown_nodes(graph)
+    kept = nodes if most is None else nodes[:most]
+    note = "" if len(kept) == len(nodes) else f"{len(kept)} of {thousands(len(nodes))} operators shown"
+    boxes, edges = _parts(graph, kept, notes or Notes())
+    ends = [(name, i) for name, i in graph.outputs if i in set(kept)]
+    boxes += [_output(name, k) for k, (name, _) in enumerate(ends)]
+    edges += [Edge(str(i), f"out{k}") for k, (_, i) in enumerate(ends)]
+    return Scene(graph.name, tuple(boxes), tuple(edges), note=note)
+
+
+def folded_scene(graph: Graph, notes: Notes | None = None) -> Scene:
+    """Return a scene in which every repetition of a layer is one box, which opens the layer's own scene."""
+    notes = notes or Notes()
+    nodes = [i for i in shown_nodes(graph) if graph.nodes[i].op != "input"]
+    found = segments(graph, nodes, notes.marks)
+    folded = graph.constant()
+    home = {i: str(i) for i in graph.inputs}
+    boxes, _ = _parts(graph, list(graph.inputs), notes)
+    levels: dict[str, Scene] = {}
+    for segment in found:
+        if segment.repeats == 1:
+            (i,) = segment.nodes
+            home[i] = str(i)
+            boxes.append(_box(graph, i, notes, folded))
+            continue
+        key = f"group{segment.nodes[0]}"
+        home |= dict.fromkeys(segment.nodes, key)
+        boxes.append(_group(graph, segment, key, notes))
+        levels.setdefault(f"layer{segment.kind}", _inside(graph, segment, notes))
+    edges = dict.fromkeys(
+        (home[j], home[i]) for i in nodes for j in graph.nodes[i].inputs if j in home and home[j] != home[i]
+    )
+    ends = {name: home[i] for name, i in graph.outputs if i in home}
+    boxes += [_output(name, k) for k, name in enumerate(ends)]
+    joined = [Edge(s, t) for s, t in edges] + [Edge(s, f"out{k}") for k, s in enumerate(ends.values())]
+    layers = [s.kind for s in found if s.repeats > 1]
+    kinds = f"{len(layers)} layers of {len(set(layers))} kind{'s' if len(set(layers)) > 1 else ''}"
+    note = f"{kinds} are one box each, {thousands(len(nodes))} operators in total" if layers else ""
+    return Scene(graph.name, tuple(boxes), tuple(joined), note=note, levels=levels)
+
+
+def readable_scene(graph: Graph, notes: Notes | None = None, *, most: int = MOST_BOXES) -> Scene:
+    """Return the whole graph if it is readable, otherwise with folded layers, otherwise its beginning."""
+    size = len(shown_nodes(graph))
+    if size <= min(most, EASY):
+        return whole_scene(graph, notes)
+    folded = folded_scene(graph, notes)
+    if len(folded.boxes) <= most and 2 * len(folded.boxes) <= size:
+        return folded
+    return whole_scene(graph, notes, most=most)
+
+
+def graph_svg(graph: Graph, notes: Notes | None = None) -> bytes:
+    """Return a drawing of a graph as SVG; a note in it counts the operators that are left out."""
+    return svg(*placed_scene(lambda most: readable_scene(graph, notes, most=most)))
+
+
+def placed_scene(make: Callable[[int], Scene], most: int = MOST_BOXES) -> tuple[Scene, Layout]:
+    """Return a scene of at most ``most`` boxes and its layout.
+
+    ``make`` returns the scene for a limit on boxes. If the layout takes too long, the limit is halved, and a
+    note in the scene reports this. Raise TooSlow if even a small scene takes too long.
+    """
+    said = ""
+    while True:
+        scene = _noted(make(most), said)
+        try:
+            return scene, lay_out(scene)
+        except TooSlow as error:
+            most //= 2
+            if most <= AT_ONCE // 2:
+                raise
+            said = f"smaller because {error}"
+
+
+def _noted(scene: Scene, note: str) -> Scene:
+    return replace(scene, note="; ".join(filter(None, (scene.note, note))))
+
+
+# -- parts ------------------------------------------------------------------------------------------
+def _parts(graph: Graph, nodes: Sequence[int], notes: Notes) -> tuple[list[Box], list[Edge]]:
+    inside = set(nodes)
+    edges = [
+        Edge(str(j), str(i), str(graph.nodes[j].type))
+        for i in nodes
+        for j in dict.fromkeys(graph.nodes[i].inputs)
+        if j in inside
+    ]
+    folded = graph.constant()
+    return [_box(graph, i, notes, folded) for i in nodes], edges
+
+
+def _box(graph: Graph, i: int, notes: Notes, folded: Sequence[bool]) -> Box:
+    node = graph.nodes[i]
+    return Box(
+        str(i),
+        node_lines(graph, i, folded),
+        family_of(node.op),
+        notes.marks.get(i, ""),
+        groups=(notes.groups[i],) if i in notes.groups else (),
+        facts=tuple(_facts(graph, i, notes, folded)),
+        cost=notes.costs.get(i),
+    )
+
+
+def _facts(graph: Graph, i: int, notes: Notes, folded: Sequence[bool]) -> Iterable[tuple[str, str]]:
+    node = graph.nodes[i]
+    yield "operator", f"{node.op}, node {i}"
+    if node.op == "opaque":
+        record = graph.opaques[str(node.attrs[0])]
+        yield "ONNX operator", f"{record.domain or 'ai.onnx'}.{record.op_type}"
+        if record.reason:
+            yield "not modelled", record.reason
+    else:
+        if Trait.OWN in spec_of(node.op).traits and spec_of(node.op).doc:
+            yield "meaning", spec_of(node.op).doc
+        yield from ((name, str(value)) for name, value in node.named_attrs().items())
+    for k, j in enumerate(node.inputs):
+        yield f"operand {k}", f"{cut(_term(graph, j, folded), 200)}: {graph.nodes[j].type}"
+    yield "result", str(node.type)
+    if i in notes.costs:
+        yield "cost", f"{notes.costs[i]:.4g} µs ({notes.source})"
+    yield from notes.facts.get(i, ())
+
+
+def _term(graph: Graph, i: int, folded: Sequence[bool]) -> str:
+    """Return a node as text: its name, its number, or the term of weights that computes it."""
+    node = graph.nodes[i]
+    if node.op in NAMED:
+        return f"{node.op} {node.attrs[0]}"
+    if not folded[i]:
+        return f"{node.op} {i}"
+    return f"{node.op}({', '.join(_term(graph, j, folded) for j in node.inputs)})"
+
+
+def _group(graph: Graph, segment: Segment, key: str, notes: Notes) -> Box:
+    counts: dict[str, int] = {}
+    for i in segment.nodes:
+        counts[graph.nodes[i].op] = counts.get(graph.nodes[i].op, 0) + 1
+    most = sorted(counts, key=lambda op: (-counts[op], op))
+    kinds = [f"{counts[op]} {op}" for op in most]
+    marks = {notes.marks.get(i, "") for i in segment.nodes} - {""}
+    facts = [("operators", ", ".join(kinds))]
+    costs = [notes.costs[i] for i in segment.nodes if i in notes.costs]
+    if costs:
+        facts.append(("cost", f"{sum(costs):.4g} µs ({notes.source})"))
+    lines = [f"layer {segment.repeat + 1} of {segment.repeats}", f"{len(segment.nodes)} operators"]
+    lines += [cut(", ".join(kinds[k : k + 2])) for k in range(0, min(4, len(kinds)), 2)]
+    return Box(
+        key,
+        tuple(lines),
+        "group",
+        marks.pop() if len(marks) == 1 else "rewritten" if marks else "",
+        groups=tuple(dict.fromkeys(notes.groups[i] for i in segment.nodes if i in notes.groups)),
+        facts=tuple(facts),
+        opens=f"layer{segment.kind}",
+        cost=sum(costs) if costs else None,
+    )
+
+
+def _inside(graph: Graph, segment: Segment, notes: Notes) -> Scene:
+    """Return the scene of one layer, with its operands from outside as stubs."""
+    boxes, edges = _parts(graph, segment.nodes, notes)
+    inside = set(segment.nodes)
+    outer: dict[int, Box] = {}
+    folded = graph.constant()
+    for i in segment.nodes:
+        for j in dict.fromkeys(graph.nodes[i].inputs):
+            if j not in inside and not folded[j]:
+                given = _box(graph, j, Notes(), folded)
+                outer[j] = replace(given, lines=("from outside", *given.lines[:2]), mark="stub")
+                edges.append(Edge(str(j), str(i)))
+    title = f"layer {segment.repeat + 1} of {segment.repeats}"
+    return Scene(title, (*outer.values(), *boxes), tuple(edges))
+
+
+def _output(name: str, k: int) -> Box:
+    return Box(f"out{k}", (cut(name), "output"), "input", facts=(("output", name),))
+
+
+def cost_notes(graph: Graph, cost: str | CostModel = "analytic") -> Notes:
+    """Return notes with the cost of every operator under a cost model or its name."""
+    from workbench.costs import node_costs
+    from workbench.costs.registry import cost_model
+
+    model = cost_model(cost)
+    values = node_costs(graph, model).tolist()
+    return Notes(costs=dict(enumerate(values)), source=model.source)

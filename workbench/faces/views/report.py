@@ -1,0 +1,208 @@
+"""A result as one self-contained HTML page: no scripts, no network access, embedded pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from workbench.faces.views.certificates import certificate_lead, certificate_words
+from workbench.faces.views.changes import changes_html
+from workbench.faces.views.faces import figure, steps_html, summary_html
+from workbench.faces.views.markup import details, page_of, paragraph, section, table
+from workbench.faces.views.rules import rule_html
+from workbench.optimizer.record import SaturationFigures
+from workbench.run.trace import sizes
+from workbench.support.formatting import thousands
+
+if TYPE_CHECKING:
+    from workbench.devices.ranking import Ranking
+    from workbench.kernels.accelerators import Placement
+    from workbench.optimizer.record import RunRecord
+    from workbench.optimizer.result import Result
+    from workbench.rules import RuleSet
+    from workbench.run.trace import Trace
+
+
+def report_html(result: Result, *, title: str | None = None) -> str:
+    """Return a result as an HTML page: both graphs, rules, timing, certificate, plots, settings."""
+    record, trace = result.record(), result.trace
+    name = title or record.network
+    way = record.way
+    measured = way.measured if isinstance(way, SaturationFigures) else None
+    placed = way.placement if isinstance(way, SaturationFigures) else None
+    grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
+    parts = [
+        f"<h1>{escape(name)}, optimised</h1>",
+        paragraph(_provenance(record.settings), "source"),
+        *(paragraph(line, "lead") for line in _lead(record, measured)),
+        section("Before and after", changes_html(result)),
+        section("Rules that made the result", _rules(result, record)),
+        section("Timing", _measured(measured)),
+        *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
+        section("Certificate", _certificate(record)),
+        section("Cost", _cost_figures(trace)),
+        section(grown, _growth_figures(trace) + steps_html(trace)),
+        section("Stages", summary_html(result)),
+        section("Coverage", _coverage(record)),
+        section("Settings", _pairs(record.settings.items())),
+    ]
+    return page_of(name, "\n".join(parts))
+
+
+def _lead(record: RunRecord, measured: Ranking | None) -> list[str]:
+    """Return the gain, timed if it was, and the outcome of the certificate, in sentences."""
+    lines = [f"Predicted: {record.predicted()}."]
+    if measured is not None:
+        lines.insert(0, f"Timed: {measured}.")
+    if record.certificate is not None:
+        lines.append(certificate_lead(record.certificate))
+    return lines
+
+
+def _provenance(settings: Mapping[str, Any]) -> str:
+    known = ("workbench", "egglog", "highspy", "python")
+    return ", ".join(f"{package} {settings[package]}" for package in known if package in settings)
+
+
+def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
+    cells = [(k, v if isinstance(v, str) else json.dumps(v, default=str)) for k, v in pairs]
+    return table(("", ""), cells, most=len(cells))
+
+
+def _measured(measured: Ranking | None) -> str:
+    """Return the timings: all against the cleaned original, which is the model as given made fair."""
+    if measured is None:
+        return paragraph("Nothing was timed: the costs are predictions (leave out --no-time to time).")
+    headings = ("", "cost µs", "median µs", "quartiles", "speed-up", "95 % interval")
+    origin = "original" if measured.given is None else "original, cleaned"
+    named = [(origin, measured.original)]
+    named += [
+        (f"candidate {i}{', the result' if measured.winner == i - 1 else ''}", one)
+        for i, one in enumerate(measured.candidates, 1)
+    ]
+    if measured.given is not None:
+        named.insert(0, ("original as given", measured.given))
+    rows: list[tuple[object, ...]] = []
+    for name, one in named:
+        (low, high), (least, most) = one.quartiles, one.interval
+        speedup = (f"{one.speedup:.3f}", f"{least:.3f} to {most:.3f}")
+        if one is measured.original:
+            speedup = ("1", "")
+        rows.append((name, f"{one.cost:.1f}", f"{one.median:.1f}", f"{low:.1f} to {high:.1f}", *speedup))
+    timed = table(headings, rows, ("", *("number",) * 5), most=len(rows))
+    words = [str(measured)]
+    if measured.given is not None:
+        words.append(f"Cleaning: {measured.cleaning_line()}.")
+    elif measured.candidates:
+        words.append("Speed-ups are relative to the original; there was nothing to clean in it.")
+    return "".join(paragraph(f"{line[:1].upper()}{line[1:]}") for line in words) + (
+        timed if measured.candidates else ""
+    )
+
+
+def _accelerator(placement: Placement) -> str:
+    from workbench.faces.plots import plot_accelerator_cycles, plot_accelerator_use
+    from workbench.faces.plots.accelerator import accelerator_size
+
+    text = "".join(paragraph(line) for line in placement.lines())
+    if not placement.layers:
+        return text
+    rows = [
+        (
+            layer.name,
+            layer.stays,
+            thousands(layer.tiling.tiles),
+            thousands(layer.tiling.calls),
+            thousands(round(layer.tiling.cycles)),
+            f"{layer.tiling.utilisation:.1%}",
+            f"{layer.tiling.waste:.1%}",
+        )
+        for layer in placement.layers
+    ]
+    headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
+    layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
+    size = accelerator_size(placement)
+    cycles = figure(lambda ax: plot_accelerator_cycles(placement, ax), size, "cycles by product")
+    return (
+        text + cycles + figure(lambda ax: plot_accelerator_use(placement, ax), size, "use and waste") + layers
+    )
+
+
+def _cost_figures(trace: Trace) -> str:
+    from workbench.faces.plots import plot_cost_bars, plot_cost_curve
+
+    bars = figure(lambda ax: plot_cost_bars(trace, ax), (7.0, 4.2), "cost before and after by operator")
+    return bars + figure(
+        lambda ax: plot_cost_curve(trace, ax),
+        (7.0, 3.6),
+        "cost by iteration: greedy estimates, and the result",
+    )
+
+
+def _growth_figures(trace: Trace) -> str:
+    from workbench.faces.plots import firing_data, plot_firing, plot_growth
+    from workbench.faces.plots.firing import firing_size
+
+    made, kept = sizes(trace)
+    grown = figure(lambda ax: plot_growth(trace, ax), (7.0, 3.6), f"{made} and {kept} by step")
+    size = firing_size(firing_data(trace))
+    return grown + figure(lambda ax: plot_firing(trace, ax), size, f"{made} by rule and step")
+
+
+def _rules(result: Result, record: RunRecord) -> str:
+    if not record.rules:
+        return "<p>None: nothing cheaper than the original was found.</p>"
+    made = dict.fromkeys(record.rules, 0)
+    for step in result.trace:
+        for work in step.rules:
+            if work.rule in made:
+                made[work.rule] += work.e_nodes
+    laws = _laws(result, str(record.settings.get("rules", "")))
+    frame = {} if laws is None else {r["name"]: r for r in laws.frame().to_dict("records")}
+    columns = ("status", "provenance", "law")
+    rows = [(r, thousands(made[r]), *(frame.get(r, {}).get(c, "") for c in columns)) for r in record.rules]
+    headings = ("rule", f"{sizes(result.trace)[0]} made", *columns)
+    text = table(headings, rows, ("", "number", "", "", "law"), most=len(rows))
+    if laws is not None:
+        known = {rule.name: rule for rule in laws}
+        text += "".join(
+            details(f"{name}: both sides", rule_html(known[name])) for name in record.rules if name in known
+        )
+    return text
+
+
+def _laws(result: Result, set_name: str) -> RuleSet | None:
+    """Return the rules of a run: those that it kept, or the set of that name; None if neither is known."""
+    from workbench.optimizer.pipeline import Optimized
+    from workbench.rules import rule_set
+
+    if isinstance(result, Optimized):
+        return result.ruleset
+    try:
+        return rule_set(set_name)
+    except (LookupError, OSError, ValueError):
+        return None  # the rules were given as objects: their text is not in the library
+
+
+def _certificate(record: RunRecord) -> str:
+    certificate = record.certificate
+    if certificate is None:
+        return "<p>Not requested.</p>"
+    text = paragraph(certificate_lead(certificate), "passed" if certificate.passed else "failed")
+    if record.offending:
+        text += paragraph(f"Without these rules the result is right: {', '.join(record.offending)}")
+    return text + _pairs(certificate_words(certificate))
+
+
+def _coverage(record: RunRecord) -> str:
+    coverage = record.coverage
+    if coverage is None:
+        return "<p>The graph was not imported from a model: every operator is modelled.</p>"
+    rows = [(op, n, "modelled", "") for op, n in coverage.modelled.items()]
+    rows += [(op, n, "kept unchanged", reason) for (op, reason), n in coverage.reasons().items()]
+    rows += [(op, n, "computed at import", "") for op, n in coverage.constant.items()]
+    share = f"<p>{coverage.fraction:.1%} of the operators that run are modelled.</p>"
+    headings = ("operator", "nodes", "fate", "reason")
+    return share + table(headings, rows, ("", "number", "", ""), most=len(rows))

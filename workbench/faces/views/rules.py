@@ -1,0 +1,217 @@
+"""Rules and their activity: the static faces, and the data of the rule browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from workbench.faces.views.markup import aligned, details, heading, pairs, picture, preformatted, table
+from workbench.faces.views.patterns import rule_svg
+from workbench.rules.pattern import Rule, format_term
+from workbench.rules.ruleset import RuleSet
+from workbench.studies.analysis.rule_activity import RuleActivity, RuleTable, rule_table
+from workbench.support.formatting import change, microseconds, thousands
+
+#: Limit on the characters of a static face; cards are made as far as the tables leave room for them.
+MOST_CHARACTERS: Final = 390_000
+#: Limit on the rows of the table of all rules.
+MOST_RULES: Final = 600
+
+#: The order of verdicts in a table without a run, the most important first.
+_ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", "theorem")
+
+
+def table_of(thing: object) -> RuleTable | None:
+    """Return the table of a rule or a set of rules, a table itself unchanged, or None for other objects."""
+    if isinstance(thing, RuleTable):
+        return thing
+    if isinstance(thing, Rule):
+        return rule_table(RuleSet(thing.name, (thing,)))
+    return rule_table(thing) if isinstance(thing, RuleSet) else None
+
+
+# -- static faces -----------------------------------------------------------------------------------
+def rule_html(rule: Rule) -> str:
+    """Return the face of one rule: the law, both sides drawn, the verdict and its evidence."""
+    return heading(f"Rule {rule.name}") + _card(rule_table([rule]).rows[0], None)
+
+
+def rule_set_html(rules: RuleSet) -> str:
+    """Return the face of a set of rules."""
+    return rule_table_html(rule_table(rules))
+
+
+def rule_table_html(rules: RuleTable) -> str:
+    """Return the face of a table: the rules that fired by matches, cards, and the other rules.
+
+    Cards are made for the most important rules, as many as fit. With a run these are the rules that made the
+    best graph, then the others by matches; without a run the refuted and undecided rules come first, and
+    among rules of one verdict the multi-pattern and conditional ones.
+    """
+    parts = [heading(f"Rules {rules.name}", rules.summary())]
+    if rules.run:
+        by_matches = sorted(rules.fired, key=lambda r: (-r.matches, r.rule.name))
+        parts.append(table(*_columns(rules, by_matches), most=60))
+    rest = [r for r in rules.rows if not r.fired]
+    name = "rules that did not fire" if rules.run else "all rules"
+    plain = RuleTable(rules.name, rules.rows)
+    others = details(f"{name} ({len(rest)})", table(*_columns(plain, rest), most=MOST_RULES)) if rest else ""
+    left = MOST_CHARACTERS - len(aligned("".join([*parts, others])))
+    return "".join([*parts, *_cards(rules, left), others])
+
+
+def _columns(
+    rules: RuleTable, rows: Iterable[RuleActivity]
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    if not rules.run:
+        names: tuple[str, ...] = ("rule", "verdict", "tags", "provenance", "law")
+        return names, [
+            (r.rule.name, r.verdict, ", ".join(r.tags), ", ".join(r.rule.provenance), r.law) for r in rows
+        ]
+    tried = any(r.without is not None for r in rules.rows)
+    names = ("rule", "verdict", "matches", "e-nodes", "ms", "steps", "in the best graph")
+    names += (("without it",) if tried else ()) + ("law",)
+    return names, [
+        (
+            r.rule.name,
+            r.verdict,
+            thousands(r.matches),
+            thousands(r.e_nodes),
+            _milliseconds(r.seconds),
+            _span(r),
+            "" if r.contribution is None else r.contribution,
+            *([_without(r, rules.best)] if tried else []),
+            r.law,
+        )
+        for r in rows
+    ]
+
+
+def _span(row: RuleActivity) -> str:
+    if row.span is None:
+        return ""
+    first, last = row.span
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _milliseconds(seconds: float) -> str:
+    """Return the time of an active rule as text; the engine counts whole milliseconds."""
+    return f"{1000 * seconds:.1f}" if seconds else "<1"
+
+
+def _without(row: RuleActivity, best: float | None) -> str:
+    if row.without is None:
+        return ""
+    return microseconds(row.without) + ("" if best is None else f" ({change(best, row.without)})")
+
+
+def _cards(rules: RuleTable, left: int) -> list[str]:
+    """Return the cards that fit in ``left`` characters, and the number of all rules if some do not."""
+
+    def key(row: RuleActivity) -> tuple[int, bool, bool]:
+        return _ORDER.index(row.verdict), not row.rule.multi, not row.rule.conditions
+
+    order: Sequence[RuleActivity] = rules.fired if rules.run else sorted(rules.rows, key=key)
+    parts: list[str] = []
+    for row in order:
+        summary = f"{row.rule.name} · {row.verdict}"
+        if row.fired:
+            summary += f" · {thousands(row.matches)} matches · {thousands(row.e_nodes)} e-nodes"
+        if row.contribution is not None:
+            summary += f" · in the best graph: {row.contribution}"
+        card = details(summary, _card(row, rules.best))
+        size = len(aligned(card))
+        if size > left:
+            break
+        left -= size
+        parts.append(card)
+    if len(parts) < len(order):
+        which = "of the rules that fired" if rules.run else "of the rules"
+        parts.append(f"<p>cards of {len(parts)} {which} ({len(order)}); .view() shows all of them</p>")
+    return parts
+
+
+def _law(row: RuleActivity) -> str:
+    """Return a law in short lines: one per root and side, then the conditions."""
+    each = "each " if row.rule.each else ""
+    lines = [
+        f"{each}{format_term(source)}\n    => {format_term(target)}"
+        for source, target in zip(row.rule.sources, row.rule.targets, strict=True)
+    ]
+    return "\n".join([*lines, *(["where " + ", ".join(row.conditions)] if row.conditions else [])])
+
+
+def _card(row: RuleActivity, best: float | None) -> str:
+    known: list[tuple[str, object]] = [("verdict", row.verdict), ("evidence", row.evidence)]
+    known += [
+        ("condition", ", ".join(row.conditions)),
+        ("provenance", ", ".join(row.rule.provenance)),
+        ("tags", ", ".join(row.tags)),
+        ("in the best graph", row.contribution or ""),
+        ("best cost without it", _without(row, best)),
+    ]
+    parts = [
+        preformatted(_law(row)),
+        picture(rule_svg(row.rule), f"{row.rule.name}: both sides as graphs", kind="svg"),
+        pairs((k, v) for k, v in known if v != ""),
+        preformatted(row.counterexample) if row.counterexample else "",
+    ]
+    if row.fired:
+        steps = [(f.step, f.matches, f.e_nodes, _milliseconds(f.seconds)) for f in row.firings]
+        parts.append(details("steps in which it fired", table(("step", "matches", "e-nodes", "ms"), steps)))
+    return "".join(parts)
+
+
+# -- the browser ------------------------------------------------------------------------------------
+def rules_data(rules: RuleTable) -> dict[str, Any]:
+    """Return all data of the rule browser, ready for JSON, so that it works without a kernel.
+
+    ``rules`` has the rows of the table. ``cards`` has the rest by the rule's name, with the drawing of both
+    sides, as deflated JSON in base64: of many rules few cards are looked at, and they are similar.
+    """
+    cards = {row.rule.name: _card_data(row, rules.best) for row in rules.rows}
+    packed = zlib.compress(json.dumps(cards).encode(), 9)
+    return {
+        "title": f"Rules {rules.name}",
+        "summary": rules.summary(),
+        "run": rules.run,
+        "tried": any(r.without is not None for r in rules.rows),
+        "rules": [_row_data(row, rules.best) for row in rules.rows],
+        "cards": base64.b64encode(packed).decode(),
+    }
+
+
+def _row_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
+    rule = row.rule
+    return {
+        "name": rule.name,
+        "law": row.law,
+        "verdict": row.verdict,
+        "tags": list(row.tags),
+        "provenance": list(rule.provenance),
+        "matches": row.matches,
+        "made": row.e_nodes,
+        "ms": round(1000 * row.seconds, 1),
+        "first": row.span[0] if row.span else None,
+        "last": row.span[1] if row.span else None,
+        "given": 0 if row.contribution is None else row.contribution.e_nodes,
+        "without": row.without,
+        "change": "" if row.without is None or best is None else change(best, row.without),
+        "firings": [[f.step, f.matches, f.e_nodes, round(1000 * f.seconds, 1)] for f in row.firings],
+    }
+
+
+def _card_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
+    rule = row.rule
+    return {
+        "drawing": rule_svg(rule).decode(),
+        "text": _law(row),
+        "evidence": row.evidence,
+        "counterexample": row.counterexample,
+        "place": f"{rule.file}, line {rule.line}" if rule.file and rule.line else rule.file,
+        "gave": "" if row.contribution is None else str(row.contribution),
+        "loss": _without(row, best),
+    }

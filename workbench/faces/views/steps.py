@@ -1,0 +1,198 @@
+"""The stepper's data of a trace, as plain data: labels, charts, and a table for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from workbench.run.trace import Step, StepKind, Trace, cost_unit, sizes
+from workbench.support.formatting import thousands
+
+#: Limit on rules in the heat map and in the table of a step; the others are counted.
+MOST_RULES: Final = 16
+#: The name of a step by kind of run.
+UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "iteration", "synthesis": "step"}
+#: The columns of the table for kinds without rules: reductions remove candidates, solvers get formulas.
+COUNTED: Final = {"extraction": ("reduction", "candidates or formulas")}
+
+
+def stepper_data(trace: Trace, title: str = "", *, going: bool = False) -> dict[str, Any]:
+    """Return all data of a stepper, ready for JSON, so that it works without a kernel.
+
+    Each of ``steps`` has a ``label`` and ``rows`` with the activity of the rules. The browser draws
+    ``charts``: lines with one value per step, or a heat map of rules and steps. ``going`` is whether the run
+    continues: the e-nodes of its rules are then counted at its end.
+    """
+    kind = str(trace.meta.get("kind", "saturation"))
+    unit = UNITS.get(kind, "step")
+    steps = list(trace)
+    later = uncounted(trace)
+    when = "counted at the end" if going else "not counted"
+    money = cost_unit(trace)
+    charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps, money)]
+    if kind != "extraction":
+        fired = _firing(steps, unit, sizes(trace)[0], later, when)
+        charts += [c for c in (_cost(trace, steps, unit, money), fired) if c is not None]
+    return {
+        "title": title or _title(trace, kind),
+        "unit": unit,
+        "columns": [*COUNTED.get(kind, ("rule", "matches")), sizes(trace)[0], "ms"],
+        "steps": [
+            _step(step, kind, len(steps), sizes(trace), money, when if k in later else "")
+            for k, step in enumerate(steps)
+        ],
+        "charts": charts,
+    }
+
+
+def uncounted(trace: Trace) -> set[int]:
+    """Return the positions of steps that grew after the last one with e-nodes attributed to a rule.
+
+    A saturation attributes the e-nodes of a large e-graph when it is read: at the end, or at a pause.
+    """
+    if str(trace.meta.get("kind", "saturation")) != "saturation":
+        return set()
+    steps = list(trace)
+    counted = max((k for k, step in enumerate(steps) if any(r.e_nodes for r in step.rules)), default=0)
+    return {
+        k
+        for k in range(counted + 1, len(steps))
+        if steps[k].e_nodes > steps[k - 1].e_nodes and any(r.matches for r in steps[k].rules)
+    }
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text.
+
+    >>> duration(0.0123), duration(1.934), duration(0)
+    ('12.3 ms', '1.93 s', '0 ms')
+    """
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def _priced(cost: float, unit: str) -> str:
+    return f"{cost:.6g} {unit}".rstrip()
+
+
+def _title(trace: Trace, kind: str) -> str:
+    name = trace.meta.get("graph") or trace.meta.get("name") or ""
+    stop = trace.meta.get("stop_reason")
+    return " ".join(
+        str(p) for p in (kind.capitalize(), f"of {name}" if name else "", f"({stop})" if stop else "") if p
+    )
+
+
+def _step(step: Step, kind: str, count: int, names: tuple[str, str], unit: str, later: str) -> dict[str, Any]:
+    rules = sorted(
+        (r for r in step.rules if r.matches or r.e_nodes), key=lambda r: (-r.e_nodes, -r.matches, r.rule)
+    )
+    parts = [
+        f"{UNITS.get(kind, 'step')} {step.index} of {count - 1}",
+        f"{thousands(step.e_nodes)} {names[0]}",
+        f"{thousands(step.e_classes)} {names[1]}",
+    ]
+    if step.cost is not None:
+        parts.append(f"cost {_priced(step.cost, unit)}")
+    if step.bound is not None and step.cost:
+        gap = max(0.0, (step.cost - step.bound) / step.cost)
+        parts.append(f"bound {_priced(step.bound, unit)}, gap {gap:.2%}")
+    if rules and kind not in COUNTED:
+        parts.append(f"{thousands(sum(r.matches for r in rules))} matches")
+    parts.append(duration(step.seconds))
+    if later:
+        parts.append(f"{names[0]} by rule: {later}")
+    if step.note:
+        parts.append(step.note)
+    rows = [[r.rule, r.matches, later or r.e_nodes, round(1000 * r.seconds, 1)] for r in rules[:MOST_RULES]]
+    return {"label": " · ".join(parts), "rows": rows, "more": max(0, len(rules) - MOST_RULES)}
+
+
+def _lines(title: str, x: str, series: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "lines",
+        "title": title,
+        "x": x,
+        "series": list(series),
+        "limits": [],
+        "log": False,
+    } | more
+
+
+def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
+    nodes = [s.e_nodes for s in steps]
+    made, kept = sizes(trace)
+    limit = trace.meta.get("e_node_limit")
+    near = limit is not None and nodes and limit <= 8 * max(nodes)
+    return _lines(
+        "Growth of the search" if trace.meta.get("kind") == "search" else "Growth of the e-graph",
+        unit,
+        [
+            {"name": made, "values": nodes},
+            {"name": kept, "values": [s.e_classes for s in steps], "dash": "dashed"},
+        ],
+        limits=[{"name": f"limit {thousands(int(limit))}", "value": limit}] if near and limit else [],
+        zero=True,
+    )
+
+
+def _cost(trace: Trace, steps: Sequence[Step], unit: str, money: str) -> dict[str, Any] | None:
+    costs = [s.cost for s in steps]
+    if not any(c is not None for c in costs):
+        return None
+    first = next(c for c in costs if c is not None)
+    name = str(trace.meta.get("cost_curve", "best known"))
+    return _lines(
+        f"Cost: {name}{f' ({money})' if money else ''}",
+        unit,
+        [
+            {"name": name, "values": costs},
+            {"name": "first", "values": [first] * len(costs), "dash": "dotted"},
+        ],
+        steps=True,
+    )
+
+
+def _closing(steps: Sequence[Step], money: str) -> dict[str, Any]:
+    lines = [
+        {"name": "best cost", "values": [s.cost for s in steps]},
+        {"name": "bound", "values": [s.bound for s in steps], "dash": "dashed"},
+    ]
+    for name, kinds in (("original", (StepKind.ORIGINAL,)), ("greedy", (StepKind.TREE, StepKind.DAG))):
+        # The cost of a step is the best so far: that of the last greedy step is the greedy methods' best.
+        known = [s.cost for s in steps if s.kind in kinds]
+        if known:
+            lines.append({"name": name, "values": [known[-1]] * len(steps), "dash": "dotted"})
+    return _lines(
+        f"Cost and proven bound{f' ({money})' if money else ''}",
+        "step",
+        lines,
+        steps=True,
+        zero=True,
+    )
+
+
+def _firing(
+    steps: Sequence[Step], unit: str, made_name: str, later: set[int], when: str
+) -> dict[str, Any] | None:
+    made: dict[str, list[int]] = {}
+    counted = any(r.e_nodes for s in steps for r in s.rules)
+    for k, step in enumerate(steps):
+        for record in step.rules:
+            value = record.e_nodes if counted else record.matches
+            if value:
+                made.setdefault(record.rule, [0] * len(steps))[k] += value
+    if not made:
+        return None
+    order = sorted(made, key=lambda rule: (-sum(made[rule]), rule))
+    what = made_name if counted else "matches"
+    more = f", {len(order) - MOST_RULES} more rules" if len(order) > MOST_RULES else ""
+    return {
+        "kind": "heat",
+        "title": f"Rules: {what} by {unit}{more}",
+        "x": unit,
+        "unit": what,
+        "rows": order[:MOST_RULES],
+        "values": [made[rule] for rule in order[:MOST_RULES]],
+        "later": sorted(later) if counted else [],
+        "when": when,
+    }

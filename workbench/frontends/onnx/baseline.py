@@ -1,0 +1,124 @@
+"""The cleaned form of a given model: the reference for optimised models, kept if none of them is faster.
+
+A caller may override initialisers that are listed among the inputs, so a runtime must neither fold nor
+pack them. Cleaning takes them out of the inputs. It changes nothing else: the operators, the operator sets,
+names, metadata and tensors are those of the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workbench.frontends.onnx.file import (
+    Source,
+    internalise_attributes,
+    read_model,
+    tensor_array,
+    weight_bytes,
+)
+from workbench.frontends.onnx.mmap_weights import MAPPED_TENSOR, Apart
+from workbench.frontends.onnx.streaming_io import placeholder, write_apart
+from workbench.ops.types import TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from onnx import ModelProto, ValueInfoProto
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleaned:
+    """A model without initialisers among its inputs, and the names of the inputs that were removed.
+
+    Large weights are stored apart from the model, mapped from their file.
+    """
+
+    apart: Apart = field(repr=False)
+    removed: tuple[str, ...] = ()
+
+    @property
+    def weights(self) -> int:
+        """Return the size of the weights in bytes."""
+        large = sum(array.nbytes for array in self.apart.arrays.values())
+        return large + weight_bytes(self.apart.model)
+
+    def given(self) -> Apart:
+        """Return the model as it was given, with the removed initialisers among its inputs."""
+        from onnx import helper
+
+        model = copied(self.apart.model)
+        shapes = {t.name: (t.data_type, list(t.dims)) for t in model.graph.initializer}
+        for name in self.removed:
+            model.graph.input.append(helper.make_tensor_value_info(name, *shapes[name]))
+        return Apart(model, self.apart.arrays)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file atomically; raise OSError if it cannot be written."""
+        write_apart(self.apart, path)
+
+
+def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs: bool = False) -> Cleaned:
+    """Return a model with its initialisers removed from the inputs, unless ``keep_inputs`` is true.
+
+    ``dims`` fixes symbolic dimensions; dimensions that it does not name stay as they are. Raise
+    :class:`~workbench.frontends.onnx.file.ModelError` if the source is not a model.
+    """
+    from onnx import TensorProto, numpy_helper
+
+    file = read_model(source)
+    model, arrays = file.model, dict(file.arrays)
+    internalise_attributes(model, file.folder)
+    graph = model.graph
+    for tensor in graph.initializer:
+        if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
+            array = tensor_array(tensor, file.folder)
+            if array.nbytes < MAPPED_TENSOR:
+                # Shapes and tables, which a runtime reads when it rewrites a model.
+                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            else:
+                arrays[tensor.name] = array
+        if tensor.name in arrays:
+            _set_apart(tensor, arrays[tensor.name])
+    # Before version 4 of the format every initialiser had to be an input too, and none could be overridden.
+    stored = {t.name for t in graph.initializer}
+    overridable = model.ir_version >= 4 and not keep_inputs
+    removed = tuple(v.name for v in graph.input if v.name in stored) if overridable else ()
+    if removed:
+        inputs = [v for v in graph.input if v.name not in stored]
+        del graph.input[:]
+        graph.input.extend(inputs)
+    if dims:
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            _fix(value, dims)
+    return Cleaned(Apart(model, arrays), removed)
+
+
+def copied(model: ModelProto) -> ModelProto:
+    """Return a copy of a model, for functions that load or write a model and may modify it."""
+    copy = type(model)()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _set_apart(tensor: Any, array: np.ndarray) -> None:
+    said = tensor.doc_string
+    tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array)))
+    tensor.doc_string = said
+
+
+def _fix(value: ValueInfoProto, dims: Mapping[str, Any]) -> None:
+    """Set the dimensions of a value from ``dims``; an entry under the value's name is its whole shape."""
+    if not value.type.HasField("tensor_type"):
+        return
+    tensor = value.type.tensor_type
+    shape = dims.get(value.name)
+    if isinstance(shape, Sequence):
+        del tensor.shape.dim[:]
+        for extent in shape:
+            tensor.shape.dim.add().dim_value = int(extent)
+    for axis, dim in enumerate(tensor.shape.dim):
+        extent = dims.get(f"{value.name}[{axis}]", dims.get(dim.dim_param) if dim.dim_param else None)
+        if isinstance(extent, int) and not dim.HasField("dim_value"):
+            dim.dim_value = extent

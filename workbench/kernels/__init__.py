@@ -1,0 +1,1 @@
+"""The kernels wing: composites in index notation, C code generation, accelerators."""

@@ -1,0 +1,149 @@
+"""Blocked products written out: calls of a unit, slices, zeros that fill, sums and concatenations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import Graph, GraphBuilder
+from workbench.kernels.accelerators.operator import unit_operator
+from workbench.kernels.accelerators.unit import Unit
+
+
+def unroll(graph: Graph, unit: Unit) -> Graph:
+    """Return a graph in which every product cut for a unit is written out, call by call.
+
+    This is the literal form: ``pad`` to whole tiles, ``slice`` of rows and tiles, one operator in the name of
+    the unit for each call, ``add`` over the blocks of the inner dimension, ``concat`` of columns and rows,
+    and ``slice`` of the filled part. Other nodes stay as they are.
+    """
+    unit_operator(unit)
+    b = GraphBuilder(graph.name)
+    b.weights, b.opaques, b.info = dict(graph.weights), dict(graph.opaques), graph.info
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        operands = [place[j] for j in node.inputs]
+        if node.op == "input":
+            place[i] = b.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        elif node.op == "blocked" and unit.runs(node.named_attrs()):
+            place[i] = _Nest(b, unit, node.named_attrs()).write(operands, node.tensor.shape)
+        else:
+            place[i] = b.apply(node.op, operands, node.attrs)
+        if i in graph.labels:
+            b.labels.setdefault(place[i], graph.labels[i])
+    return b.graph([(name, place[i]) for name, i in graph.outputs])
+
+
+class _Nest:
+    """The writer of one product's loop nest into a graph."""
+
+    def __init__(self, b: GraphBuilder, unit: Unit, attrs: dict[str, Any]) -> None:
+        self.b, self.unit, self.attrs = b, unit, attrs
+
+    def write(self, operands: Sequence[int], shape: tuple[int, ...]) -> int:
+        """Write the product of these operands, whose result has this shape; return its value."""
+        b = self.b
+        left, right, *bias = operands
+        rows, inner = b.type(left).shape[-2:]
+        columns = shape[-1]
+        if math.prod(b.type(right).shape[:-2]) == 1:
+            left = self._shaped(left, (*shape[:-2], rows, inner))
+            whole = self._reshaped(left, (math.prod(shape[:-2]) * rows, inner))
+            made = self._matrix(whole, self._reshaped(right, (inner, columns)))
+        else:
+            left = self._shaped(left, (*shape[:-2], rows, inner))
+            right = self._shaped(right, (*shape[:-2], inner, columns))
+            parts = [
+                self._matrix(self._entry(left, index), self._entry(right, index))
+                for index in itertools.product(*map(range, shape[:-2]))
+            ]
+            made = self._joined(parts, -2)
+        made = self._reshaped(made, shape)
+        if bias:
+            made = b.op("add", made, self._cast(bias[0], self.unit.accumulator))
+        if self.attrs["act"] != "none":
+            made = b.op(self.attrs["act"], made)
+        return self._cast(made, self.attrs["result"])
+
+    def _matrix(self, left: int, right: int) -> int:
+        """Write the product of two matrices."""
+        b, unit = self.b, self.unit
+        (rows, inner), columns = b.type(left).shape, b.type(right).shape[1]
+        right_fill = -columns % unit.columns
+        inner_fill = -inner % unit.inner
+        left = self._filled(left, 0, inner_fill)
+        right = self._filled(right, inner_fill, right_fill)
+        beside = []
+        for n in range(0, columns + right_fill, unit.columns):
+            column = self._cut(right, -1, n, n + unit.columns)
+            total: int | None = None
+            for k in range(0, inner + inner_fill, unit.inner):
+                tile = self._cut(column, -2, k, k + unit.inner)
+                block = self._cut(left, -1, k, k + unit.inner)
+                if unit.whole:  # whole numbers are added in the accumulators, which no operator does
+                    total = self._calls(block, tile, rows, total)
+                    continue
+                part = self._calls(block, tile, rows)
+                total = part if total is None else b.op("add", total, part)
+            assert total is not None
+            beside.append(total)
+        return self._cut(self._joined(beside, -1), -1, 0, columns)
+
+    def _calls(self, block: int, tile: int, rows: int, sums: int | None = None) -> int:
+        """Write the calls that multiply a block of rows by one stationary tile, and add to earlier sums."""
+        step = self.unit.rows or rows
+        fill = -rows % step if self.unit.padded_rows else 0
+        block = self._filled(block, fill, 0)
+        sums = None if sums is None else self._filled(sums, fill, 0)
+        parts = []
+        for m in range(0, rows + fill, step):
+            last = min(m + step, rows + fill)
+            so_far = [] if sums is None else [self._cut(sums, -2, m, last)]
+            parts.append(self.b.op(self.unit.name, self._cut(block, -2, m, last), tile, *so_far))
+        return self._cut(self._joined(parts, -2), -2, 0, rows)
+
+    # -- operators that do nothing are left out -----------------------------------------------------------
+    def _filled(self, x: int, below: int, right: int) -> int:
+        if not below and not right:
+            return x
+        kind = self.b.type(x)
+        pads = (0, 0, below, right)
+        if not self.unit.whole:
+            return self.b.op("pad", x, pads=pads)
+        for axis, count in ((-2, below), (-1, right)):
+            if count:
+                shape = list(kind.shape)
+                shape[axis] = count
+                zeros = self.b.weight(data=np.zeros(shape, dtype=kind.numpy_dtype()))
+                x = self.b.op("concat", x, zeros, axis=axis)
+                kind = self.b.type(x)
+        return x
+
+    def _cut(self, x: int, axis: int, start: int, stop: int) -> int:
+        if (start, stop) == (0, self.b.type(x).shape[axis]):
+            return x
+        return self.b.op("slice", x, axis=axis, start=start, stop=stop)
+
+    def _joined(self, parts: Sequence[int], axis: int) -> int:
+        return parts[0] if len(parts) == 1 else self.b.op("concat", *parts, axis=axis)
+
+    def _reshaped(self, x: int, shape: Sequence[int]) -> int:
+        return x if self.b.type(x).shape == tuple(shape) else self.b.op("reshape", x, shape=tuple(shape))
+
+    def _shaped(self, x: int, shape: Sequence[int]) -> int:
+        if self.b.type(x).elements == math.prod(shape):
+            return self._reshaped(x, shape)
+        return self.b.op("expand", x, shape=tuple(shape))
+
+    def _entry(self, x: int, index: Sequence[int]) -> int:
+        """Write the matrix of one batch."""
+        for axis, at in enumerate(index):
+            x = self._cut(x, axis - len(index) - 2, at, at + 1)
+        return self._reshaped(x, self.b.type(x).shape[-2:])
+
+    def _cast(self, x: int, dtype: str) -> int:
+        return x if self.b.type(x).dtype == dtype else self.b.op("cast", x, to=dtype)

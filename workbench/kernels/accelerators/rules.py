@@ -1,0 +1,196 @@
+"""The rules that put matrix products and convolutions on a unit, written from the unit's numbers.
+
+They fire on demand: every left-hand side is a product or a convolution, and a right-hand side makes at most
+one new product, which is the same without its activation or with half as many groups.
+A set of them therefore ends by itself, after a number of e-nodes proportional to that of the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from workbench.kernels.accelerators.unit import FUSED, Unit
+from workbench.kernels.accelerators.verdicts import in_range, verdicts_of
+from workbench.rules import RuleSet, parse_rules
+
+#: The orientations of a product: the left operand streams, or it stays and the right operand streams.
+ORIENTATIONS: Final = ("streamed-left", "streamed-right")
+
+#: Ranks of the operands of a product that may be turned around, with the permutations that transpose the last
+#: two axes of the left operand, of the right operand and of the result.
+_TURNS: Final = {
+    (2, 2): ("(1, 0)", "(1, 0)", "(1, 0)"),
+    (3, 2): ("(0, 2, 1)", "(1, 0)", "(0, 2, 1)"),
+    (3, 3): ("(0, 2, 1)", "(0, 2, 1)", "(0, 2, 1)"),
+    (4, 4): ("(0, 1, 3, 2)", "(0, 1, 3, 2)", "(0, 1, 3, 2)"),
+}
+
+#: Parts of laws about a convolution of x with w: its attributes, extents, windows and kernels as matrices.
+CONV: Final = "strides=(s, u), pads=(t, l, b, r), dilations=(d, e)"
+HEIGHT: Final = "(dim(x, -2) + t + b - d * (dim(w, -2) - 1) - 1) // s + 1"
+WIDTH: Final = "(dim(x, -1) + l + r - e * (dim(w, -1) - 1) - 1) // u + 1"
+TAPS: Final = "dim(w, -3) * dim(w, -2) * dim(w, -1)"
+IMAGE: Final = f"(dim(x, -4), dim(w, -4), {HEIGHT}, {WIDTH})"
+UNFOLDED: Final = f"unfold[kernel=(dim(w, -2), dim(w, -1)), {CONV}](x)"
+KERNEL: Final = f"reshape[shape=(dim(w, -4), {TAPS})](w)"
+_GROUPED_KERNEL: Final = f"reshape[shape=(g, dim(w, -4) // g, {TAPS})](w)"
+_GROUPED_UNFOLDED: Final = f"reshape[shape=(dim(x, -4), g, {TAPS}, ({HEIGHT}) * ({WIDTH}))]({UNFOLDED})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A product with a bias or without, and with an activation of the unit or ``none``."""
+
+    bias: bool
+    act: str
+
+    @property
+    def suffix(self) -> str:
+        """Return the part of a rule's name that names the form."""
+        parts = ["bias"] * self.bias + ([self.act] if self.act != "none" else [])
+        return "".join(f"-{part}" for part in parts)
+
+
+def _forms(unit: Unit, biased: bool) -> Iterator[_Form]:
+    for bias in (False, True) if biased else (False,):
+        for act in ("none", *(unit.activations if unit.bias or not bias else ())):
+            yield _Form(bias, act)
+
+
+def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> RuleSet:
+    """Return the rules that put products on a unit.
+
+    Args:
+        unit: The unit.
+        orientations: The orientations that are tried, of :data:`ORIENTATIONS`. Glenside streams the kernel
+            and keeps the image, which is ``streamed-left``.
+
+    Raises:
+        ValueError: If there is no such orientation.
+    """
+    wrong = [o for o in orientations if o not in ORIENTATIONS]
+    if wrong or not orientations:
+        raise ValueError(f"orientations must be among {', '.join(ORIENTATIONS)}, got {orientations}")
+    return _unit_rules(unit, tuple(o for o in ORIENTATIONS if o in orientations))
+
+
+@lru_cache(maxsize=16)
+def _unit_rules(unit: Unit, orientations: tuple[str, ...]) -> RuleSet:
+    rules = tuple(parse_rules(rules_text(unit, orientations)))
+    return RuleSet(
+        f"unit {unit.name}", rules, verdicts_of(rules), weights=False, in_range=in_range(unit, rules)
+    )
+
+
+def rules_text(unit: Unit, orientations: tuple[str, ...] = ORIENTATIONS) -> str:
+    """Return the rules of a unit as the text of a file of rules."""
+    lines = [f"# {unit!r}"]
+    # Products of whole numbers reach the workbench as opaque operators: they have no rules.
+    if not unit.whole:
+        for orientation in orientations:
+            turned = orientation == "streamed-right"
+            lines += [*_products(unit, turned), *_convolutions(unit, turned)]
+        lines += [*_groups(unit), *_apart()]
+    return "\n".join(lines) + "\n"
+
+
+def _blocked(unit: Unit, act: str, *operands: str) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in (unit.attrs | {"act": act}).items())
+    return f"blocked[{given}]({', '.join(operands)})"
+
+
+def _biased(unit: Unit, form: _Form, product: str) -> str:
+    """Return a product with its bias added to it, if the unit does not do that."""
+    return f"add({product}, z)" if form.bias and not unit.bias else product
+
+
+def _activated(form: _Form, source: str) -> str:
+    return source if form.act == "none" else f"{form.act}({source})"
+
+
+def _limits(unit: Unit, inner: str) -> list[str]:
+    return [] if unit.longest is None else [f"{inner} <= {unit.longest}"]
+
+
+def _where(conditions: list[str]) -> str:
+    return f" where {', '.join(conditions)}" if conditions else ""
+
+
+# -- matrix products ----------------------------------------------------------------------------------
+def _products(unit: Unit, turned: bool) -> Iterator[str]:
+    for form in _forms(unit, biased=unit.bias):
+        # Which summand is the product is not known.
+        sources = (
+            {"": "add(matmul(x, y), z)", "-before": "add(z, matmul(x, y))"}
+            if form.bias
+            else {"": "matmul(x, y)"}
+        )
+        conditions = _limits(unit, "dim(x, -1)")
+        for side, source in sources.items():
+            name = f"product{'-turned' if turned else ''}{form.suffix}{side}"
+            law = f"{_activated(form, source)} => "
+            if not turned:
+                operands = ["x", "y"] + (["z"] if form.bias else [])
+                row = ["dim(z, -2) = 1"] if form.bias else []
+                yield f"{name}: {law}{_blocked(unit, form.act, *operands)}{_where([*row, *conditions])}"
+                continue
+            for (left, right), (p, q, out) in _TURNS.items():
+                operands = [f"transpose[perm={q}](y)", f"transpose[perm={p}](x)"]
+                if form.bias:
+                    operands.append("reshape[shape=(dim(z, -1), 1)](z)")
+                target = f"transpose[perm={out}]({_blocked(unit, form.act, *operands)})"
+                ranks = [f"rank(x) = {left}", f"rank(y) = {right}"]
+                ranks += ["rank(z) = 1", "dim(z, -1) = dim(y, -1)"] if form.bias else []
+                yield f"{name}-{left}-{right}: {law}{target}{_where([*ranks, *conditions])}"
+
+
+# -- convolutions -------------------------------------------------------------------------------------
+def _convolutions(unit: Unit, turned: bool) -> Iterator[str]:
+    limits = _limits(unit, TAPS)
+    for form in _forms(unit, biased=True):
+        operands = "x, w, z" if form.bias else "x, w"
+        for grouped in (False, True):
+            groups = "groups=g" if grouped else "groups=1"
+            source = _activated(form, f"conv2d[{CONV}, {groups}]({operands})")
+            name = f"{'groups' if grouped else 'convolution'}{'-turned' if turned else ''}{form.suffix}"
+            image = f"reshape[shape={IMAGE}]({_product_of(unit, turned, grouped, form)})"
+            more = ["1 < g"] if grouped else []
+            yield f"{name}: {source} => {_biased(unit, form, image)}{_where([*more, *limits])}"
+
+
+def _product_of(unit: Unit, turned: bool, grouped: bool, form: _Form) -> str:
+    """Return the product of kernel and windows, [N, O, windows] or [N, groups, O / groups, windows]."""
+    kernel, columns = (_GROUPED_KERNEL, _GROUPED_UNFOLDED) if grouped else (KERNEL, UNFOLDED)
+    operands = [kernel, columns]
+    per = "g, dim(w, -4) // g" if grouped else "dim(w, -4)"
+    if turned:
+        swap = "(0, 1, 3, 2)" if grouped else "(0, 2, 1)"
+        operands = [
+            f"transpose[perm={swap}]({columns})",
+            f"transpose[perm={'(0, 2, 1)' if grouped else '(1, 0)'}]({kernel})",
+        ]
+    if form.bias and unit.bias:
+        shape = f"({per.replace('dim(w, -4) // g', '1, dim(w, -4) // g')})" if turned and grouped else ""
+        shape = shape or (f"({per})" if turned else f"({per}, 1)")
+        operands.append(f"reshape[shape={shape}](z)")
+    product = _blocked(unit, form.act, *operands)
+    return f"transpose[perm={swap}]({product})" if turned else product
+
+
+def _groups(unit: Unit) -> list[str]:
+    """Return the rule that merges pairs of groups into blocks of the diagonal while they fit the unit."""
+    return [
+        "groups-by-pairs: conv2d[groups=g, c](x, w, z?) => "
+        "conv2d[groups=g // 2, c](x, merge_gconv[count=2, groups=g](w), z) "
+        f"where g % 2 = 0, 2 * {TAPS} <= {unit.inner}, 2 * (dim(w, -4) // g) <= {unit.columns}"
+    ]
+
+
+def _apart() -> Iterator[str]:
+    """Yield the rules that take an activation out of a product, so that the other rules meet it bare."""
+    for act in FUSED:
+        yield f"product-then-{act}: matmul[act={act}](x, y) => {act}(matmul(x, y))"
+        yield f"convolution-then-{act}: conv2d[c, act={act}](x, w, z?) => {act}(conv2d[c, act=none](x, w, z))"

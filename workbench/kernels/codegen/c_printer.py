@@ -1,0 +1,466 @@
+"""The C text of a program under a schedule."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from workbench.kernels.codegen.c_expressions import (
+    SUFFIXES,
+    Scope,
+    bare,
+    c_type,
+    entry,
+    flat,
+    literal,
+    named,
+    read,
+    size,
+    stored,
+    value,
+    whole,
+)
+from workbench.kernels.codegen.loop_fusion import Nest, nests_of
+from workbench.kernels.codegen.program import Array, Program, Step
+from workbench.kernels.codegen.schedule import (
+    STRIP,
+    Contraction,
+    Schedule,
+    contraction,
+    keeping,
+    long_functions,
+    packable,
+    staging,
+)
+from workbench.kernels.composites.index import IndexName, product
+from workbench.kernels.composites.primitives import NEUTRAL
+from workbench.kernels.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free_indices
+
+_FUNCTIONS: Final = Path(__file__).with_name("functions.c")
+
+#: The step of a reduction, by the ending of the functions' names.
+_FOLDS: Final = {
+    "sum": "{0} += {1};",
+    "prod": "{0} *= {1};",
+    "max": "{0} = larger_{t}({0}, {1});",
+    "min": "{0} = smaller_{t}({0}, {1});",
+}
+_WHOLE_FOLDS: Final = _FOLDS | {
+    "max": "{0} = {1} > {0} ? {1} : {0};",
+    "min": "{0} = {1} < {0} ? {1} : {0};",
+}
+_SIGNS: Final = {"sum": "+", "prod": "*", "max": "larger_{t}", "min": "smaller_{t}"}
+_WHOLE_SIGNS: Final = _SIGNS | {"max": "max", "min": "min"}
+
+
+def c_text(program: Program, schedule: Schedule) -> str:
+    """Return the C text of a program: the functions that it needs, and one function with its name.
+
+    Raises:
+        NoKernel: An element type or a function has no form in C.
+    """
+    body = c_function(program, schedule)
+    return f"{prelude(body)}\n{body}"
+
+
+def c_function(program: Program, schedule: Schedule) -> str:
+    """Return the one function of a program as C text; see :func:`c_text`."""
+    changed = keeping(program) if schedule.kept else program
+    writer = _Writer(staging(changed) if schedule.staged else changed, schedule)
+    writer.kernel()
+    lines = "\n".join(writer.lines)
+    return f"/* {program.name}: {schedule}. */\n{lines}\n"
+
+
+class _Writer:
+    """The lines of one kernel."""
+
+    def __init__(self, program: Program, schedule: Schedule) -> None:
+        self.program, self.schedule = program, schedule
+        self.lines: list[str] = []
+        self._indent = 0
+        self._fresh = 0
+        self.suffix = SUFFIXES.get(program.computed, "")
+
+    # -- lines ------------------------------------------------------------------------------------
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self._indent + text)
+
+    @contextlib.contextmanager
+    def block(self, head: str = "") -> Iterator[None]:
+        self.line(f"{head} {{" if head else "{")
+        self._indent += 1
+        yield
+        self._indent -= 1
+        self.line("}")
+
+    def loop(self, bound: Bound, scope: Scope) -> contextlib.AbstractContextManager[None]:
+        name = named(bound.name)
+        return self.block(f"for (int64_t {name} = 0; {name} < {whole(bound.extent, scope)}; {name}++)")
+
+    def fresh(self, stem: str) -> str:
+        self._fresh += 1
+        return f"{stem}{self._fresh}_"
+
+    # -- the kernel -------------------------------------------------------------------------------
+    def kernel(self) -> None:
+        program, scope = self.program, Scope(self.program)
+        kind = scope.kind
+        arguments = ["int threads", *(f"int64_t {named(e)}" for e in program.extents)]
+        arguments += [f"{kind} {named(p)}" for p in program.parameters]
+        arguments += [f"const {c_type(a.dtype)} *restrict {named(a.name)}" for a in program.inputs]
+        arguments += [f"{c_type(a.dtype)} *restrict {named(a.name)}" for a in program.outputs]
+        nests = nests_of(program)
+        own = frozenset[str]().union(*(n.own for n in nests))
+        with self.block(f"void {entry(program)}({', '.join(arguments)})"):
+            held = [a for a in program.inner if a.name not in own]
+            for a in held:
+                self.allocate(a.name, a, scope)
+            for nest in nests:
+                self.nest(nest, scope.inside())
+            for a in held:
+                self.line(f"free({named(a.name)});")
+        if "threads" not in "\n".join(self.lines[1:]):
+            self.lines.insert(1, "  (void)threads;")
+
+    def allocate(self, name: str, array: Array, scope: Scope, depth: int = 0) -> None:
+        kind = c_type(array.dtype)
+        self.line(
+            f"{kind} *restrict {named(name)} = storage({size(array.dims[depth:], scope)}, sizeof({kind}));"
+        )
+
+    def nest(self, nest: Nest, scope: Scope) -> None:
+        found = contraction(self.program) if self.schedule.tiled else None
+        if len(nest.steps) == 1 and found is not None and self.program.steps[found.step] == nest.steps[0]:
+            self.tiles(nest.steps[0], found, scope)
+        elif len(nest.steps) == 1:
+            self.loops(nest.steps[0], 0, scope, outermost=True)
+        else:
+            self.shared(nest, scope)
+
+    # -- steps that share loops -------------------------------------------------------------------
+    def shared(self, nest: Nest, scope: Scope, start: int = 0) -> None:
+        """Write steps that share their loops from number ``start`` on; the outermost may run on threads."""
+        depth, threaded = self._first_level(nest, start, scope), self.schedule.threaded and start == 0
+        within = nests_of(self.program, nest.steps, depth)
+        deeper = frozenset[str]().union(*(n.own for n in within if n.depth > depth))
+        own = sorted(nest.own - deeper - set(scope.places))
+        arrays = [self.program.array(name) for name in own]
+        for a in arrays:
+            scope.places[a.name] = self._place_in_row(a, depth, scope)
+        rows = [a for a in arrays if a.dims[depth:]]
+        bounds = nest.steps[0].indices[start:depth]
+        for step in nest.steps:
+            self.hoist(step.value, nest.steps[0].names[:start], scope)
+        pointwise = all(len(s.indices) == depth and not _open(s.value, scope) for s in nest.steps)
+        if pointwise and bounds and self.schedule.staged:
+            self.strips(nest, arrays, bounds, scope, threaded=threaded)
+            return
+        with contextlib.ExitStack() as held:
+            if threaded and rows:
+                self.line("#pragma omp parallel num_threads(threads)")
+                held.enter_context(self.block())
+            for a in rows:
+                self.allocate(a.name, a, scope, depth)
+            with contextlib.ExitStack() as loops:
+                if threaded:
+                    outer = len(bounds) - 1 if pointwise and len(bounds) > 1 else len(bounds)
+                    simd = " simd" if pointwise and len(bounds) == 1 else ""
+                    collapse = f" collapse({outer})" if outer > 1 else ""
+                    head = f"for{simd}" if rows else f"parallel for{simd} num_threads(threads)"
+                    self.line(f"#pragma omp {head} schedule(static){collapse}")
+                for place, b in enumerate(bounds):
+                    if pointwise and place == len(bounds) - 1 and (place or not threaded):
+                        self.line("#pragma omp simd")
+                    loops.enter_context(self.loop(b, scope))
+                for a in arrays:
+                    if a not in rows:
+                        self.line(f"{c_type(a.dtype)} {named(a.name)};")
+                for inner in within:
+                    if inner.depth > depth:
+                        self.shared(inner, scope.inside(), depth)
+                    else:
+                        for step in inner.steps:
+                            self.loops(step, depth, scope)
+            for a in rows:
+                self.line(f"free({named(a.name)});")
+
+    def _first_level(self, nest: Nest, start: int, scope: Scope) -> int:
+        """Return how many loops to open first: a reduction is computed outside of loops that it ignores."""
+        names = nest.steps[0].names[: nest.depth]
+        totals = [r for s in nest.steps for r in _open(s.value, scope)]
+        needed = (max((names.index(n) + 1 for n in free_indices(r) & set(names)), default=0) for r in totals)
+        return min((level for level in needed if level > start), default=nest.depth)
+
+    def strips(
+        self, nest: Nest, arrays: Sequence[Array], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
+    ) -> None:
+        """Write steps of single elements as one short loop each, over strips of the last index."""
+        name, extent = named(bounds[-1].name), whole(bounds[-1].extent, scope)
+        first, end = f"{name}_from_", f"{name}_to_"
+        if threaded:
+            collapse = f" collapse({len(bounds)})" if len(bounds) > 1 else ""
+            self.line(f"#pragma omp parallel for num_threads(threads) schedule(static){collapse}")
+        with contextlib.ExitStack() as loops:
+            for b in bounds[:-1]:
+                loops.enter_context(self.loop(b, scope))
+            head = f"for (int64_t {first} = 0; {first} < {extent}; {first} += {STRIP})"
+            loops.enter_context(self.block(head))
+            self.line(f"const int64_t {end} = {extent} - {first} < {STRIP} ? {extent} : {first} + {STRIP};")
+            for a in arrays:
+                self.line(f"{c_type(a.dtype)} {named(a.name)}[{STRIP}];")
+                scope.places[a.name] = _fixed(f"{named(a.name)}[{name} - {first}]")
+            for stage in self.stages(nest.steps):
+                self.line("#pragma omp simd")
+                with self.block(f"for (int64_t {name} = {first}; {name} < {end}; {name}++)"):
+                    for step in stage:
+                        self.store(step, scope)
+
+    def stages(self, steps: Sequence[Step]) -> list[list[Step]]:
+        """Return steps in groups with at most one long function each; rounding to 16 bits is one."""
+        found: list[list[Step]] = []
+        count = 0
+        for step in steps:
+            rounded = self.program.array(step.target).dtype != self.program.computed
+            more = long_functions(step) + rounded
+            if not found or count + more > 1:
+                found.append([])
+                count = 0
+            found[-1].append(step)
+            count += more
+        return found
+
+    def _place_in_row(self, array: Array, depth: int, scope: Scope) -> Callable[[Read], str]:
+        def place(e: Read) -> str:
+            if not array.dims[depth:]:
+                return named(array.name)
+            index = whole(flat(array.dims[depth:], e.indices[depth:]), scope)
+            return f"{named(array.name)}[{bare(index)}]"
+
+        return place
+
+    # -- plain loops ------------------------------------------------------------------------------
+    def loops(self, step: Step, depth: int, scope: Scope, *, outermost: bool = False) -> None:
+        """Write the loops of a step from its index number ``depth`` on."""
+        bound = step.names[:depth]
+        self.hoist(step.value, bound, scope)
+        if depth == len(step.indices):
+            self.store(step, scope)
+            return
+        last = depth == len(step.indices) - 1 and not _open(step.value, scope)
+        if outermost and self.schedule.threaded:
+            self.line(
+                f"#pragma omp parallel for{' simd' if last else ''} num_threads(threads) schedule(static)"
+            )
+        elif last:
+            self.line("#pragma omp simd")
+        with self.loop(step.indices[depth], scope):
+            self.loops(step, depth + 1, scope.inside())
+
+    def store(self, step: Step, scope: Scope) -> None:
+        target = self.program.array(step.target)
+        place = read(Read(step.target, False, tuple(IndexName(n) for n in step.names)), scope)
+        found = value(step.value, scope)
+        self.line(f"{place} = {stored(found, target.dtype, scope)};")
+
+    def hoist(self, e: Scalar, bound: Sequence[str], scope: Scope) -> None:
+        """Write the reductions in an expression that depend on open loops alone."""
+        for total in _open(e, scope):
+            if free_indices(total) <= set(bound):
+                scope.values[total] = self.reduction(total, bound, scope)
+            else:
+                self.hoist(total.body, bound, scope)
+
+    def reduction(self, e: Reduce, bound: Sequence[str], scope: Scope) -> str:
+        name, inner = self.fresh(e.function), scope.inside()
+        whole_numbers = not self.suffix
+        self.line(f"{scope.kind} {name} = {self.start(e)};")
+        with contextlib.ExitStack() as loops:
+            for place, b in enumerate(e.over):
+                here = (*bound, *(o.name for o in e.over[:place]))
+                self.hoist(e.body, here, inner)
+                if place == len(e.over) - 1 and not _open(e.body, inner):
+                    sign = (_WHOLE_SIGNS if whole_numbers else _SIGNS)[e.function].format(t=self.suffix)
+                    self.line(f"#pragma omp simd reduction({sign} : {name})")
+                loops.enter_context(self.loop(b, inner))
+            self.hoist(e.body, (*bound, *(o.name for o in e.over)), inner)
+            form = (_WHOLE_FOLDS if whole_numbers else _FOLDS)[e.function]
+            self.line(form.format(name, bare(value(e.body, inner)), t=self.suffix))
+        return name
+
+    def start(self, e: Reduce) -> str:
+        if not self.suffix and e.function in ("max", "min"):
+            limit = self.program.dtype.upper()
+            return f"{limit}_{'MIN' if e.function == 'max' else 'MAX'}"
+        return literal(NEUTRAL[e.function], self.program.computed)
+
+    # -- tiles ------------------------------------------------------------------------------------
+    def tiles(self, step: Step, found: Contraction, scope: Scope) -> None:
+        """Write a step whose sums are computed in tiles that stay in registers."""
+        schedule, row, column = self.schedule, self.schedule.row, found.column
+        width = schedule.columns
+        bounds = {b.name: b for b in step.indices}
+        outer = [b for b in step.indices if b.name not in (row, column)]
+        packed = packable(found, row) if schedule.packed else ()
+        panels = {r: f"panel{k}_" for k, r in enumerate(packed)}
+        columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
+        depth = product([b.extent for b in found.total.over])
+        with contextlib.ExitStack() as held:
+            if schedule.threaded:
+                self.line("#pragma omp parallel num_threads(threads)")
+                held.enter_context(self.block())
+            for panel in panels.values():
+                kind = scope.kind
+                self.line(
+                    f"{kind} *restrict {panel} = storage({whole(depth, scope)} * {width}, sizeof({kind}));"
+                )
+            with contextlib.ExitStack() as loops:
+                if schedule.threaded:
+                    collapse = f" collapse({len(outer) + 1})" if outer else ""
+                    self.line(f"#pragma omp for schedule(static){collapse}")
+                for b in outer:
+                    loops.enter_context(self.loop(b, scope))
+                start = f"{named(column)}_at_"
+                head = f"for (int64_t {start} = 0; {start} < {columns}; {start} += {width})"
+                loops.enter_context(self.block(head))
+                self.line(
+                    f"const int64_t width = {columns} - {start} < {width} ? {columns} - {start} : {width};"
+                )
+                self.hoist_others(step, found, [b.name for b in outer], scope)
+                for r, panel in panels.items():
+                    self.pack(r, panel, found, scope)
+                first = f"{named(row)}_at_"
+                self.line(f"int64_t {first} = 0;")
+                whole_tile = f"for (; {first} + {schedule.rows} <= {rows}; {first} += {schedule.rows})"
+                rest = f"for (; {first} < {rows}; {first}++)"
+                free = any(column in free_indices(r) and r not in panels for r in _reads(found.total.body))
+                if free:
+                    with self.block(f"if (width == {width})"), self.block(whole_tile):
+                        self.tile(step, found, schedule.rows, str(width), panels, scope)
+                    with self.block(rest):
+                        self.tile(step, found, 1, "width", panels, scope)
+                else:
+                    with self.block(whole_tile):
+                        self.tile(step, found, schedule.rows, str(width), panels, scope)
+                    with self.block(rest):
+                        self.tile(step, found, 1, str(width), panels, scope)
+            for panel in panels.values():
+                self.line(f"free({panel});")
+
+    def hoist_others(self, step: Step, found: Contraction, bound: Sequence[str], scope: Scope) -> None:
+        """Write the reductions next to the tiled one that depend on the outer loops alone."""
+        for total in _open(step.value, scope):
+            if total != found.total and free_indices(total) <= set(bound):
+                scope.values[total] = self.reduction(total, bound, scope)
+
+    def pack(self, r: Read, panel: str, found: Contraction, scope: Scope) -> None:
+        width, inner = self.schedule.columns, scope.inside()
+        inner.renamed[found.column] = f"({named(found.column)}_at_ + c)"
+        over = found.total.over
+        place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), inner)
+        with contextlib.ExitStack() as loops:
+            for b in over:
+                loops.enter_context(self.loop(b, inner))
+            there = f"{panel}[{place} * {width} + c]"
+            self.line(f"for (int64_t c = 0; c < width; c++) {there} = {value(r, inner)};")
+            self.line(f"for (int64_t c = width; c < {width}; c++) {there} = 0;")
+
+    def tile(
+        self, step: Step, found: Contraction, rows: int, across: str, panels: dict[Read, str], scope: Scope
+    ) -> None:
+        width, inner = self.schedule.columns, scope.inside()
+        row, column, over = self.schedule.row, found.column, found.total.over
+        inner.renamed[row] = f"({named(row)}_at_ + r)" if rows > 1 else f"{named(row)}_at_"
+        inner.renamed[column] = f"({named(column)}_at_ + c)"
+        within = inner.inside()
+        place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), within)
+        for r, panel in panels.items():
+            within.values[r] = f"{panel}[{place} * {width} + c]"
+        sums = f"sums[{'r' if rows > 1 else '0'}][c]"
+        self.line(f"{scope.kind} sums[{rows}][{width}] = {{{{0}}}};")
+        with contextlib.ExitStack() as loops:
+            for b in over:
+                loops.enter_context(self.loop(b, within))
+            if rows > 1:
+                self.line(f"#pragma GCC unroll {rows}")
+                loops.enter_context(self.block(f"for (int r = 0; r < {rows}; r++)"))
+            self.line("#pragma omp simd")
+            self.line(
+                f"for (int c = 0; c < {across}; c++) {sums} += {bare(value(found.total.body, within))};"
+            )
+        inner.values[found.total] = sums
+        with contextlib.ExitStack() as loops:
+            if rows > 1:
+                loops.enter_context(self.block(f"for (int r = 0; r < {rows}; r++)"))
+            if not _open(step.value, inner):
+                self.line("#pragma omp simd")
+            loops.enter_context(self.block("for (int c = 0; c < width; c++)"))
+            self.hoist(step.value, step.names, inner)
+            self.store(step, inner)
+
+
+def _fixed(place: str) -> Callable[[Read], str]:
+    return lambda e: place
+
+
+def _reads(e: Scalar) -> list[Read]:
+    from workbench.kernels.composites.scalar import reads
+
+    return list(reads(e))
+
+
+def _open(e: Scalar, scope: Scope) -> list[Reduce]:
+    """Return the outermost reductions of an expression that no variable holds yet."""
+    if e in scope.values:
+        return []
+    if isinstance(e, Reduce):
+        return [e]
+    if isinstance(e, Apply):
+        return list(dict.fromkeys(r for operand in e.operands for r in _open(operand, scope)))
+    return []
+
+
+_PRAGMAS: Final = """\
+#pragma omp declare reduction(larger_{t} : {kind} : omp_out = larger_{t}(omp_out, omp_in)) \\
+    initializer(omp_priv = -INFINITY)
+#pragma omp declare reduction(smaller_{t} : {kind} : omp_out = smaller_{t}(omp_out, omp_in)) \\
+    initializer(omp_priv = INFINITY)
+"""
+
+
+def prelude(body: str) -> str:
+    """Return the includes and the functions that a text needs, in their order."""
+    head, functions = _functions()
+    needed: set[str] = set()
+    queue = [body]
+    while queue:
+        text = queue.pop()
+        words = set(re.findall(r"[A-Za-z_]\w*", text))
+        for name, definition in functions.items():
+            if name in words and name not in needed:
+                needed.add(name)
+                queue.append(definition)
+    parts = [head, *(text for name, text in functions.items() if name in needed)]
+    for suffix, kind in (("f32", "float"), ("f64", "double")):
+        if re.search(rf"reduction\((larger|smaller)_{suffix} ", body):
+            pair = (f"larger_{suffix}", f"smaller_{suffix}")
+            parts += [functions[name] for name in pair if name not in needed]
+            parts.append(_PRAGMAS.format(t=suffix, kind=kind))
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+@lru_cache(maxsize=1)
+def _functions() -> tuple[str, dict[str, str]]:
+    """Return the includes of the file of functions, and its functions by name."""
+    pieces = _FUNCTIONS.read_text().strip().split("\n\n")
+    head = "\n\n".join(p for p in pieces if p.startswith("#include") or "#define" in p)
+    found = {}
+    for piece in pieces:
+        match = re.search(r"^INLINE [\w ]*?\*?(\w+)\(", piece, re.MULTILINE)
+        if match:
+            found[match.group(1)] = piece
+    return head, found

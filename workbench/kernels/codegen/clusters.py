@@ -1,0 +1,265 @@
+"""Clusters: connected operators whose values are computed in one kernel, as one composite.
+
+A cluster has one result. Its operators are those with a form in index notation
+(:mod:`workbench.kernels.codegen.operators`): operators of single elements, and operators of the last axes if all of
+the cluster have the same ones. They run in one pass over the rows, and a row stays in the nearest cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workbench.graph import Graph, GraphBuilder
+from workbench.kernels.codegen.operators import definition
+from workbench.kernels.composites.composite import Composite, Equation, Tensor
+from workbench.kernels.composites.index import ExtentName, IndexName
+from workbench.kernels.composites.scalar import Bound, Number, Parameter, Read, Scalar, rebuilt
+from workbench.ops import TensorType, spec_of
+
+#: The most operators of a cluster.
+MOST: Final = 12
+
+#: Element types of clusters. ONNX Runtime has no functions of bfloat16 with which a kernel could be compared.
+_FUSED: Final = ("float16", "float32", "float64")
+
+_D: Final = ExtentName("D")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One operator of a cluster: the number of its value, and the numbers of its operands' values."""
+
+    place: int
+    op: str
+    attrs: tuple[Any, ...]
+    operands: tuple[int, ...]
+    type: TensorType
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Return the attributes by name."""
+        return spec_of(self.op).unpack(self.attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Operators as one composite.
+
+    ``inputs`` are the numbers of the values that it reads, in the order of the composite's operands, and
+    ``shapes`` the shapes in which the kernel sees them: the axes of a row are one. ``result`` is the number
+    of its value and ``type`` the value's type. ``read`` are the types of the inputs in the graph, and
+    ``known`` the values that are one number, which is in the kernel's text.
+    """
+
+    members: tuple[Member, ...]
+    composite: Composite
+    inputs: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    result: int
+    type: TensorType
+    read: tuple[TensorType, ...]
+    known: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def types(self) -> tuple[TensorType, ...]:
+        """Return the types in which the kernel sees its operands."""
+        return tuple(TensorType(self.type.dtype, shape) for shape in self.shapes)
+
+
+def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
+    """Return whether an operator may be in a cluster.
+
+    Args:
+        op: The operator.
+        operands: The number of its operands.
+        attrs: Its attributes in declared order.
+        kind: The type of its result; only tensors of numbers that ONNX Runtime computes with are fused.
+    """
+    if not isinstance(kind, TensorType) or kind.dtype not in _FUSED:
+        return False
+    return definition(op, operands, tuple(sorted(spec_of(op).unpack(tuple(attrs)).items()))) is not None
+
+
+def cluster_of(
+    members: Sequence[Member], types: Mapping[int, TensorType], numbers: Mapping[int, float]
+) -> Cluster | None:
+    """Return operators as a cluster, or None if they do not fit each other.
+
+    Args:
+        members: The operators, operands first; the last one has the result.
+        types: The types of all values.
+        numbers: Values that are one known number.
+    """
+    root = members[-1]
+    made = {m.place: m for m in members}
+    rows = {_row_axes(m, types) for m in members if _by_rows(m)}
+    if len(rows) > 1 or None in rows:
+        return None
+    axes = next(iter(rows), 0) or 0
+    if len({m.type.dtype for m in members}) > 1 or any(_drops(m) for m in members[:-1]):
+        return None
+    own = root.type.shape + (1,) * (axes if _drops(root) else 0)  # as if the axes of a row were kept
+    shapes = [own, *(types[j].shape for m in members for j in (m.place, *m.operands) if j != root.place)]
+    frame = max(shapes, key=lambda s: (math.prod(s), len(s)))
+    places = _Places(frame, axes)
+    if any(places.kind(shape) is None for shape in shapes):
+        return None
+    full_root = bool(places.kind(own))
+    if places.leading(own) != places.leading(frame):
+        return None
+    leaves = dict.fromkeys(j for m in members for j in m.operands if j not in made and j not in numbers)
+    names = {j: f"a{k}" for k, j in enumerate(leaves)} | {m.place: f"t{k}" for k, m in enumerate(members)}
+    names[root.place] = "y"
+    equations = []
+    for k, m in enumerate(members):
+        full = full_root if m is root else bool(places.kind(m.type.shape))
+        found = _equations(m, k, full, types, numbers, names, places)
+        if found is None:
+            return None
+        equations += found
+
+    def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
+        return Tensor(name, "T", True, (_D,) if places.kind(shape) else ())
+
+    inputs = tuple(tensor(names[j], types[j].shape) for j in leaves)
+    output = Tensor("y", "T", True, (_D,) if full_root else ())
+    composite = Composite("fused", inputs, (output,), (), tuple(equations))
+    return Cluster(
+        tuple(members),
+        composite,
+        tuple(leaves),
+        tuple(places.seen(types[j].shape) for j in leaves),
+        root.place,
+        root.type,
+        tuple(types[j] for j in leaves),
+        tuple((j, numbers[j]) for j in dict.fromkeys(j for m in members for j in m.operands) if j in numbers),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """How shapes lie in the frame of a cluster: its largest shape, of which the last ``axes`` are a row."""
+
+    frame: tuple[int, ...]
+    axes: int
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements of a row."""
+        return math.prod(self.frame[len(self.frame) - self.axes :])
+
+    def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (1,) * (len(self.frame) - len(shape)) + tuple(shape)
+
+    def kind(self, shape: tuple[int, ...]) -> bool | None:
+        """Return whether a value has the axes of a row; None if it has only some, or does not broadcast."""
+        padded = self._padded(shape)
+        if len(padded) != len(self.frame) or any(
+            n not in (1, f) for n, f in zip(padded, self.frame, strict=True)
+        ):
+            return None
+        if not self.axes:
+            return False
+        row = padded[len(padded) - self.axes :]
+        if row == self.frame[len(self.frame) - self.axes :]:
+            return True
+        return False if math.prod(row) == 1 else None
+
+    def leading(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the extents of the axes that are not of a row."""
+        padded = self._padded(shape)
+        return padded[: len(padded) - self.axes]
+
+    def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape in which a kernel sees a value: a row's axes are one, or left out."""
+        if not self.axes:
+            return tuple(shape)
+        return (*self.leading(shape), self.size) if self.kind(shape) else self.leading(shape)
+
+
+def _definition(m: Member) -> Composite | None:
+    return definition(m.op, len(m.operands), tuple(sorted(m.named.items())))
+
+
+def _by_rows(m: Member) -> bool:
+    found = _definition(m)
+    return found is not None and not found.elementwise
+
+
+def _drops(m: Member) -> bool:
+    return m.named.get("keepdims") == 0
+
+
+def _row_axes(m: Member, types: Mapping[int, TensorType]) -> int | None:
+    """Return how many of the last axes an operator of rows works on, or None if it is not the last ones."""
+    rank, named = types[m.operands[0]].rank, m.named
+    if "axes" in named:
+        axes = sorted(a % rank for a in named["axes"]) or list(range(rank))
+        return len(axes) if axes == list(range(rank - len(axes), rank)) else None
+    if "axis" not in named:  # a declared composite
+        return 1
+    axis = named["axis"] % rank
+    if _takes_one_axis(m):
+        return 1 if axis == rank - 1 else None
+    return rank - axis
+
+
+def _takes_one_axis(m: Member) -> bool:
+    return len(m.operands) == 1
+
+
+def _equations(
+    m: Member,
+    number: int,
+    full: bool,
+    types: Mapping[int, TensorType],
+    numbers: Mapping[int, float],
+    names: Mapping[int, str],
+    places: _Places,
+) -> list[Equation] | None:
+    """Return the definition of an operator with the cluster's values in the place of its own names."""
+    found = _definition(m)
+    if found is None:
+        return None
+    operands = dict(zip((t.name for t in found.inputs), m.operands, strict=True))
+    given: dict[str, Any] = found.defaults | m.named
+    own = {
+        e.target: names[m.place] if e.target == found.output.name else f"{e.target}{number}"
+        for e in found.equations
+    }
+    pointwise = found.elementwise
+
+    def value(e: Scalar) -> Scalar:
+        if isinstance(e, Parameter):
+            return Number(float(given[e.name]))
+        if isinstance(e, Read):
+            if e.tensor in own:
+                return Read(own[e.tensor], True, e.indices)
+            j = operands[e.tensor]
+            if j in numbers:
+                return Number(numbers[j])
+            if not places.kind(types[j].shape):
+                return Read(names[j], True, ())
+            return Read(names[j], True, (IndexName("d"),) if pointwise else e.indices)
+        return rebuilt(e, value)
+
+    bound = (Bound("d", _D),)
+    return [
+        Equation(own[e.target], True, bound if full and pointwise else e.indices, value(e.value))
+        for e in found.equations
+    ]
+
+
+def as_graph(cluster: Cluster) -> Graph:
+    """Return the operators of a cluster as a graph; its inputs ``x0``, ``x1``, … are those of the cluster."""
+    builder = GraphBuilder("cluster")
+    kinds = zip(cluster.inputs, cluster.read, strict=True)
+    place = {j: builder.input(f"x{k}", t.shape, t.dtype) for k, (j, t) in enumerate(kinds)}
+    for j, number in cluster.known:
+        place[j] = builder.op("scalar", value=number, dtype=cluster.type.dtype)
+    for m in cluster.members:
+        place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
+    return builder.graph({"y": place[cluster.result]})

@@ -1,0 +1,172 @@
+"""Kernels as operators of ONNX Runtime: a library that it loads, and nodes that call its kernels.
+
+A node of such an operator reads and writes the runtime's own tensors, and runs on the runtime's own threads:
+the first axis is cut into as many parts as there are threads. So a border between a kernel and the runtime's
+operators costs no more than any other node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import onnx
+from onnx.inliner import inline_local_functions
+
+from workbench.graph import Opaque
+from workbench.kernels.codegen.c_expressions import c_type, entry, literal
+from workbench.kernels.codegen.c_printer import c_function, prelude
+from workbench.kernels.codegen.clusters import Cluster, as_graph
+from workbench.kernels.codegen.compiler import Build, compiled
+from workbench.kernels.codegen.kernel import THREADED, form_of
+from workbench.kernels.codegen.schedule import Schedule, usual
+from workbench.kernels.composites.binding import bind
+
+#: The domain of the operators.
+DOMAIN: Final = "workbench.kernels"
+
+_RUNTIME: Final = Path(__file__).with_name("runtime.c")
+
+#: ONNX's numbers of element types.
+_TYPES: Final = {
+    "float32": onnx.TensorProto.FLOAT,
+    "float64": onnx.TensorProto.DOUBLE,
+    "float16": onnx.TensorProto.FLOAT16,
+    "bfloat16": onnx.TensorProto.BFLOAT16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A cluster as an operator: its kernel's schedule, and the number of parts in which it runs."""
+
+    cluster: Cluster
+    schedule: Schedule
+    parts: int = 1
+
+    @property
+    def name(self) -> str:
+        """Return the operator's name, the same for clusters that run the same kernel."""
+        c = self.cluster
+        about = f"{c.composite} {c.types} {c.type} {self.schedule} {self.parts}"
+        return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
+
+
+def operator(cluster: Cluster, threads: int = 1, schedule: Schedule | None = None) -> Operator:
+    """Return a cluster as an operator.
+
+    Args:
+        cluster: The cluster.
+        threads: The number of threads of the session that runs it.
+        schedule: The choices in making loops; by default the usual ones.
+    """
+    form, leading = form_of(bind(cluster.composite, cluster.types))
+    chosen = usual(form.program()) if schedule is None else schedule
+    elements = sum(math.prod(s) for s in (*cluster.shapes, cluster.type.shape))
+    parts = threads if leading.sizes and elements >= THREADED else 1
+    return Operator(cluster, replace(chosen, threaded=False), parts)
+
+
+def payload(op: Operator, opset: int | None = None) -> Opaque:
+    """Return an operator as a record that a graph can hold.
+
+    The record has the cluster's operators as a local function of the same name: a runtime without the
+    library runs these, and ONNX Runtime prefers the library's operator.
+
+    Args:
+        op: The operator.
+        opset: The version of the default operator set; by default that of graphs from no file.
+    """
+    from workbench.frontends import to_onnx
+
+    # A function of a declared composite would have to lie beside this one, in every model that holds it.
+    inside = inline_local_functions(to_onnx(as_graph(op.cluster), opset=opset))
+    names = [i.name for i in inside.graph.input]
+    constants = [onnx.helper.make_node("Constant", [], [c.name], value=c) for c in inside.graph.initializer]
+    nodes = [*constants, *inside.graph.node]
+    imports = list(inside.opset_import)
+    function = onnx.helper.make_function(DOMAIN, op.name, names, ["y"], nodes, imports)
+    node = onnx.helper.make_node(op.name, names, ["y"], domain=DOMAIN)
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "kernel", inside.graph.input, inside.graph.output),
+        functions=[function],
+        opset_imports=[onnx.helper.make_opsetid(DOMAIN, 1), *imports],
+        ir_version=10,
+    )
+    reason = f"a kernel in C for {', '.join(m.op for m in op.cluster.members)}"
+    content = model.SerializeToString(deterministic=True)
+    return Opaque(op.name, DOMAIN, (op.cluster.type,), content, True, reason)
+
+
+def library_of(operators: Sequence[Operator], build: Build) -> Path:
+    """Return the library of operators, compiled once per content.
+
+    Raises:
+        CompilerMissing: There is no C compiler.
+        CompilationFailed: The compiler refuses the text.
+    """
+    return compiled(library_text(operators), replace(build, omp=False))
+
+
+def library_text(operators: Sequence[Operator]) -> str:
+    """Return the C text of a library of operators."""
+    distinct = list({op.name: op for op in operators}.values())
+    kernels: list[str] = []
+    table: list[str] = []
+    for op in distinct:
+        text, row = _written(op)
+        kernels.append(text)
+        table.append(row)
+    body = "\n".join(kernels)
+    head = f'#define DOMAIN "{DOMAIN}"\n#define OPERATORS {len(distinct)}\n'
+    rows = ",\n".join(table)
+    end = f"static Operator operators[OPERATORS] = {{\n{rows}\n}};\n"
+    return "\n".join([prelude(body), head, _RUNTIME.read_text(), body, end])
+
+
+def _written(op: Operator) -> tuple[str, str]:
+    """Return the kernel of an operator with the function that the runtime calls, and its row of the table."""
+    cluster, name = op.cluster, op.name
+    binding = bind(replace(cluster.composite, name=name), cluster.types)
+    form, leading = form_of(binding)
+    program = form.program()
+    parted = leading.sizes[0] if leading.sizes else 1
+    known = {**binding.extents, **dict(zip(program.leading, leading.sizes, strict=True))}
+    numbers = [str(known[e]) for e in program.extents]
+    if program.leading:
+        numbers = [
+            "count" if e == program.leading[0] else n for e, n in zip(program.extents, numbers, strict=True)
+        ]
+    numbers += [literal(binding.values[p], program.computed) for p in program.parameters]
+    present = dict(form.present)
+    arrays = []
+    for place, array in enumerate((*program.inputs, *program.outputs)):
+        made = place == len(program.inputs)
+        step = (
+            binding.types[array.name].elements // parted if _parted(array.name, present, leading.sizes) else 0
+        )
+        kind = f"{'' if made else 'const '}{c_type(array.dtype)} *"
+        arrays.append(f"({kind}){'output' if made else f'inputs[{place}]'} + first * {step}")
+    call = f"{entry(program)}(1, {', '.join([*numbers, *arrays])})"
+    text = c_function(program, op.schedule).replace("\nvoid ", "\nstatic void ", 1)
+    dims = ", ".join(map(str, cluster.type.shape)) or "0"
+    text += (
+        f"\nstatic const int64_t {name}_dims[] = {{{dims}}};\n\n"
+        f"static void {name}(const void *const *inputs, void *output, int64_t first, int64_t count) {{\n"
+        f"  (void)first; (void)count;\n  {call};\n}}\n"
+    )
+    row = (
+        f'  {{.name = "{name}", .type = {_TYPES[cluster.type.dtype]}, .inputs = {len(cluster.inputs)}, '
+        f".rank = {len(cluster.type.shape)}, .parts = {op.parts}, .length = {parted}, "
+        f".dims = {name}_dims, .run = {name}}}"
+    )
+    return text, row
+
+
+def _parted(name: str, present: dict[str, tuple[bool, ...]], sizes: Sequence[int]) -> bool:
+    """Return whether an array has the first of the leading axes; results have all."""
+    return bool(sizes) and present.get(name, (True,))[0]

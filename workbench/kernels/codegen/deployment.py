@@ -1,0 +1,299 @@
+"""Deployment of a graph as a mixed program: certified, timed whole, and left alone if it is not faster."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.certification.certificate import Certificate, certify
+from workbench.certification.end_to_end import tolerance_of
+from workbench.certification.inputs import random_inputs
+from workbench.certification.region_check import difference
+from workbench.costs import CostModel
+from workbench.devices.timing import paired_speedup, rounds
+from workbench.egraph import EGraph
+from workbench.graph import Graph
+from workbench.kernels.codegen.cluster_timing import measured
+from workbench.kernels.codegen.clusters import Cluster
+from workbench.kernels.codegen.compiler import Build, build_from, compiler
+from workbench.kernels.codegen.fusion import Beside, Measure, numbers_of
+from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
+from workbench.kernels.codegen.tuning import timer
+from workbench.support.formatting import gain
+
+#: The most families of clusters that are timed one by one.
+_FAMILIES: Final = 6
+
+#: The least and the largest number of rounds in which programs are timed.
+_LEAST, _MOST = 9, 300
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The time of a mixed program against the fastest form without kernels in ONNX Runtime, in alternation.
+
+    ``before`` and ``after`` are medians in microseconds; ``speedup`` is the median of the rounds' ratios,
+    which ``interval`` contains with 95 %. ``noise`` is the difference between two copies of the original.
+    """
+
+    before: float
+    after: float
+    speedup: float
+    interval: tuple[float, float]
+    noise: float
+    rounds: int
+
+    @property
+    def faster(self) -> bool:
+        """Return whether the program is faster beyond the noise."""
+        return self.interval[0] > 1 + self.noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deployed:
+    """The outcome of :func:`deploy`.
+
+    ``plan`` is the mixed program's, and None if the original stays: no cluster pays, the program is not
+    faster when timed whole, or its certificate did not pass. ``tried`` is the plan that was timed, and
+    ``program`` the loaded program of ``plan``.
+    """
+
+    original: Graph
+    plan: Plan | None
+    tried: Plan | None
+    certificate: Certificate | None
+    timed: Timed | None
+    reason: str
+    program: Mixed | None = None
+
+    @property
+    def speedup(self) -> float:
+        """Return the speed-up over the original, 1 if it stays."""
+        return self.timed.speedup if self.plan is not None and self.timed is not None else 1.0
+
+    def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
+        """Write the program as an ONNX model and a library beside it; see :meth:`Mixed.save`.
+
+        Raises:
+            ValueError: There is no program, because the original stays.
+            OSError: A file cannot be written.
+        """
+        if self.program is None:
+            raise ValueError(f"a mixed program must be faster to be saved: {self.reason}")
+        return self.program.save(path)
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.reason
+        how = "not timed" if self.timed is None else gain(self.timed.before, self.timed.after)
+        return f"{self.plan}; {how}"
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        plan, timed = self.plan, self.timed
+        return {
+            "kernels": 0 if plan is None else len(plan.clusters),
+            "clusters": [] if plan is None else [[m.op for m in c.members] for c in plan.clusters],
+            "others": None if plan is None else plan.others,
+            "reason": self.reason,
+            "certified": None if self.certificate is None else self.certificate.passed,
+            "arithmetic": None if self.certificate is None else self.certificate.arithmetic,
+            "timing": None if timed is None else asdict(timed),
+        }
+
+
+def deploy(
+    graph: Graph,
+    cost: CostModel,
+    *,
+    candidates: Sequence[Graph] = (),
+    saturated: tuple[EGraph, np.ndarray] | None = None,
+    threads: int = 1,
+    seconds: float = 5.0,
+    seed: int = 0,
+    build: Build | None = None,
+    measure: Measure | None = None,
+    time: bool = True,
+    saved: bool = False,
+) -> Deployed:
+    """Return the fastest certified mixed program of a graph, or the original.
+
+    Args:
+        graph: The original.
+        cost: The prices of operators in ONNX Runtime.
+        candidates: Other graphs of the same function, such as the result of an optimisation.
+        saturated: A saturated e-graph of the original and the costs of its e-nodes: clusters become e-nodes
+            of it, and exact extraction takes operators, rewrites and clusters together.
+        threads: The number of threads of a session.
+        seconds: The time limit on timing.
+        seed: The seed of the inputs.
+        build: The options of the compiler; by default those of the environment.
+        measure: Returns the times of a cluster; by default they are measured.
+        time: Whether programs are timed; otherwise the first one with kernels is taken.
+        saved: Whether a program will be saved. It is then timed as it runs from its file, and against the
+            candidates without kernels too.
+
+    Raises:
+        CompilerMissing: There is no C compiler.
+    """
+    options = build_from() if build is None else build
+    bases = [basis_of(g, cost) for g in {g.structural_hash(): g for g in (graph, *candidates)}.values()]
+    if saturated is not None:
+        bases.insert(0, Basis(graph, *saturated, _numbers(graph, saturated[0])))
+    known = measured(options, threads) if measure is None else measure
+    if measure is None:
+        compiler(options)
+
+    def planned_with(basis: Basis, families: frozenset[str] | None) -> Plan:
+        limited = known if families is None else partial(_limited, known, families)
+        timed = options if measure is None else None
+        return plan_of(basis, cost, threads=threads, build=options, measure=limited, schedules=timed)
+
+    plans = {k: planned_with(basis, None) for k, basis in enumerate(bases)}
+    plans = {k: p for k, p in plans.items() if p.clusters}
+    if not plans:
+        return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
+    feeds = random_inputs(graph, seed, 0)
+    tried = list(plans.values())
+    if time:
+        for k, plan in plans.items():
+            only = partial(planned_with, bases[k])
+            tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
+    programs = [Mixed(p, threads=threads, build=options, direct=not saved) for p in tried]
+    rivals = candidates if saved else ()
+    times = _times(graph, programs, feeds, threads, seconds / 2, rivals) if time else []
+    order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
+    best, certificate = order[0], certified(graph, programs[order[0]], seed=seed)
+    for k in order[1:]:  # the next best one, if the best is refused
+        if certificate.passed:
+            break
+        other = certified(graph, programs[k], seed=seed)
+        if other.passed:
+            best, certificate = k, other
+    timed = times[best] if times else None
+    reason = ""
+    if not certificate.passed:
+        reason = f"the original stays: {certificate.reason}"
+    elif timed is not None and not timed.faster:
+        reason = "the original stays: the mixed program is not faster beyond the noise"
+    if reason:
+        return Deployed(graph, None, tried[best], certificate, timed, reason)
+    return Deployed(graph, tried[best], tried[best], certificate, timed, "", programs[best])
+
+
+def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
+    """Return the certificate of a mixed program.
+
+    The graph that it runs is compared with the original as every result is, and the program's outputs with
+    those of the original in ONNX Runtime. ``arithmetic`` says how the kernels were compiled.
+
+    Args:
+        original: The original graph.
+        program: The program.
+        seed: The seed of the inputs.
+    """
+    from workbench.frontends import opaque_runner, to_onnx
+    from workbench.frontends.runtime import session
+
+    opaque = opaque_runner() if original.opaques else None
+    found = certify(original, program.plan.source, seed=seed, opaque=opaque)
+    arithmetic = f"{found.arithmetic}, kernels with {program.build.arithmetic}"
+    if not found.passed:
+        return replace(found, arithmetic=arithmetic)
+    feeds = random_inputs(original, seed, 0)
+    names = [name for name, _ in original.outputs]
+    expected = dict(zip(names, session(to_onnx(original), threads=1).run(names, feeds), strict=True))
+    made = program.run(feeds)
+    errors = {name: difference(np.asarray(expected[name]), made[name])[0] for name in names}
+    worst, tolerance = max(errors.values()), tolerance_of(original)
+    passed = worst <= tolerance
+    return replace(
+        found,
+        passed=passed,
+        reason="" if passed else f"the mixed program is {worst:.1e} off, and at most {tolerance:.0e} may be",
+        arithmetic=arithmetic,
+        deployed_error=worst,
+        errors=errors,
+        whole=f"mixed program against ONNX Runtime: {program.plan}",
+    )
+
+
+def _limited(measure: Measure, families: frozenset[str], cluster: Cluster) -> Beside:
+    return measure(cluster) if str(cluster.composite) in families else Beside(0.0, math.inf)
+
+
+def _selected(
+    graph: Graph,
+    plan: Plan,
+    only: Callable[[frozenset[str]], Plan],
+    feeds: Mapping[str, Any],
+    threads: int,
+    seconds: float,
+    build: Build,
+) -> list[Plan]:
+    """Return a plan of the families of clusters that are faster alone.
+
+    The saving of one kernel does not show which operators ONNX Runtime would fuse across its border. So each
+    family, all clusters of one formula, is timed without the others in the whole model.
+    """
+    families = [k for k, _ in Counter(str(c.composite) for c in plan.clusters).most_common(_FAMILIES)]
+    if len(families) < 2:
+        return []
+    alone = {k: only(frozenset([k])) for k in families}
+    alone = {k: p for k, p in alone.items() if p.clusters}
+    programs = [Mixed(p, threads=threads, build=build) for p in alone.values()]
+    times = _times(graph, programs, feeds, threads, seconds)
+    good = frozenset(k for k, t in zip(alone, times, strict=True) if t.speedup > 1)
+    if not good or len(good) == len(families):
+        return []
+    return [alone[next(iter(good))] if len(good) == 1 else only(good)]
+
+
+def _times(
+    graph: Graph,
+    programs: Sequence[Mixed],
+    feeds: Mapping[str, Any],
+    threads: int,
+    seconds: float,
+    rivals: Sequence[Graph] = (),
+) -> list[Timed]:
+    """Time programs against the graph and its rivals, of which the fastest counts."""
+    from workbench.frontends import to_onnx
+    from workbench.frontends.runtime import session
+
+    for program in programs:
+        program.load(feeds)
+    others = {g.structural_hash(): g for g in rivals if g.structural_hash() != graph.structural_hash()}
+    models = [to_onnx(g) for g in (graph, graph, *others.values())]
+    loaded = [session(model, threads=threads, spin=False) for model in models]
+    runs: list[Callable[[], object]] = [*(partial(s.run, None, feeds) for s in loaded), *programs]
+    timers = [timer(run, threads) for run in runs]
+    taken = rounds(timers, seconds=seconds, least=_LEAST, most=_MOST)
+    _, apart = paired_speedup(taken[0], taken[1])
+    noise = max(abs(1 - edge) for edge in apart)
+    first = min((taken[0], *taken[2 : len(models)]), key=median)
+    found = []
+    for other in taken[len(models) :]:
+        speedup, interval = paired_speedup(first, other, comparisons=len(programs))
+        found.append(Timed(median(first), median(other), speedup, interval, noise, len(first)))
+    return found
+
+
+def _numbers(graph: Graph, egraph: EGraph) -> dict[int, float]:
+    """Return the e-classes of a saturated graph that are one known number."""
+    known = numbers_of(graph)
+    found: dict[int, float] = {}
+    for node, number in known.items():
+        place = int(egraph.original[node]) if node < len(egraph.original) else -1
+        if place >= 0:
+            found[int(egraph.eclass[place])] = number
+    return found

@@ -1,0 +1,385 @@
+"""Fusion chosen by extraction: an e-graph gets an e-node for every cluster, priced by what its kernel saves.
+
+A cluster's e-node stands for its operators at once: it belongs to the e-class of the result, and its children
+are the e-classes that the cluster reads. Exact extraction then takes a cluster or its operators, whichever is
+cheaper; an operator that is also needed elsewhere is paid for there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from workbench.egraph import EGraph
+from workbench.extraction import Solution
+from workbench.extraction.extract import extract
+from workbench.graph import Graph, GraphBuilder
+from workbench.kernels.codegen.clusters import MOST, Cluster, Member, cluster_of, fusible
+from workbench.ops import TensorType, Trait, spec_of, with_trait
+from workbench.ops.activations import operator_of
+
+#: The operator of a cluster's e-node.
+FUSED: Final = "fused"
+
+#: The operator of the e-node of a cluster that ONNX Runtime runs, in less time than its operators one by one.
+TOGETHER: Final = "together"
+
+#: Operators that are one number, and those that are stored.
+_NUMBERS: Final = with_trait(Trait.NUMBER)
+_STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
+
+#: Activations that ONNX Runtime computes within a convolution.
+_WITHIN: Final = ("sigmoid", "relu", "tanh", "relu6")
+
+_PRODUCTS: Final = with_trait(Trait.PRODUCT)
+_IMAGES: Final = with_trait(Trait.PRODUCT) & with_trait(Trait.FOUR_AXES)
+
+#: Results of fewer elements are not worth a kernel.
+LEAST: Final = 1 << 8
+
+#: The most kinds of kernels that are measured for one e-graph.
+KERNELS: Final = 24
+
+#: The most operators of an e-class that clusters are grown with, and the most clusters grown from a result.
+ALTERNATIVES, GROWN = 4, 8
+
+#: How much less time than its operators a kernel must take: less may be an error of measurement.
+MARGIN: Final = 0.9
+
+
+class Beside(NamedTuple):
+    """The microseconds of a cluster's operators in ONNX Runtime, and of its kernel there."""
+
+    operators: float
+    kernel: float
+
+    @property
+    def pays(self) -> bool:
+        """Return whether the kernel is faster beyond the error of measurement."""
+        return self.kernel <= self.operators * MARGIN
+
+
+#: Returns the times of a cluster.
+Measure = Callable[[Cluster], Beside]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fusion:
+    """An e-graph with e-nodes for clusters, and the costs of all e-nodes in microseconds.
+
+    ``clusters`` maps e-nodes to clusters that kernels run, ``together`` to those that ONNX Runtime runs, in
+    less time than their operators one by one. Their values are numbered by e-class. ``left`` is the number
+    of clusters that were not priced, because time or the number of kernels ran out.
+    """
+
+    egraph: EGraph
+    costs: np.ndarray
+    clusters: dict[int, Cluster]
+    together: dict[int, Cluster]
+    left: int = 0
+
+    def solve(self, seconds: float = 20.0) -> Solution:
+        """Return the cheapest selection of operators and clusters."""
+        return extract(self.egraph, self.costs, "auto", seconds=seconds)
+
+
+def egraph_of(graph: Graph) -> EGraph:
+    """Return a graph as an e-graph in which every e-class has one e-node; both have the graph's numbers."""
+    start = np.cumsum([0, *(len(n.inputs) for n in graph.nodes)])
+    children = np.array([j for n in graph.nodes for j in n.inputs], dtype=np.int64)
+    count = len(graph.nodes)
+    return EGraph(
+        ops=tuple(n.op for n in graph.nodes),
+        attrs=tuple(n.attrs for n in graph.nodes),
+        child_start=start,
+        children=children,
+        eclass=np.arange(count),
+        n_classes=count,
+        roots=graph.output_ids,
+        types=tuple(n.type for n in graph.nodes),
+        original=np.arange(count),
+    )
+
+
+def fused(
+    egraph: EGraph,
+    costs: np.ndarray,
+    numbers: Mapping[int, float],
+    measure: Measure,
+    *,
+    seconds: float = 60.0,
+) -> Fusion:
+    """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
+
+    Clusters are grown from all operators of all e-classes.
+
+    Args:
+        egraph: The e-graph.
+        costs: The cost of every e-node in microseconds.
+        numbers: E-classes whose value is one known number.
+        measure: Returns the times of a cluster's operators and of its kernel.
+        seconds: The time limit on measuring.
+    """
+    began = time.monotonic()
+    cheapest = _cheapest(egraph, costs)
+    kinds: dict[str, list[Cluster]] = {}
+    for cluster in _candidates(egraph, numbers):
+        kinds.setdefault(kind_of(cluster), []).append(cluster)
+    whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
+    chosen: list[tuple[str, Cluster, float]] = []
+    tried = left = 0
+    for kind in sorted(kinds, key=lambda k: (-whole[k] * len(kinds[k]), k)):
+        if tried >= KERNELS or time.monotonic() - began > seconds:
+            left += len(kinds[kind])
+            continue
+        tried += 1
+        times = measure(kinds[kind][0])
+        for cluster in kinds[kind]:
+            if times.pays:
+                chosen.append((FUSED, cluster, times.kernel))
+            if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
+                chosen.append((TOGETHER, cluster, times.operators))
+    chosen.sort(key=lambda found: found[1].result)
+    return _extended(egraph, costs, chosen, left)
+
+
+def kind_of(cluster: Cluster) -> str:
+    """Return the key that clusters with the same kernel share."""
+    return f"{cluster.composite} {cluster.types}"
+
+
+def _cheapest(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
+    """Return the cost of the cheapest e-node of every e-class."""
+    found = np.full(egraph.n_classes, np.inf)
+    np.minimum.at(found, egraph.eclass, costs)
+    return found
+
+
+def _extended(
+    egraph: EGraph, costs: np.ndarray, chosen: Sequence[tuple[str, Cluster, float]], left: int
+) -> Fusion:
+    count, more = len(egraph), [c for _, c, _ in chosen]
+    ends = egraph.child_start[-1] + np.cumsum([len(c.inputs) for c in more], dtype=np.int64)
+    read = np.array([j for c in more for j in c.inputs], dtype=np.int64)
+    births = egraph.birth_rule, egraph.birth_step
+    grown = replace(
+        egraph,
+        ops=(*egraph.ops, *(op for op, _, _ in chosen)),
+        attrs=(*egraph.attrs, *[(k,) for k in range(len(more))]),
+        child_start=np.concatenate([egraph.child_start, ends]),
+        children=np.concatenate([egraph.children, read]),
+        eclass=np.concatenate([egraph.eclass, np.array([c.result for c in more], dtype=np.int64)]),
+        birth_rule=np.concatenate([births[0], np.full(len(more), -1)]) if len(births[0]) else births[0],
+        birth_step=np.concatenate([births[1], np.zeros(len(more))]) if len(births[1]) else births[1],
+        node_names=(),
+        class_names=(),
+    )
+    prices = np.concatenate([costs, np.array([p for _, _, p in chosen], dtype=float)])
+    kernels = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == FUSED}
+    others = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == TOGETHER}
+    return Fusion(grown, prices, kernels, others, left)
+
+
+def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
+    """Return clusters grown from every operator that has a form in index notation."""
+    constant = egraph.constant_classes()
+    read = np.unique(np.stack([_readers(egraph), egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
+    shared = np.bincount(read, minlength=egraph.n_classes) > 1
+    options: dict[int, list[Member]] = {}
+    for eclass, nodes in enumerate(egraph.members()):
+        if constant[eclass]:
+            continue
+        members = (_member(egraph, node) for node in nodes)
+        found = dict.fromkeys(m for m in members if m and not _rides_along(egraph, m, constant, shared))
+        if found:
+            options[eclass] = list(found)[:ALTERNATIVES]
+    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+    clusters: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
+    for root in (m for members in options.values() for m in members):
+        if root.type.elements < LEAST and all(types[j].elements < LEAST for j in root.operands):
+            continue
+        for outside in (None, shared):
+            for cluster in _grown(root, options, types, numbers, outside):
+                if cluster.result not in cluster.inputs:
+                    clusters.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
+    return list(clusters.values())
+
+
+def _readers(egraph: EGraph) -> np.ndarray:
+    """Return for every operand the e-class that reads it."""
+    counts = np.diff(egraph.child_start)
+    return np.repeat(egraph.eclass, counts)
+
+
+def _grown(
+    root: Member,
+    options: Mapping[int, Sequence[Member]],
+    types: Mapping[int, TensorType],
+    numbers: Mapping[int, float],
+    shared: np.ndarray | None,
+) -> list[Cluster]:
+    """Return the largest clusters found from a result upwards, one for each choice of operators.
+
+    Args:
+        root: The operator of the result.
+        options: The operators of e-classes that may be in a cluster.
+        types: The types of all values.
+        numbers: Values that are one known number.
+        shared: Values that are read more than once, which then stay outside; by default none does.
+    """
+    first = cluster_of([root], types, numbers)
+    if first is None:
+        return []
+    found: list[Cluster] = []
+    waiting = [(first, frozenset([root.place]))]
+    while waiting and len(found) < GROWN:
+        cluster, tried = waiting.pop()
+        near = [j for j in cluster.inputs if j in options and j not in tried]
+        if shared is not None:
+            near = [j for j in near if not shared[j]]
+        if not near or len(cluster.members) >= MOST:
+            found.append(cluster)
+            continue
+        larger = []
+        for member in options[near[0]]:
+            more = _sorted(root, [*cluster.members, member])
+            other = None if more is None else cluster_of(more, types, numbers)
+            if other is not None:
+                larger.append(other)
+        waiting += [(c, tried | {near[0]}) for c in reversed(larger or [cluster])]
+    return found
+
+
+def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
+    """Return members with operands first and the root last, or None if that is impossible."""
+    made = {m.place for m in members}
+    order: list[Member] = []
+    left, done = [m for m in members if m is not root], set[int]()
+    while left:
+        ready = [m for m in left if all(j in done or j not in made for j in m.operands)]
+        if not ready:
+            return None
+        order += ready
+        done |= {m.place for m in ready}
+        left = [m for m in left if m not in ready]
+    return [*order, root]
+
+
+def _member(egraph: EGraph, node: int) -> Member | None:
+    eclass = int(egraph.eclass[node])
+    kind, operands = egraph.types[eclass], tuple(egraph.operands(node).tolist())
+    op, attrs = egraph.ops[node], egraph.attrs[node]
+    if not isinstance(kind, TensorType) or not fusible(op, len(operands), attrs, kind):
+        return None
+    return Member(eclass, op, attrs, operands, kind)
+
+
+def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: np.ndarray) -> bool:
+    """Return whether the other runtime computes an operator within the product before it, for nothing.
+
+    That is an activation after a convolution that nothing else reads, and a bias after any product.
+    """
+    if any((member.op, member.named) == _activation(act) for act in _WITHIN):
+        return not shared[member.operands[0]] and _made_by(egraph, member.operands[0], _IMAGES)
+    if (member.op, member.named) != ("add", {}):
+        return False
+    return any(
+        constant[bias] and _made_by(egraph, product, _PRODUCTS)
+        for product, bias in (member.operands, member.operands[::-1])
+    )
+
+
+def _made_by(egraph: EGraph, eclass: int, ops: Set[str]) -> bool:
+    return any(egraph.ops[node] in ops for node in np.flatnonzero(egraph.eclass == eclass).tolist())
+
+
+def _activation(act: str) -> tuple[str, dict[str, Any]]:
+    spec, attrs = operator_of(act)
+    return spec.name, attrs
+
+
+def numbers_of(graph: Graph) -> dict[int, float]:
+    """Return the values of a graph that are one known number, by node."""
+    found = {}
+    for i, node in enumerate(graph.nodes):
+        if not isinstance(node.type, TensorType) or node.type.elements != 1 or "float" not in node.type.dtype:
+            continue
+        if node.op in _NUMBERS:
+            evaluate = spec_of(node.op).evaluate
+            assert evaluate is not None
+            found[i] = float(evaluate([], node.named_attrs()).reshape(()))
+        elif node.op in _STORED:
+            found[i] = float(graph.weights[node.attr("name")].value().reshape(()))
+    return found
+
+
+#: Writes a cluster's result in a graph that has its operands: ``(builder, e-node, places) -> node``.
+Writing = Callable[[GraphBuilder, int, Mapping[int, int]], int]
+
+
+def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
+    """Return the graph of a selection with the operators of its clusters in their place.
+
+    It has the inputs, outputs and weights of ``graph``, and a certificate is about it.
+    """
+    return written(graph, fusion, choice, lambda b, node, places: _apart(b, fusion, node, places))
+
+
+def _apart(builder: GraphBuilder, fusion: Fusion, node: int, places: Mapping[int, int]) -> int:
+    """Write the operators of a cluster; return its result."""
+    cluster = (fusion.clusters | fusion.together)[node]
+    members, inner = fusion.egraph.members(), dict(places)
+    for j in {j for m in cluster.members for j in m.operands} - set(places):
+        stored = [i for i in members[j] if fusion.egraph.ops[i] in _STORED]
+        written_out = [i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS]  # exact, if it is there
+        known = next(iter([*written_out, *stored]), None)
+        if known is not None:  # a number, which is in the kernel's text
+            inner[j] = builder.apply(fusion.egraph.ops[known], [], fusion.egraph.attrs[known])
+    for m in cluster.members:
+        inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
+    return inner[cluster.result]
+
+
+def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) -> Graph:
+    """Return the graph of a selection; it has the inputs, outputs and weights of ``graph``.
+
+    Args:
+        graph: The graph from which the e-graph was grown.
+        fusion: The e-graph with clusters.
+        choice: The e-node of every e-class that is needed.
+        cluster: Writes the result of a cluster.
+    """
+    builder = GraphBuilder(graph.name)
+    builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
+    for i in graph.inputs:
+        builder.input(graph.nodes[i].attr("name"), graph.nodes[i].tensor.shape, graph.nodes[i].tensor.dtype)
+    names = {builder.nodes[i].attrs[0]: i for i in builder.inputs}
+    place: dict[int, int] = {}
+    egraph = fusion.egraph
+    for root in egraph.roots:
+        stack = [root]
+        while stack:
+            c = stack[-1]
+            node = int(choice[c])
+            waiting = [j for j in egraph.operands(node).tolist() if j not in place]
+            if c in place:
+                stack.pop()
+                continue
+            if waiting:
+                stack += waiting
+                continue
+            if node in fusion.clusters:
+                place[c] = cluster(builder, node, place)
+            elif node in fusion.together:
+                place[c] = _apart(builder, fusion, node, place)
+            elif egraph.ops[node] == "input":
+                place[c] = names[egraph.attrs[node][0]]
+            else:
+                operands = [place[j] for j in egraph.operands(node).tolist()]
+                place[c] = builder.apply(egraph.ops[node], operands, egraph.attrs[node])
+            stack.pop()
+    return builder.graph([(name, place[r]) for (name, _), r in zip(graph.outputs, egraph.roots, strict=True)])

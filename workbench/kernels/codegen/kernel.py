@@ -1,0 +1,202 @@
+"""Kernels: composites at given types, compiled and called on numpy arrays without copying."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.kernels.codegen.c_expressions import c_type, entry
+from workbench.kernels.codegen.c_printer import c_text
+from workbench.kernels.codegen.compiler import Build, build_from, library
+from workbench.kernels.codegen.program import Leading, Program, merged, program_of
+from workbench.kernels.codegen.schedule import Schedule, usual
+from workbench.kernels.composites.binding import Binding, bind
+from workbench.kernels.composites.composite import Composite
+from workbench.ops.types import TensorType
+
+#: The number of elements of results and operands together from which threads are worth their start.
+THREADED: Final = 1 << 15
+
+_NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The facts about a call on which the text of its kernel depends: all but the extents."""
+
+    composite: Composite
+    dtypes: tuple[tuple[str, str], ...]
+    present: tuple[tuple[str, tuple[bool, ...]], ...]
+    groups: int
+
+    def program(self) -> Program:
+        """Return the composite with explicit axes."""
+        return _program(self)
+
+
+@lru_cache(maxsize=256)
+def _program(form: Form) -> Program:
+    return program_of(form.composite, dict(form.dtypes), dict(form.present), form.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compiled composite at given types; a call takes the operands and returns the results.
+
+    ``text`` is the C text. Operands that are not dense are copied first, all others are read where they are.
+    """
+
+    binding: Binding
+    form: Form
+    schedule: Schedule
+    build: Build
+    text: str = field(repr=False)
+    numbers: tuple[Any, ...] = field(repr=False)
+    function: Any = field(repr=False)
+
+    def __call__(
+        self, *inputs: np.ndarray, threads: int = 1, out: Sequence[np.ndarray] | None = None
+    ) -> tuple[np.ndarray, ...]:
+        """Return the results for operands of the kernel's types.
+
+        Args:
+            *inputs: The operands.
+            threads: The largest number of threads; small kernels run on one.
+            out: Dense arrays for the results; by default new ones.
+
+        Raises:
+            ValueError: An operand or a result is not of the kernel's type, or their number is wrong.
+            TypeError: An operand or a result is not an array.
+        """
+        results = self.empty() if out is None else tuple(out)
+        self.bound(inputs, results, threads)()
+        return results
+
+    def empty(self) -> tuple[np.ndarray, ...]:
+        """Return arrays for the results."""
+        return tuple(np.empty(t.shape, t.numpy_dtype()) for t in self.binding.outputs())
+
+    def bound(
+        self, inputs: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int = 1
+    ) -> Callable[[], None]:
+        """Return a function without arguments that runs the kernel on these arrays."""
+        wanted = self.form.composite.inputs
+        if len(inputs) != len(wanted):
+            raise ValueError(
+                f"{self.form.composite.name} must have {len(wanted)} operands, got {len(inputs)}"
+            )
+        held = [self._dense(t.name, x) for t, x in zip(wanted, inputs, strict=True)]
+        for t, y in zip(self.form.composite.outputs, results, strict=True):
+            if self._dense(t.name, y) is not y:
+                raise ValueError(f"the array for {t.name} must be dense")
+        arrays = [*held, *results]
+        count = threads if sum(a.size for a in arrays) >= THREADED and self.build.omp else 1
+        given = (count, *self.numbers, *(a.ctypes.data for a in arrays))
+        function = self.function
+
+        def run(keep: object = arrays) -> None:
+            function(*given)
+
+        return run
+
+    def _dense(self, name: str, array: np.ndarray) -> np.ndarray:
+        kind = self.binding.types[name]
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} must be an array of numpy, got {type(array).__name__}")
+        if array.shape != kind.shape or array.dtype != kind.numpy_dtype():
+            raise ValueError(f"{name} must be {kind}, got {array.dtype}{list(array.shape)}")
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def form_of(binding: Binding) -> tuple[Form, Leading]:
+    """Return the key on which the text of a kernel depends, and the leading axes of the call."""
+    composite = binding.composite
+    shapes = {
+        t.name: binding.types[t.name].shape[: binding.types[t.name].rank - len(t.dims)]
+        for t in composite.inputs
+        if t.leading
+    }
+    leading = merged(shapes, binding.leading)
+    dtypes = {t.dtype: binding.types[t.name].dtype for t in (*composite.inputs, *composite.outputs)}
+    own = tuple(sorted((k, v) for k, v in dtypes.items() if k != v))
+    return Form(composite, own, leading.pattern, len(leading.sizes)), leading
+
+
+def kernel(
+    composite: Composite,
+    types: Sequence[TensorType],
+    attributes: Mapping[str, int | float] | None = None,
+    *,
+    schedule: Schedule | None = None,
+    build: Build | None = None,
+) -> Kernel:
+    """Return a composite as a compiled kernel.
+
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        schedule: The choices in making loops; by default the usual ones.
+        build: The options of the compiler; by default those of the environment.
+
+    Raises:
+        TypeMismatch: The operands do not fit the declaration.
+        NoKernel: An element type or a function has no form in C.
+        CompilerMissing: There is no C compiler.
+        CompilationFailed: The compiler refuses the text.
+    """
+    return kernel_at(bind(composite, types, attributes), schedule=schedule, build=build)
+
+
+def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Build | None = None) -> Kernel:
+    """Return a composite at known types as a compiled kernel; see :func:`kernel`."""
+    form, leading = form_of(binding)
+    program, options = form.program(), build_from() if build is None else build
+    for array in (*program.inputs, *program.outputs):
+        c_type(array.dtype)
+    chosen = usual(program) if schedule is None else schedule
+    text = text_of(form, chosen)
+    function = getattr(library(text, options), entry(program))
+    real = _NUMBERS.get(c_type(program.computed), ctypes.c_double)
+    arrays = len(program.inputs) + len(program.outputs)
+    function.argtypes = [
+        ctypes.c_int,
+        *[ctypes.c_int64] * len(program.extents),
+        *[real] * len(program.parameters),
+        *[ctypes.c_void_p] * arrays,
+    ]
+    function.restype = None
+    sizes = dict(zip(program.leading, leading.sizes, strict=True))
+    known = {**binding.extents, **sizes}
+    numbers = (*(known[e] for e in program.extents), *(binding.values[p] for p in program.parameters))
+    return Kernel(binding, form, chosen, options, text, numbers, function)
+
+
+@lru_cache(maxsize=512)
+def text_of(form: Form, schedule: Schedule) -> str:
+    """Return the C text of a form under a schedule."""
+    return c_text(form.program(), schedule)
+
+
+def emitted(
+    composite: Composite,
+    types: Sequence[TensorType],
+    attributes: Mapping[str, int | float] | None = None,
+    *,
+    schedule: Schedule | None = None,
+) -> str:
+    """Return the C text of a composite at given types; no compiler is needed.
+
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        schedule: The order and the blocking of the loops; by default the first of the composite's schedules.
+    """
+    form, _ = form_of(bind(composite, types, attributes))
+    return text_of(form, usual(form.program()) if schedule is None else schedule)

@@ -1,0 +1,281 @@
+"""Mixed programs: ONNX Runtime runs a graph in which kernels in C stand for clusters of operators.
+
+The kernels are operators of the runtime (:mod:`workbench.kernels.codegen.custom_ops`), so that all runs in one
+session. If every operator is in a kernel, there is no session: the kernels are called one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from workbench.costs import CostModel, node_costs
+from workbench.egraph import EGraph
+from workbench.graph import Graph, GraphBuilder, GraphError, fold_constants
+from workbench.kernels.codegen.cluster_timing import fastest, measured
+from workbench.kernels.codegen.clusters import Cluster
+from workbench.kernels.codegen.compiler import Build, build_from
+from workbench.kernels.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
+from workbench.kernels.codegen.fusion import Fusion, Measure, egraph_of, fused, numbers_of, unfused, written
+from workbench.kernels.codegen.kernel import kernel_at
+from workbench.kernels.composites.binding import bind
+from workbench.ops import spec_of
+from workbench.support.files import write_atomic
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A graph in which some operators are kernels.
+
+    ``source`` is the graph without kernels, which is certified, and ``graph`` the graph with them:
+    opaque operators of the domain ``workbench.kernels``. ``operators`` are its kernels in their order.
+    ``left`` is the number of clusters that were not priced.
+    """
+
+    source: Graph
+    graph: Graph
+    operators: tuple[Operator, ...]
+    left: int = 0
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """Return the clusters that kernels run."""
+        return tuple(op.cluster for op in self.operators)
+
+    @property
+    def others(self) -> int:
+        """Return the number of operators that ONNX Runtime runs."""
+        constant = self.graph.constant()
+        kernels = [k for k, o in self.graph.opaques.items() if o.domain == DOMAIN]
+        return sum(
+            not constant[i]
+            and node.op != "input"
+            and not (node.op == "opaque" and node.attr("key") in kernels)
+            for i, node in enumerate(self.graph.nodes)
+        )
+
+    def __str__(self) -> str:
+        inside = sum(len(c.members) for c in self.clusters)
+        count = len(self.clusters)
+        return f"{count} kernel{'s' * (count != 1)} for {inside} operators, {self.others} in ONNX Runtime"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """An e-graph in which kernels are chosen: of one graph, or saturated.
+
+    ``graph`` is the graph that it was grown from, ``costs`` are those of its e-nodes in ONNX Runtime, in
+    microseconds, and ``numbers`` the e-classes that are one known number. ``source`` is the graph of which a
+    certificate speaks, if it is known: folded weights are rounded to the model's element type.
+    """
+
+    graph: Graph
+    egraph: EGraph
+    costs: np.ndarray
+    numbers: Mapping[int, float]
+    source: Graph | None = None
+
+
+def basis_of(graph: Graph, cost: CostModel) -> Basis:
+    """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
+    folded = fold_constants(graph)
+    return Basis(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded), graph)
+
+
+def plan_of(
+    graph: Graph | Basis,
+    cost: CostModel,
+    *,
+    threads: int = 1,
+    build: Build | None = None,
+    seconds: float = 60.0,
+    measure: Measure | None = None,
+    schedules: Build | None = None,
+) -> Plan:
+    """Return a graph with the kernels that exact extraction chooses by what they save.
+
+    Args:
+        graph: The graph, or an e-graph.
+        cost: The prices of a graph's operators in ONNX Runtime.
+        threads: The number of threads of a session.
+        build: The options of the compiler; by default those of the environment.
+        seconds: The time limit on compiling and measuring kernels.
+        measure: Returns the times of a cluster; by default they are measured.
+        schedules: The options with which schedules are measured; by default those of kernels, and the usual
+            schedules if ``measure`` is given.
+
+    Raises:
+        CompilerMissing: There is no C compiler.
+    """
+    options = build_from() if build is None else build
+    basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
+    times = measured(options, threads) if measure is None else measure
+    found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds)
+    timed = options if measure is None else schedules
+    choose = (
+        partial(operator, threads=threads)
+        if timed is None
+        else partial(fastest, build=timed, threads=threads)
+    )
+    plan = planned(basis.graph, found, found.solve().choice, choose)
+    return plan if basis.source is None else replace(plan, source=basis.source)
+
+
+def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]) -> Plan:
+    """Return the plan of a selection.
+
+    Args:
+        graph: The graph from which the e-graph was grown.
+        found: The e-graph with clusters.
+        choice: The e-node of every e-class that is needed.
+        choose: Makes an operator of a cluster.
+    """
+    from workbench.frontends.onnx.opsets import default_opset
+    from workbench.frontends.onnx.writer import shell_of
+
+    operators: list[Operator] = []
+    opset = default_opset(shell_of(graph))
+
+    def kernel(builder: GraphBuilder, node: int, places: Mapping[int, int]) -> int:
+        op = choose(found.clusters[node])
+        operators.append(op)
+        (result,) = builder.opaque(payload(op, opset), [places[j] for j in op.cluster.inputs], op.name)
+        return result
+
+    program = written(graph, found, choice, kernel)
+    return Plan(unfused(graph, found, choice), program, tuple(operators), found.left)
+
+
+class Mixed:
+    """A loaded plan. ``run`` takes the inputs by name and returns the outputs by name.
+
+    ``library`` is the file of its kernels. Raise CompilerMissing if there is no C compiler, and
+    RuntimeFailure if ONNX Runtime refuses the program.
+
+    Args:
+        plan: The plan.
+        threads: The number of threads of an operator and of a kernel.
+        build: The options of the compiler; by default those of the environment.
+        direct: Whether a program of kernels alone runs without ONNX Runtime, otherwise as from its file.
+
+    """
+
+    def __init__(
+        self, plan: Plan, *, threads: int = 1, build: Build | None = None, direct: bool = True
+    ) -> None:
+        self.plan, self.threads = plan, threads
+        self.build = build_from() if build is None else build
+        self.library: Path | None = library_of(plan.operators, self.build) if plan.operators else None
+        self._feeds: dict[str, np.ndarray] = {}
+        alone = direct and bool(plan.operators) and not plan.others
+        self._kernels = _Kernels(plan, threads, self.build) if alone else None
+        self._names = [name for name, _ in plan.graph.outputs]
+        if self._kernels is None:
+            from workbench.frontends import to_onnx
+            from workbench.frontends.runtime import session
+
+            model = to_onnx(plan.graph)
+            self._session = session(model, threads=threads, spin=False, operators=self.library)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name."""
+        self.load(feeds)
+        if self._kernels is not None:
+            return self._kernels.results()
+        return dict(zip(self._names, self._session.run(self._names, self._feeds), strict=True))
+
+    def load(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Take inputs for calls; raise GraphError for inputs that do not fit."""
+        for i in self.plan.graph.inputs:
+            name, kind = self.plan.graph.nodes[i].attr("name"), self.plan.graph.nodes[i].tensor
+            if name not in feeds or tuple(feeds[name].shape) != kind.shape:
+                came = f"shape {list(feeds[name].shape)}" if name in feeds else f"inputs {sorted(feeds)}"
+                raise GraphError(f"input {name!r} must be {kind}, got {came}")
+        self._feeds = {
+            self.plan.graph.nodes[i].attr("name"): feeds[self.plan.graph.nodes[i].attr("name")]
+            for i in self.plan.graph.inputs
+        }
+        if self._kernels is not None:
+            self._kernels.load(self._feeds)
+
+    def __call__(self) -> None:
+        """Run on the loaded inputs."""
+        if self._kernels is not None:
+            self._kernels()
+        else:
+            self._session.run(None, self._feeds)
+
+    def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
+        """Write the program as an ONNX model, and its kernels as a library next to it; return both paths.
+
+        ``SessionOptions.register_custom_ops_library`` of ONNX Runtime loads the library. Without it, and in
+        other runtimes, the model runs as well: each kernel's operators are in it as a local function. Raise
+        OSError if a file cannot be written.
+        """
+        from workbench.frontends import save_onnx
+
+        place = Path(path)
+        save_onnx(self.plan.graph, place)
+        if self.library is None:
+            return place, None
+        beside = library_beside(place)
+        write_atomic(beside, self.library.read_bytes())  # a program that has loaded the old one keeps it
+        return place, beside
+
+
+def library_beside(model: str | os.PathLike[str]) -> Path:
+    """Return the file of the library of a saved program."""
+    return Path(model).with_suffix(".so")
+
+
+class _Kernels:
+    """Kernels that are called one after the other, on arrays that are made once."""
+
+    def __init__(self, plan: Plan, threads: int, build: Build) -> None:
+        self._graph, constant = plan.graph, plan.graph.constant()
+        by_name = {op.name: op for op in plan.operators}
+        self._arrays: dict[int, np.ndarray] = {}
+        self._calls: list[Callable[[], None]] = []
+        for i, node in enumerate(self._graph.nodes):
+            if node.op == "opaque":
+                self._arrays[i] = np.empty(node.tensor.shape, node.tensor.numpy_dtype())
+                self._calls.append(self._call(by_name[node.attr("key")], i, threads, build))
+            elif node.op == "input":
+                self._arrays[i] = np.zeros(node.tensor.shape, node.tensor.numpy_dtype())
+            elif constant[i]:
+                self._arrays[i] = self._value(i)
+
+    def load(self, feeds: Mapping[str, np.ndarray]) -> None:
+        for i in self._graph.inputs:
+            np.copyto(self._arrays[i], feeds[self._graph.nodes[i].attr("name")])
+
+    def __call__(self) -> None:
+        for call in self._calls:
+            call()
+
+    def results(self) -> dict[str, np.ndarray]:
+        self()
+        return {name: self._arrays[i].copy() for name, i in self._graph.outputs}
+
+    def _call(self, op: Operator, place: int, threads: int, build: Build) -> Callable[[], None]:
+        cluster = op.cluster
+        schedule = replace(op.schedule, threaded=True)
+        kernel = kernel_at(bind(cluster.composite, cluster.types), schedule=schedule, build=build)
+        read = zip(self._graph.nodes[place].inputs, cluster.shapes, strict=True)
+        inputs = [self._arrays[j].reshape(shape) for j, shape in read]
+        result = self._arrays[place].reshape(kernel.binding.outputs()[0].shape)
+        return kernel.bound(inputs, [result], threads)
+
+    def _value(self, i: int) -> np.ndarray:
+        node = self._graph.nodes[i]
+        if node.op == "weight":
+            return np.ascontiguousarray(self._graph.weights[node.attr("name")].value())
+        evaluate = spec_of(node.op).evaluate
+        assert evaluate is not None
+        operands = [self._arrays[j] for j in node.inputs]
+        return np.ascontiguousarray(evaluate(operands, node.named_attrs()), node.tensor.numpy_dtype())

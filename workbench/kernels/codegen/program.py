@@ -1,0 +1,214 @@
+"""A composite with every axis explicit: the form from which loops are made.
+
+The leading axes that ``~`` stands for become indices of their own. Which operands have them, and which
+broadcast, is part of the program; the extents are arguments of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from workbench.kernels.composites.composite import Composite, Tensor
+from workbench.kernels.composites.index import ExtentName, IndexExpr, IndexName, extent_names
+from workbench.kernels.composites.scalar import (
+    Bound,
+    Parameter,
+    Read,
+    Reduce,
+    Scalar,
+    rebuilt,
+    reindexed,
+    walk,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A dense array with the extents of its axes."""
+
+    name: str
+    dtype: str
+    dims: tuple[IndexExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The computation of an array: for all ``indices``, ``target[indices] = value``."""
+
+    target: str
+    indices: tuple[Bound, ...]
+    value: Scalar
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the indices."""
+        return tuple(b.name for b in self.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Steps over arrays: the work of a kernel, before the order of its loops is chosen.
+
+    ``extents`` are the names of the whole numbers that the kernel takes as arguments, ``parameters`` those of
+    its floating-point numbers, ``leading`` those of the merged leading axes.
+    """
+
+    name: str
+    dtype: str
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    inner: tuple[Array, ...]
+    steps: tuple[Step, ...]
+    extents: tuple[str, ...]
+    parameters: tuple[str, ...]
+    leading: tuple[str, ...] = ()
+
+    @property
+    def computed(self) -> str:
+        """Return the element type in which values are computed."""
+        return computed_in(self.dtype)
+
+    def array(self, name: str) -> Array:
+        """Return an array by name; raise LookupError if there is none."""
+        for array in (*self.inputs, *self.outputs, *self.inner):
+            if array.name == name:
+                return array
+        raise LookupError(f"kernel {self.name} has no array called {name!r}")
+
+
+def computed_in(dtype: str) -> str:
+    """Return the element type in which values of a type are computed: float32 for 16-bit floats."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """The leading axes of a call, merged where all tensors agree.
+
+    ``sizes`` are the extents of the merged axes; ``present`` says for every tensor which of them it has.
+    """
+
+    sizes: tuple[int, ...]
+    present: Mapping[str, tuple[bool, ...]]
+
+    @property
+    def pattern(self) -> tuple[tuple[str, tuple[bool, ...]], ...]:
+        """Return the key of a kernel's text: the axes of each tensor, not their extents."""
+        return tuple(sorted(self.present.items()))
+
+
+def merged(shapes: Mapping[str, Sequence[int]], result: Sequence[int]) -> Leading:
+    """Return the leading axes of tensors that broadcast to ``result``, neighbours merged if all agree.
+
+    >>> merged({"x": (2, 3, 4), "b": (4,)}, (2, 3, 4))
+    Leading(sizes=(6, 4), present={'x': (True, True), 'b': (False, True)})
+    """
+    padded = {name: (1,) * (len(result) - len(shape)) + tuple(shape) for name, shape in shapes.items()}
+    sizes: list[int] = []
+    columns: list[tuple[bool, ...]] = []
+    for axis, size in enumerate(result):
+        if size == 1:
+            continue
+        column = tuple(shape[axis] == size for shape in padded.values())
+        if columns and columns[-1] == column:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            columns.append(column)
+    present = {name: tuple(c[i] for c in columns) for i, name in enumerate(padded)}
+    return Leading(tuple(sizes), present)
+
+
+def program_of(
+    composite: Composite,
+    dtypes: Mapping[str, str],
+    present: Mapping[str, Sequence[bool]],
+    groups: int,
+) -> Program:
+    """Return a composite with explicit axes.
+
+    Args:
+        composite: The composite.
+        dtypes: The element type that each type variable stands for.
+        present: Which merged leading axes each tensor with ``~`` has; results and others have all.
+        groups: The number of merged leading axes.
+    """
+    taken = _names(composite)
+    loops = tuple(Bound(_free(f"l{g}", taken), ExtentName(_free(f"L{g}", taken))) for g in range(groups))
+    everywhere = (True,) * groups
+
+    def has(name: str) -> Sequence[bool]:
+        return present.get(name, everywhere)
+
+    def array(t: Tensor) -> Array:
+        own = [b.extent for b, there in zip(loops, has(t.name), strict=True) if there] if t.leading else []
+        return Array(t.name, dtypes.get(t.dtype, t.dtype), (*own, *t.dims))
+
+    def explicit(e: IndexExpr) -> IndexExpr | None:
+        if isinstance(e, Read):
+            here = tuple(reindexed(i, explicit) for i in e.indices)
+            if not e.leading:
+                return replace(e, indices=here)
+            own = [IndexName(b.name) for b, there in zip(loops, has(e.tensor), strict=True) if there]
+            return Read(e.tensor, False, (*own, *here))
+        return None
+
+    def value(e: Scalar) -> Scalar:
+        if isinstance(e, Read):
+            found = explicit(e)
+            assert isinstance(found, Read)
+            return found
+        return rebuilt(e, value)
+
+    steps = tuple(
+        Step(e.target, (*(loops if e.leading else ()), *e.indices), value(e.value))
+        for e in composite.equations
+    )
+    outputs = {t.name for t in composite.outputs}
+    own = (array(composite.tensor(e.target)) for e in composite.equations if e.target not in outputs)
+    inner = tuple(replace(a, dtype=computed_in(a.dtype)) for a in own)  # only results are rounded to 16 bits
+    program = Program(
+        composite.name,
+        dtypes.get(composite.output.dtype, composite.output.dtype),
+        tuple(map(array, composite.inputs)),
+        tuple(map(array, composite.outputs)),
+        inner,
+        steps,
+        (),
+        tuple(a.name for a in composite.attributes if not a.whole),
+        tuple(str(b.extent) for b in loops),
+    )
+    whole = dict.fromkeys(name for name in _extents(program))
+    return replace(program, extents=tuple(whole))
+
+
+def _extents(program: Program) -> list[str]:
+    found: list[str] = []
+    for a in (*program.inputs, *program.outputs, *program.inner):
+        found += [name for d in a.dims for name in sorted(extent_names(d))]
+    for step in program.steps:
+        found += [name for b in step.indices for name in sorted(extent_names(b.extent))]
+        for e in walk(step.value):
+            if isinstance(e, Reduce):
+                found += [name for b in e.over for name in sorted(extent_names(b.extent))]
+            elif isinstance(e, Read):
+                found += [name for i in e.indices for name in sorted(extent_names(i))]
+            elif (
+                not isinstance(e, Parameter) and hasattr(e, "value") and not isinstance(e.value, float | int)
+            ):
+                found += sorted(extent_names(e.value))
+    return found
+
+
+def _names(composite: Composite) -> set[str]:
+    tensors = {t.name for t in (*composite.inputs, *composite.outputs)}
+    text = str(composite)
+    return tensors | set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

@@ -1,0 +1,269 @@
+"""Schedules of a program: tiled loops, copied operands, and values kept instead of computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from workbench.kernels.codegen.program import Array, Program, Step
+from workbench.kernels.composites.binding import guarded
+from workbench.kernels.composites.index import IndexName
+from workbench.kernels.composites.scalar import (
+    Apply,
+    Read,
+    Reduce,
+    Scalar,
+    free_indices,
+    rebuilt,
+    scalar_reindexed,
+    walk,
+)
+
+#: Sizes of tiles of sums that are tried: rows and columns that stay in registers.
+TILES: Final = ((4, 16), (6, 16), (6, 32), (8, 32), (12, 32), (8, 48))
+
+#: The elements of a strip.
+STRIP: Final = 512
+
+#: Functions whose instructions wait for each other.
+_LONG: Final = frozenset({"exp", "log", "sin", "cos", "tanh", "erf"})
+
+#: Functions that take longer than a read from the nearest cache.
+_SLOW: Final = frozenset({"exp", "log", "sin", "cos", "tanh", "erf", "pow", "div", "sqrt"})
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The choices in making loops of a program.
+
+    With ``rows`` and ``columns`` a sum is computed in tiles whose sums stay in registers; ``row`` is the
+    index that runs along the rows of a tile. With ``packed`` the operands that a tile's columns read are
+    copied first, so that they lie next to each other. With ``kept`` an expensive value that is used twice in
+    a row is kept. With ``staged`` each expensive function has a loop of its own, over strips of :data:`STRIP`
+    elements that stay in the nearest cache: short loops keep the processor's units busy, while one long loop
+    waits for the functions one after the other. With ``threaded`` the outermost loop runs on several threads.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    row: str = ""
+    packed: bool = False
+    kept: bool = False
+    staged: bool = False
+    threaded: bool = True
+
+    @property
+    def tiled(self) -> bool:
+        """Return whether a sum is computed in tiles."""
+        return self.rows > 0
+
+    def __str__(self) -> str:
+        said = []
+        if self.tiled:
+            said.append(f"tiles of {self.rows} {self.row} by {self.columns}")
+        said += [
+            word for word, on in (("packed", self.packed), ("kept", self.kept), ("staged", self.staged)) if on
+        ]
+        return ", ".join(said) or "plain loops"
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A sum that can be computed in tiles: its place in a step, and the indices of a tile's rows."""
+
+    step: int
+    total: Reduce
+    rows: tuple[str, ...]
+    column: str
+
+
+def contraction(program: Program) -> Contraction | None:
+    """Return the sum to compute in tiles, or None if the program has none.
+
+    It runs along the last index of its step, reads an operand that has not that index and one that has, and
+    the step has another index that the sum depends on.
+    """
+    for place, step in enumerate(program.steps):
+        if len(step.indices) < 2:
+            continue
+        column = step.names[-1]
+        for e in walk(step.value):
+            if not isinstance(e, Reduce) or e.function != "sum" or column not in free_indices(e):
+                continue
+            if any(isinstance(inner, Reduce) for inner in walk(e.body)):
+                continue
+            reads = [r for r in walk(e.body) if isinstance(r, Read)]
+            without = [r for r in reads if column not in free_indices(r)]
+            shared = [r for r in reads if column in free_indices(r)]
+            rows = tuple(
+                name for name in reversed(step.names[:-1]) if any(name in free_indices(r) for r in without)
+            )
+            if without and shared and rows:
+                return Contraction(place, e, rows, column)
+    return None
+
+
+def packable(found: Contraction, row: str) -> tuple[Read, ...]:
+    """Return the reads that depend on a tile's column and not on its row."""
+    reads = dict.fromkeys(r for r in walk(found.total.body) if isinstance(r, Read))
+    if guarded(found.total.body):
+        return ()  # a read outside its array must not happen
+    return tuple(r for r in reads if found.column in free_indices(r) and row not in free_indices(r))
+
+
+def usual(program: Program) -> Schedule:
+    """Return the schedule that is used if nothing was measured."""
+    found = contraction(program)
+    kept = keeping(program) is not program
+    if found is None:
+        whole = keeping(program) if kept else program
+        waiting = sum(map(long_functions, whole.steps)) + rounds(program)
+        return Schedule(kept=kept, staged=waiting > 1)
+    row = found.rows[0]
+    return Schedule(6, 32, row, packed=bool(packable(found, row)), kept=kept)
+
+
+def space(program: Program) -> Iterator[Schedule]:
+    """Yield the schedules among which the fastest is taken, the usual one first."""
+    first = usual(program)
+    yield first
+    if keeping(program) is not program:
+        yield replace(first, kept=False)
+    if first.staged:
+        yield replace(first, staged=False)
+    found = contraction(program)
+    if found is None:
+        return
+    for row in found.rows[:2]:
+        packs = (True, False) if packable(found, row) else (False,)
+        for packed in packs:
+            for rows, columns in TILES:
+                other = replace(first, rows=rows, columns=columns, row=row, packed=packed)
+                if other != first:
+                    yield other
+    yield Schedule(kept=first.kept)
+
+
+def keeping(program: Program) -> Program:
+    """Return a program that keeps expensive values which a reduction and the element after it both need.
+
+    ``exp(x[i d] - m) / (sum(e) exp(x[i e] - m))`` becomes ``k[i d] = exp(x[i d] - m)`` and
+    ``k[i d] / (sum(e) k[i e])``. The program itself is returned if there is no such value.
+    """
+    for place, step in enumerate(program.steps):
+        found = _shared(step)
+        if found is None:
+            continue
+        name = _unused(program, f"kept{len(program.inner)}")
+        last = step.indices[-1]
+
+        def stored(e: Scalar, index: str, value: Scalar, step: Step = step, name: str = name) -> Scalar:
+            if e == value:
+                return Read(name, False, (*(IndexName(n) for n in step.names[:-1]), IndexName(index)))
+            return rebuilt(e, lambda child: stored(child, index, value, step, name))
+
+        total, inside, outside = found
+        bound = total.over[0].name
+        fewer = stored(total, bound, inside)
+
+        def swapped(e: Scalar, total: Scalar = total, fewer: Scalar = fewer) -> Scalar:
+            return fewer if e == total else rebuilt(e, swapped)
+
+        array = Array(name, program.computed, tuple(b.extent for b in step.indices))
+        new = replace(step, value=swapped(stored(step.value, last.name, outside)))
+        steps = (*program.steps[:place], Step(name, step.indices, outside), new, *program.steps[place + 1 :])
+        return keeping(replace(program, steps=steps, inner=(*program.inner, array)))
+    return program
+
+
+def rounds(program: Program) -> bool:
+    """Return whether results have fewer bits than the numbers with which they are computed."""
+    return program.computed != program.dtype
+
+
+def _unused(program: Program, name: str) -> str:
+    """Return a name that no array, index or extent of a program has."""
+    taken = {a.name for a in (*program.inputs, *program.outputs, *program.inner)} | set(program.extents)
+    taken |= {*program.parameters, *(b.name for s in program.steps for b in s.indices)}
+    while name in taken:
+        name += "x"
+    return name
+
+
+def long_functions(step: Step) -> int:
+    """Return the number of functions in an element of a step whose instructions wait for each other."""
+    return len({e for e in _outside(step.value) if isinstance(e, Apply) and e.function in _LONG})
+
+
+def staging(program: Program) -> Program:
+    """Return a program in which each expensive function of another one's value is a step of its own.
+
+    ``y[i] = tanh(log(1 + exp(x[i])))`` becomes three steps. A result of 16 bits is rounded in one more. The
+    program itself is returned if no value contains two such functions.
+    """
+    halves = {a.name for a in program.outputs if a.dtype != program.computed} if rounds(program) else set()
+    steps: list[Step] = []
+    inner = list(program.inner)
+    for step in program.steps:
+        rounded = step.target in halves
+        if long_functions(step) + rounded > 1 and step.indices:
+            known: dict[Scalar, Read] = {}
+
+            def stored(e: Scalar, step: Step = step, known: dict[Scalar, Read] = known) -> Scalar:
+                if isinstance(e, Reduce):
+                    return e
+                if not isinstance(e, Apply) or e.function not in _LONG:
+                    return rebuilt(e, stored)
+                if e not in known:
+                    name = _unused(program, f"stage{len(inner)}")
+                    value = rebuilt(e, stored)
+                    inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
+                    steps.append(Step(name, step.indices, value))
+                    known[e] = Read(name, False, tuple(IndexName(n) for n in step.names))
+                return known[e]
+
+            step = replace(step, value=stored(step.value))
+            if rounded and not isinstance(step.value, Read):
+                name = _unused(program, f"stage{len(inner)}")
+                inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
+                steps.append(Step(name, step.indices, step.value))
+                step = replace(step, value=Read(name, False, tuple(IndexName(n) for n in step.names)))
+        steps.append(step)
+    if len(steps) == len(program.steps):
+        return program
+    return replace(program, steps=tuple(steps), inner=tuple(inner))
+
+
+def _shared(step: Step) -> tuple[Reduce, Scalar, Scalar] | None:
+    """Return a reduction, an expensive value in it, and the same value at the step's last index."""
+    if not step.indices:
+        return None
+    last = step.indices[-1]
+    for e in walk(step.value):
+        if not isinstance(e, Reduce) or len(e.over) != 1 or e.over[0].extent != last.extent:
+            continue
+        if not free_indices(e) <= set(step.names[:-1]):
+            continue
+        bound = e.over[0].name
+
+        def at_last(i: object, bound: str = bound) -> IndexName | None:
+            return IndexName(last.name) if i == IndexName(bound) else None
+
+        for inside in walk(e.body):
+            if not (isinstance(inside, Apply) and inside.function in _SLOW and bound in free_indices(inside)):
+                continue
+            outside = scalar_reindexed(inside, at_last)
+            if any(other == outside for other in _outside(step.value)):
+                return e, inside, outside
+    return None
+
+
+def _outside(e: Scalar) -> Iterator[Scalar]:
+    """Yield the expressions of an element that are in no reduction."""
+    if isinstance(e, Reduce):
+        return
+    yield e
+    if isinstance(e, Apply):
+        for operand in e.operands:
+            yield from _outside(operand)

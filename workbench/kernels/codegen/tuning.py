@@ -1,0 +1,127 @@
+"""The choice of a schedule by measured time, from a small space, kept in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import numpy as np
+
+from workbench.costs.store import Measurement, Store
+from workbench.devices.timing import rounds
+from workbench.kernels.codegen.compiler import Build, build_from, compiler
+from workbench.kernels.codegen.kernel import Kernel, form_of, kernel_at, text_of
+from workbench.kernels.codegen.schedule import Schedule, space
+from workbench.kernels.composites.binding import Binding, bind
+from workbench.kernels.composites.composite import Composite
+from workbench.ops.types import FLOAT_DTYPES, TensorType
+from workbench.support.files import cache_folder
+from workbench.support.machine import machine
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A schedule with the median time of its kernel in microseconds."""
+
+    schedule: Schedule
+    microseconds: float
+
+
+def tuned(
+    composite: Composite,
+    types: Sequence[TensorType],
+    attributes: Mapping[str, int | float] | None = None,
+    *,
+    threads: int = 1,
+    seconds: float = 1.0,
+    build: Build | None = None,
+) -> tuple[Kernel, tuple[Tried, ...]]:
+    """Return the fastest kernel of a composite, and all schedules that were tried, the fastest first.
+
+    Times are kept in the user's cache: a second call measures nothing.
+
+    Args:
+        composite: The composite.
+        types: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+        threads: The number of threads to measure with.
+        seconds: The time limit on measuring.
+        build: The options of the compiler; by default those of the environment.
+
+    Raises:
+        CompilerMissing: There is no C compiler.
+    """
+    binding, options = bind(composite, types, attributes), build_from() if build is None else build
+    tried = measured_schedules(binding, options, threads=threads, seconds=seconds)
+    return kernel_at(binding, schedule=tried[0].schedule, build=options), tried
+
+
+def measured_schedules(
+    binding: Binding, build: Build, *, threads: int = 1, seconds: float = 1.0
+) -> tuple[Tried, ...]:
+    """Return the schedules of a composite at known types with their times, the fastest first.
+
+    Args:
+        binding: The composite with its types and attributes.
+        build: The options of the compiler.
+        threads: The number of threads to measure with.
+        seconds: The time limit on measuring.
+    """
+    store = Store(cache_folder(), f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}")
+    known = store.read()
+    options = list(space(form_of(binding)[0].program()))
+    keys = {s: _key(binding, s, threads) for s in options}
+    missing = [s for s in options if keys[s] not in known]
+    if missing:
+        kernels = [kernel_at(binding, schedule=s, build=build) for s in options]
+        inputs = drawn(binding)
+        timers = [timer(k.bound(inputs, k.empty(), threads), threads) for k in kernels]
+        taken = rounds(timers, seconds=seconds, least=3, most=50)
+        found = {
+            keys[s]: Measurement(median(t), float(np.subtract(*np.percentile(t, [75, 25]))), len(t))
+            for s, t in zip(options, taken, strict=True)
+        }
+        store.write(found)
+        known = {**known, **found}
+    tried = [Tried(s, known[keys[s]].median) for s in options]
+    return tuple(sorted(tried, key=lambda t: t.microseconds))
+
+
+def timer(run: Callable[[], object], threads: int = 1) -> Callable[[], float]:
+    """Return a function that runs another one once and returns the microseconds that it took.
+
+    With one thread, that thread's processor time is taken if it is shorter than the clock's: it leaves out
+    the time that other processes take of the core.
+    """
+    return partial(_timed, run, threads)
+
+
+def _timed(run: Callable[[], object], threads: int) -> float:
+    own, began = time.thread_time_ns(), time.perf_counter_ns()
+    run()
+    taken = time.perf_counter_ns() - began
+    return (min(taken, time.thread_time_ns() - own) if threads == 1 else taken) / 1e3
+
+
+def drawn(binding: Binding, seed: int = 0) -> list[np.ndarray]:
+    """Return random operands: normal floating-point numbers, and whole numbers 0 and 1."""
+    random = np.random.default_rng(seed)
+    found = []
+    for t in binding.composite.inputs:
+        kind = binding.types[t.name]
+        if kind.dtype in FLOAT_DTYPES:
+            found.append(random.standard_normal(kind.shape).astype(kind.numpy_dtype()))
+        else:
+            found.append(random.integers(0, 2, kind.shape).astype(kind.numpy_dtype()))
+    return found
+
+
+def _key(binding: Binding, schedule: Schedule, threads: int) -> str:
+    text = text_of(form_of(binding)[0], schedule)
+    about = f"{text}\n{sorted(binding.extents.items())} {sorted(binding.types.items())}"
+    digest = hashlib.blake2b(about.encode(), digest_size=12).hexdigest()
+    return f"kernel {digest} {schedule} threads={threads}"

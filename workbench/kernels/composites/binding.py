@@ -1,0 +1,388 @@
+"""Composites at given types: the extents that follow, the types of all tensors, and the checks of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from workbench.kernels.composites.composite import Attribute, Composite, Condition, Equation, Tensor
+from workbench.kernels.composites.index import (
+    ARITHMETIC,
+    ExtentName,
+    IndexArith,
+    IndexExpr,
+    IndexName,
+    Whole,
+    computed,
+    extent_names,
+    index_names,
+    interval,
+)
+from workbench.kernels.composites.scalar import Apply, Read, Reduce, Scalar, children, walk
+from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.support.suggestions import nearest
+
+#: The most places of an index expression that are tried one by one when bounds do not decide.
+_TRIED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A composite at given types.
+
+    ``extents`` are the values of symbolic extents and of whole-number attributes, ``values`` those of the
+    other attributes, ``leading`` the extents that ``~`` means in the result, and ``types`` the types of
+    all tensors, intermediate ones included.
+    """
+
+    composite: Composite
+    extents: Mapping[str, int]
+    values: Mapping[str, float]
+    leading: tuple[int, ...]
+    types: Mapping[str, TensorType]
+
+    def whole(self, e: IndexExpr) -> int:
+        """Return the value of an expression without indices."""
+        return computed(e, self.extents)
+
+    def sizes(self, e: Equation | Reduce) -> dict[str, int]:
+        """Return the extents of the indices of an equation or a reduction, in order."""
+        bounds = e.indices if isinstance(e, Equation) else e.over
+        return {b.name: self.whole(b.extent) for b in bounds}
+
+    def outputs(self) -> tuple[TensorType, ...]:
+        """Return the types of the results."""
+        return tuple(self.types[t.name] for t in self.composite.outputs)
+
+
+def bind(
+    composite: Composite, inputs: Sequence[TensorType], attributes: Mapping[str, int | float] | None = None
+) -> Binding:
+    """Return a composite at the types of its operands.
+
+    Args:
+        composite: The composite.
+        inputs: The operands' types.
+        attributes: Values of attributes; others have their defaults.
+
+    Raises:
+        TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
+        TypeError: If the first argument is not a composite.
+    """
+    _check_composite(composite)
+    if len(inputs) != len(composite.inputs):
+        count = len(composite.inputs)
+        noun = "operand" if count == 1 else "operands"
+        place = composite.inputs[len(inputs)].name if len(inputs) < count else None
+        drawn = _drawn_at(composite, place)
+        raise TypeMismatch(
+            f"{_call(composite, inputs)}: there must be {count} {noun}, got {len(inputs)}{drawn}"
+        )
+    given = composite.defaults | dict(attributes or {})
+    unknown = set(given) - set(composite.defaults)
+    if unknown:
+        names = sorted(unknown)
+        hint = nearest(names[0], list(composite.defaults))
+        raise TypeMismatch(f"{composite.name} has no attribute {', '.join(names)}{hint}")
+    extents = {a.name: int(_number(composite, a, given[a.name])) for a in composite.attributes if a.whole}
+    values = {
+        a.name: float(_number(composite, a, given[a.name])) for a in composite.attributes if not a.whole
+    }
+    try:
+        dtypes = _dtypes(composite, inputs)
+        leading = _leading(composite, inputs)
+        _solve(composite, inputs, extents)
+        types = dict(_types(composite, inputs, extents, leading, dtypes))
+        found = Binding(composite, extents, values, leading, types)
+        for e in composite.equations:
+            _check_reads(found, e, found.sizes(e), e.value)
+    except _Misfit as error:
+        drawn = _drawn_at(composite, error.tensor, error.part)
+        raise TypeMismatch(f"{_call(composite, inputs)}: {error}{drawn}") from None
+    except TypeMismatch as error:
+        raise TypeMismatch(f"{_call(composite, inputs)}: {error}") from None
+    return found
+
+
+class _Misfit(TypeMismatch):
+    """Raised when an operand does not fit; ``part`` of its declaration is the place.
+
+    That is the number of an axis, a part of the text such as ``{T}``, or all of it if empty.
+    """
+
+    def __init__(self, message: str, tensor: str, part: int | str = "") -> None:
+        super().__init__(message)
+        self.tensor, self.part = tensor, part
+
+
+def _drawn_at(composite: Composite, tensor: str | None, part: int | str = "") -> str:
+    """Return the declaration with a caret under a part of a tensor, or under the arrow."""
+    if tensor not in (None, *(t.name for t in (*composite.inputs, *composite.outputs))):
+        return ""
+    line, start, width = "", 0, 2
+    for k, t in enumerate((*composite.inputs, *composite.outputs)):
+        arrow = k == len(composite.inputs)
+        if arrow and tensor is None:
+            start = len(line) + 1
+        line += " -> " if arrow else ", " if k else ""
+        if t.name == tensor:
+            start, width = len(line), len(str(t))
+            if isinstance(part, str) and part:
+                start, width = start + str(t).index(part), len(part)
+            elif isinstance(part, int):
+                before = replace(t, dims=t.dims[: part % len(t.dims)])
+                start += len(str(before)) - 1 + bool(t.leading or before.dims)
+                width = len(str(t.dims[part]))
+        line += str(t)
+    return f"\n    {line}\n    {' ' * start}{'^' * width}"
+
+
+def _check_composite(given: object) -> None:
+    if not isinstance(given, Composite):
+        hint = " (try its .composite)" if hasattr(given, "composite") else ""
+        raise TypeError(f"a composite must be what parse returns, got {type(given).__name__}{hint}")
+
+
+def _number(composite: Composite, attribute: Attribute, given: object) -> int | float:
+    """Return an attribute's value; raise TypeMismatch unless it is a number of the attribute's kind."""
+    found = given.item() if isinstance(given, np.generic) else given
+    if not isinstance(found, (int, float)) or (attribute.whole and not float(found).is_integer()):
+        kind = "a whole number" if attribute.whole else "a number"
+        raise TypeMismatch(f"attribute {attribute.name} of {composite.name} must be {kind}, got {found!r}")
+    return found
+
+
+def _call(composite: Composite, inputs: Sequence[TensorType]) -> str:
+    return f"{composite.name}({', '.join(map(str, inputs))})"
+
+
+def _dtypes(composite: Composite, inputs: Sequence[TensorType]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        if t.dtype[0].isupper():
+            if kind.dtype not in FLOAT_DTYPES:
+                raise _Misfit(f"{t} must hold floating-point numbers, got {kind}", t.name, f"{{{t.dtype}}}")
+            if found.setdefault(t.dtype, kind.dtype) != kind.dtype:
+                raise _Misfit(
+                    f"{first[t.dtype]} and {t.name} must have one element type {t.dtype}, "
+                    f"got {found[t.dtype]} and {kind.dtype}",
+                    t.name,
+                    f"{{{t.dtype}}}",
+                )
+            first.setdefault(t.dtype, t.name)
+        elif t.dtype != kind.dtype:
+            raise _Misfit(f"{t} must hold {t.dtype}, got {kind}", t.name, f"{{{t.dtype}}}")
+    return found
+
+
+def _leading(composite: Composite, inputs: Sequence[TensorType]) -> tuple[int, ...]:
+    shapes = []
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        own = len(t.dims)
+        if kind.rank < own or (not t.leading and kind.rank > own):
+            least = "at least " if t.leading else ""
+            bracket = str(t)[str(t).index("[") :]
+            raise _Misfit(f"{t} must have {least}{own} axes, got {kind}", t.name, bracket)
+        if t.leading:
+            shapes.append((t.name, kind.shape[: kind.rank - own]))
+    try:
+        return tuple(map(int, np.broadcast_shapes(*(s for _, s in shapes))))
+    except ValueError:
+        texts = " and ".join(f"{list(s)} of {n}" for n, s in shapes)
+        raise _Misfit(f"the leading axes '~' do not fit each other: {texts}", shapes[-1][0], "~") from None
+
+
+def _solve(composite: Composite, inputs: Sequence[TensorType], extents: dict[str, int]) -> None:
+    """Find the values of symbolic extents; raise TypeMismatch if there are none."""
+    open_: list[tuple[IndexExpr, IndexExpr, str, tuple[str, int] | None]] = []
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        own = kind.shape[kind.rank - len(t.dims) :]
+        for k, (d, n) in enumerate(zip(t.dims, own, strict=True)):
+            axis = f"axis {k - len(t.dims)} of {t} is {n}"
+            open_.append((d, Whole(n), axis, (t.name, k - len(t.dims))))
+    open_ += [(w.left, w.right, w.reason, None) for w in composite.conditions]
+    origin: dict[str, str] = {}
+    for _ in range(len(open_) + 1):
+        left = []
+        for one, two, why, place in open_:
+            missing = (extent_names(one) | extent_names(two)) - set(extents)
+            try:
+                if not missing:
+                    _check(one, two, why, extents, origin)
+                elif len(missing) > 1 or not _solved(one, two, extents, why, origin):
+                    left.append((one, two, why, place))
+            except TypeMismatch as error:
+                if place is None:
+                    raise
+                raise _Misfit(str(error), *place) from None
+        if len(left) == len(open_):
+            break
+        open_ = left
+    needed = [d for t in composite.outputs for d in t.dims]
+    needed += [b.extent for e in composite.equations for b in e.indices]
+    unknown = sorted({n for d in needed for n in extent_names(d)} - set(extents))
+    if unknown or open_:
+        names = unknown or sorted(extent_names(open_[0][0]) - set(extents))
+        raise TypeMismatch(
+            f"the extent {names[0]} does not follow from the operands (try where {names[0]} = …)"
+        )
+
+
+def _check(
+    one: IndexExpr, two: IndexExpr, why: str, extents: Mapping[str, int], origin: Mapping[str, str]
+) -> None:
+    try:
+        a, b = computed(one, extents), computed(two, extents)
+    except ZeroDivisionError:
+        raise TypeMismatch(f"{one} = {two} divides by zero") from None
+    if a == b:
+        return
+    seen = [f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one) | extent_names(two))]
+    if isinstance(two, Whole):
+        raise TypeMismatch(
+            f"{why}, but {', '.join(seen)}" + ("" if isinstance(one, ExtentName) else f" so {one} = {a}")
+        )
+    raise TypeMismatch(f"{why + ', so ' if why else ''}{one} = {two} must hold, got {a} and {b}")
+
+
+def _solved(
+    one: IndexExpr, two: IndexExpr, extents: dict[str, int], why: str, origin: dict[str, str]
+) -> bool:
+    """Solve an equation for its one unknown extent; return whether that is possible."""
+    if extent_names(two) - set(extents):
+        one, two = two, one
+    if extent_names(two) - set(extents):
+        return False
+    value = computed(two, extents)
+    while not isinstance(one, ExtentName):
+        if not isinstance(one, IndexArith) or one.op not in "+-*":
+            return False
+        unknown_left = bool(extent_names(one.left) - set(extents))
+        if unknown_left and extent_names(one.right) - set(extents):
+            return False
+        known = computed(one.right if unknown_left else one.left, extents)
+        if one.op == "*":
+            factor = one.right if unknown_left else one.left
+            if known == 0:
+                raise TypeMismatch(
+                    f"{factor} must not be 0, because {one} is to be solved for the other factor"
+                )
+            if value % known:
+                raise TypeMismatch(f"{why}, which must be a multiple of {known}")
+            value //= known
+        elif one.op == "+":
+            value -= known
+        else:
+            value = value + known if unknown_left else known - value
+        one = one.left if unknown_left else one.right
+    extents[one.name] = value
+    origin[one.name] = f" ({why})" if why else ""
+    return True
+
+
+def _types(
+    composite: Composite,
+    inputs: Sequence[TensorType],
+    extents: Mapping[str, int],
+    leading: tuple[int, ...],
+    dtypes: Mapping[str, str],
+) -> Iterator[tuple[str, TensorType]]:
+    for t, kind in zip(composite.inputs, inputs, strict=True):
+        yield t.name, kind
+    made: list[Tensor] = [composite.tensor(e.target) for e in composite.equations]
+    for t in made:
+        try:
+            dims = tuple(computed(d, extents) for d in t.dims)
+        except ZeroDivisionError:
+            raise TypeMismatch(f"an extent of {t} divides by zero") from None
+        for d, n in zip(t.dims, dims, strict=True):
+            if n <= 0:
+                k = t.dims.index(d) - len(t.dims)
+                raise _Misfit(f"the extent {d} of {t.name} must be positive, got {n}", t.name, k)
+        yield t.name, TensorType(dtypes.get(t.dtype, t.dtype), (leading if t.leading else ()) + dims)
+
+
+# -- reads --------------------------------------------------------------------------------------------
+def _check_reads(b: Binding, e: Equation, sizes: Mapping[str, int], value: Scalar) -> None:
+    """Raise TypeMismatch if a read that no ``where`` guards leaves its tensor."""
+    match value:
+        case Read():
+            tensor = b.composite.tensor(value.tensor)
+            shape = b.types[value.tensor].shape
+            own = shape[len(shape) - len(tensor.dims) :]
+            for place, n in zip(value.indices, own, strict=True):
+                _check_place(b, e, value, place, n, sizes)
+        case Reduce(_, over, body):
+            for bound in over:
+                if b.whole(bound.extent) <= 0:
+                    raise TypeMismatch(f"{bound.name} must run over at least one place in {e}")
+            _check_reads(b, e, {**sizes, **b.sizes(value)}, body)
+        case Apply("where", operands):
+            _check_reads(b, e, sizes, operands[0])
+        case _:
+            for child in children(value):
+                _check_reads(b, e, sizes, child)
+
+
+def _check_place(
+    b: Binding, e: Equation, read: Read, place: IndexExpr, extent: int, sizes: Mapping[str, int]
+) -> None:
+    try:
+        ends = interval(place, b.extents, sizes)
+        if ends is not None and not (ends[0] >= 0 and ends[1] < extent):
+            names = sorted(index_names(place))
+            if len(names) > 1 or not isinstance(place, IndexName):
+                ends = _tried(place, b.extents, {n: sizes[n] for n in names}) or ends
+    except ZeroDivisionError:
+        raise TypeMismatch(f"{place} divides by zero in {e}") from None
+    if ends is None:
+        return  # a place read from a tensor, which is checked when its values are known
+    if ends[0] < 0 or ends[1] >= extent:
+        worst = ends[0] if ends[0] < 0 else ends[1]
+        raise TypeMismatch(
+            f"{read} is read at {place} = {worst}, but the axis has the places 0 … {extent - 1} "
+            f"(try where(condition, value, other)){_drawn_in(e, read)}"
+        )
+
+
+def _drawn_in(e: Equation, read: Read) -> str:
+    """Return an equation with a caret under a read."""
+    line, part = str(e), str(read)
+    found = re.search(rf"(?<!\w){re.escape(part)}", line[len(e.target) + 1 :])  # not the end of another name
+    assert found is not None
+    start = len(e.target) + 1 + found.start()
+    return f"\n    {line}\n    {' ' * start}{'^' * len(part)}"
+
+
+def _tried(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[int, int] | None:
+    if np.prod([1.0, *sizes.values()]) > _TRIED:
+        return None
+    grids = np.meshgrid(*(np.arange(n) for n in sizes.values()), indexing="ij", sparse=True)
+    values = _values(e, extents, dict(zip(sizes, grids, strict=True)))
+    return int(np.min(values)), int(np.max(values))
+
+
+def _values(e: IndexExpr, extents: Mapping[str, int], places: Mapping[str, np.ndarray]) -> np.ndarray:
+    if isinstance(e, IndexName):
+        return places[e.name]
+    if isinstance(e, IndexArith):
+        return np.asarray(
+            ARITHMETIC[e.op](_values(e.left, extents, places), _values(e.right, extents, places))
+        )
+    return np.asarray(computed(e, extents))
+
+
+def guarded(value: Scalar) -> frozenset[Read]:
+    """Return the reads in branches of a ``where``, which may lie outside their tensors."""
+    found: set[Read] = set()
+    for part in walk(value):
+        if isinstance(part, Apply) and part.function == "where":
+            found |= {r for branch in part.operands[1:] for r in walk(branch) if isinstance(r, Read)}
+    return frozenset(found)
+
+
+__all__ = ["Binding", "Condition", "bind", "guarded"]

@@ -1,0 +1,192 @@
+"""Composites of the user's own: operators of graphs and rules from one declaration."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from workbench.kernels.composites.binding import Binding, bind
+from workbench.kernels.composites.composite import Composite
+from workbench.kernels.composites.evaluate import evaluate
+from workbench.kernels.composites.exact import exact_form, semantics
+from workbench.kernels.composites.flops import operations
+from workbench.kernels.composites.library import library
+from workbench.kernels.composites.lowering import laws
+from workbench.kernels.composites.onnx_function import DOMAIN, call, function_text
+from workbench.kernels.composites.parsing import parse
+from workbench.kernels.composites.torch_form import in_torch
+from workbench.kernels.composites.typing import CompositeRule
+from workbench.ops import registry
+from workbench.ops.onnx_form import Emitter
+from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.traits import Trait
+from workbench.ops.types import TensorType
+from workbench.ops.typing import Attrs
+from workbench.rules import Rule, parse_rules
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_OPERATOR: Final = re.compile(r"[a-z][a-z0-9_]*")
+
+#: The composites that were declared in this process, by name.
+_DECLARED: dict[str, Composite] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeOperator:
+    """A composite that is an operator of graphs and rules; called on arrays, it computes in numpy."""
+
+    composite: Composite
+
+    @property
+    def name(self) -> str:
+        """Return the operator's name."""
+        return self.composite.name
+
+    def __call__(self, *operands: Any, **attributes: int | float) -> Any:
+        """Compute in numpy; raise TypeMismatch if the operands do not fit."""
+        return evaluate(self.composite, [np.asarray(x) for x in operands], **attributes)
+
+    def bound(self, *types: TensorType, **attributes: int | float) -> Binding:
+        """Return the composite at types; raise TypeMismatch if they do not fit."""
+        return bind(self.composite, types, attributes)
+
+    def onnx(self) -> str:
+        """Return the model-local ONNX function in ONNX's textual syntax."""
+        return function_text(self.composite)
+
+    def laws(self, *, found: bool = False) -> list[Rule]:
+        """Return the laws that equate a call with an expression of the workbench's own operators.
+
+        Args:
+            found: Whether the laws find the call in a graph, instead of replacing it by operators.
+
+        Raises:
+            NoLaw: If it is no such expression.
+        """
+        return list(parse_rules(laws(self.composite, found=found)))
+
+    def __str__(self) -> str:
+        return str(self.composite)
+
+    __repr__ = __str__
+
+
+def composite(
+    name: str, signature: str, equations: str, /, *, doc: str = "", **attributes: int | float
+) -> CompositeOperator:
+    """Register an operator by index notation, and return it.
+
+    A name can be declared again, as when a cell runs again: the new declaration replaces the old one.
+
+    Args:
+        name: The name in rules and graphs.
+        signature: Operands and result: ``x{T}[~ D], g{T}[D] -> y{T}[~ D]``. ``{T}`` is one floating-point
+            type in the whole declaration, ``~`` stands for any leading axes.
+        equations: ``y[~ d] = x[~ d] * g[d]``, one per line or with semicolons between them.
+        doc: A description in a few words.
+        **attributes: The attributes' defaults, whole numbers or floating-point numbers.
+
+    Raises:
+        NotationError: If the text cannot be read; a caret shows the place.
+        ValueError: If the name is that of a built-in operator, or no operator's name.
+
+    >>> rms = composite(
+    ...     "rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
+    ...     "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)", eps=1e-5,
+    ... )
+    >>> rms(np.ones((1, 3)), np.full(3, 2.0)).round(3)
+    array([[2., 2., 2.]])
+    """
+    made = parse(name, signature, equations, composites=known(), doc=doc, **attributes)
+    return register(made)
+
+
+def known() -> dict[str, Composite]:
+    """Return the composites that equations may call: the library's and those declared in this process."""
+    return {**library(), **_DECLARED}
+
+
+def register(made: Composite) -> CompositeOperator:
+    """Make a composite an operator of graphs and rules.
+
+    Raises:
+        ValueError: If the name is that of a built-in operator or no operator's name, or if the composite has
+            no operand or several results.
+    """
+    if not _OPERATOR.fullmatch(made.name):
+        raise ValueError(f"an operator's name must be lower-case letters, digits and _, got {made.name!r}")
+    if len(made.outputs) != 1 or not made.inputs:
+        raise ValueError(
+            f"an operator must have operands and one result, got {len(made.inputs)} operands and "
+            f"{len(made.outputs)} results for {made.name} (try workbench.kernels.composites.evaluate)"
+        )
+    registry.replace(specification(made))
+    _DECLARED[made.name] = made
+    return CompositeOperator(made)
+
+
+def specification(made: Composite) -> OpSpec:
+    """Return the specification of a composite as an operator."""
+    traits = Trait.OWN | Trait.CARRIED
+    if made.elementwise:
+        traits |= Trait.GROWS | (Trait.BROADCASTS if len(made.inputs) > 1 else Trait.NONE)
+    return OpSpec(
+        made.name,
+        len(made.inputs),
+        len(made.inputs),
+        CompositeRule(made),
+        _Semantics(made),
+        tuple(
+            Attr(a.name, "int" if a.whole else "float", a.default, tried=(a.default,))
+            for a in made.attributes
+        ),
+        _Flops(made),
+        traits,
+        _Export(made),
+        _Torch(made),
+        exact_form(made),
+        doc=inspect.cleandoc(made.doc).partition("\n")[0] or made.body.partition("\n")[0],
+        onnx_form=(DOMAIN, made.name),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Semantics:
+    composite: Composite
+
+    def __call__(self, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+        return semantics(self.composite, xs, attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flops:
+    composite: Composite
+
+    def __call__(self, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+        return operations(bind(self.composite, inputs, attrs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Torch:
+    composite: Composite
+
+    def __call__(self, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+        return in_torch(self.composite, torch, xs, attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    composite: Composite
+
+    def __call__(
+        self, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any], types: Any, out: TensorType
+    ) -> str:
+        return call(self.composite, e, xs, attrs)

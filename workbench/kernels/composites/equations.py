@@ -1,0 +1,481 @@
+"""Read equations: ``y[~ d] = x[~ d] / sum(e) x[~ e]``, one per line or with semicolons between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from workbench.kernels.composites.composite import (
+    Attribute,
+    Composite,
+    Condition,
+    Equation,
+    NotationError,
+    Tensor,
+)
+from workbench.kernels.composites.index import (
+    ExtentName,
+    IndexExpr,
+    IndexName,
+    Whole,
+    arith,
+    extent_names,
+    parts,
+    product,
+)
+from workbench.kernels.composites.inline import inlined_scalar, inlined_tensors
+from workbench.kernels.composites.primitives import FOLDS, FUNCTIONS
+from workbench.kernels.composites.scalar import (
+    Apply,
+    Bound,
+    IndexValue,
+    Number,
+    Parameter,
+    Read,
+    Reduce,
+    Scalar,
+    reads,
+)
+from workbench.kernels.composites.signature import expression
+from workbench.kernels.composites.tokens import Cursor, Token
+from workbench.support.suggestions import unknown
+
+_REDUCTIONS: Final = (*FOLDS, "mean")
+_WORDS: Final = frozenset({"and", "or", "not", "where"})
+_COMPARED: Final = {
+    "<": ("less", False),
+    "<=": ("atmost", False),
+    ">": ("less", True),
+    ">=": ("atmost", True),
+}
+_SIGNS: Final = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+#: Whole powers up to this one are products.
+_POWERS: Final = 16
+
+
+class Equations:
+    """The equations of one composite, read from text.
+
+    Args:
+        text: The text of the equations.
+        inputs: The declared operands.
+        outputs: The declared results.
+        attributes: The declared attributes.
+        conditions: The declared conditions on extents.
+        composites: Composites that equations may call, by name.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        attributes: Sequence[Attribute],
+        conditions: Sequence[Condition],
+        composites: Mapping[str, Composite],
+    ) -> None:
+        self.c = Cursor(text)
+        self.outputs = {t.name: t for t in outputs}
+        self.tensors = {t.name: t for t in inputs}
+        self.dtype = outputs[0].dtype
+        self.attributes = {a.name: a for a in attributes}
+        self.composites = composites
+        dims = [d for t in (*inputs, *outputs) for d in t.dims]
+        dims += [side for w in conditions for side in (w.left, w.right)]
+        self.extents = {n for d in dims for n in extent_names(d)} | {a.name for a in attributes if a.whole}
+        self.conditions: list[Condition] = list(conditions)
+        self.found: list[Equation] = []
+        #: The indices in scope with their extents, None until one is known.
+        self.scope: dict[str, IndexExpr | None] = {}
+        self.leading = False
+
+    def read(self) -> tuple[Equation, ...]:
+        """Return the equations in order, those of called composites among them."""
+        c = self.c
+        c.skip_ends()
+        while c.next.kind != "stop":
+            self._equation()
+            if c.next.kind not in ("end", "stop"):
+                c.fail(f"the equation must end here, got {c.shown()}")
+            c.skip_ends()
+        for name in self.outputs:
+            if name not in self.tensors:
+                c.fail(f"the result {name} must have an equation, got none (try {name}[…] = …)")
+        return _without_copies(self.found, set(self.outputs))
+
+    # -- one equation ---------------------------------------------------------------------------------
+    def _equation(self) -> None:
+        c = self.c
+        target = c.name("the left-hand side of an equation")
+        if target.text in self.tensors:
+            c.fail(f"{target.text} has its values already, from an operand or an earlier equation", target)
+        if target.text in self.attributes or target.text in self.extents:
+            c.fail(f"{target.text} is an attribute or an extent, so no equation can define it", target)
+        self.scope = {}
+        output = self.outputs.get(target.text)
+        names = self._places(target, output)
+        c.expect("=", "an equation")
+        value = self._plain()
+        indices = []
+        for token in names:
+            extent = self.scope[token.text]
+            if extent is None:
+                c.fail(f"the extent of {token.text} must follow from a read (try {token.text} < N)", token)
+            indices.append(Bound(token.text, extent))
+        self.found.append(Equation(target.text, self.leading, tuple(indices), value))
+        dims = tuple(b.extent for b in indices)
+        self.tensors[target.text] = output or Tensor(target.text, self.dtype, self.leading, dims)
+
+    def _places(self, target: Token, output: Tensor | None) -> list[Token]:
+        c = self.c
+        names: list[Token] = []
+        self.leading = output.leading if output is not None else False
+        if not c.accept("["):
+            if output is not None and output.dims:
+                c.fail(f"{target.text} must be written with its indices, as in {_example(output)}", target)
+            return names
+        tilde = c.accept("~")
+        if output is not None and bool(tilde) != output.leading:
+            c.fail(f"{target.text} must be written as it is declared, as in {_example(output)}", target)
+        self.leading = tilde is not None
+        while not c.at("]"):
+            c.accept(",")
+            token = self._fresh("an index on the left")
+            self.scope[token.text] = None
+            if c.accept("<"):
+                self.scope[token.text] = expression(c, self._whole, "an extent")
+            names.append(token)
+        close = c.take()
+        if output is not None:
+            if len(names) != len(output.dims):
+                c.fail(f"{target.text} must have {len(output.dims)} indices, got {len(names)}", close)
+            for token, dim in zip(names, output.dims, strict=True):
+                self.scope[token.text] = dim
+        return names
+
+    def _fresh(self, what: str) -> Token:
+        token = self.c.name(what)
+        if token.text in self.scope:
+            self.c.fail(f"the index {token.text} is in use already (try another name)", token)
+        taken = token.text in self.extents or token.text in self.attributes or token.text in self.tensors
+        if taken or token.text in _WORDS:
+            self.c.fail(f"{what} must have a name of its own, got {token.text}", token)
+        return token
+
+    # -- scalars, from the weakest sign to the strongest ------------------------------------------------
+    def _either(self) -> Scalar:
+        left = self._both()
+        while token := self.c.accept("or"):
+            left = self._apply("or", [left, self._both()], token)
+        return left
+
+    def _both(self) -> Scalar:
+        left = self._negation()
+        while token := self.c.accept("and"):
+            left = self._apply("and", [left, self._negation()], token)
+        return left
+
+    def _negation(self) -> Scalar:
+        if token := self.c.accept("not"):
+            return self._apply("not", [self._negation()], token)
+        return self._comparison()
+
+    def _comparison(self) -> Scalar:
+        c = self.c
+        left = self._sum()
+        result: Scalar | None = None
+        while c.at("<", "<=", ">", ">=", "==", "!="):
+            token, right = c.take(), self._sum()
+            if token.text in _COMPARED:
+                name, turned = _COMPARED[token.text]
+                one = self._apply(name, [right, left] if turned else [left, right], token)
+            else:
+                one = self._apply("equal", [left, right], token)
+                one = Apply("not", (one,)) if token.text == "!=" else one
+            result = one if result is None else Apply("and", (result, one))
+            left = right
+        return left if result is None else result
+
+    def _sum(self) -> Scalar:
+        left = self._term()
+        while token := self.c.accept("+", "-"):
+            left = self._arith(token, left, self._term())
+        return left
+
+    def _term(self) -> Scalar:
+        left = self._unary()
+        while token := self.c.accept("*", "/", "//", "%"):
+            left = self._arith(token, left, self._unary())
+        return left
+
+    def _unary(self) -> Scalar:
+        if token := self.c.accept("-"):
+            operand = self._unary()
+            if isinstance(operand, Number):
+                return Number(-operand.value)
+            return self._apply("neg", [operand], token)
+        return self._reduction() if self._reduces() else self._power()
+
+    def _power(self) -> Scalar:
+        base = self._atom()
+        token = self.c.accept("^", "**")
+        if token is None:
+            return base
+        exponent = self._unary()
+        if isinstance(exponent, Number) and exponent.value in range(1, _POWERS + 1):
+            self._apply("mul", [base, base], token)
+            return _whole_power(base, int(exponent.value))
+        return self._apply("pow", [base, exponent], token)
+
+    def _atom(self) -> Scalar:
+        c = self.c
+        if token := c.accept("("):
+            inside = self._either()
+            c.expect(")", "the bracket")
+            return inside
+        if c.next.kind == "number":
+            return Number(float(c.take().text))
+        token = c.name("a value")
+        name = token.text
+        if name in self.tensors:
+            return self._read(token)
+        if c.at("("):
+            return self._call(token)
+        if name in self.attributes and not self.attributes[name].whole:
+            return Parameter(name)
+        return IndexValue(self._whole(token))
+
+    # -- reads ----------------------------------------------------------------------------------------
+    def _read(self, token: Token) -> Read:
+        c, tensor = self.c, self.tensors[token.text]
+        if not c.at("["):
+            if tensor.dims:
+                c.fail(f"{token.text} must be read at its indices, as in {_example(tensor)}", token)
+            return self._checked(Read(tensor.name, tensor.leading, ()), token)
+        c.take()
+        tilde = c.accept("~")
+        if bool(tilde) != tensor.leading:
+            c.fail(f"{token.text} must be read as it is declared, as in {_example(tensor)}", token)
+        places: list[IndexExpr] = []
+        while not c.at("]"):
+            c.accept(",")
+            places.append(expression(c, self._whole, "an index"))
+        close = c.take()
+        if len(places) != len(tensor.dims):
+            c.fail(f"{token.text} must be read at {len(tensor.dims)} indices, got {len(places)}", close)
+        for place, dim in zip(places, tensor.dims, strict=True):
+            if isinstance(place, IndexName) and self.scope[place.name] is None:
+                self.scope[place.name] = dim
+        return self._checked(Read(tensor.name, tensor.leading, tuple(places)), token)
+
+    def _checked(self, read: Read, token: Token) -> Read:
+        if read.leading and not self.leading:
+            self.c.fail(f"{read.tensor} has leading axes '~', so the left-hand side must have them", token)
+        inner = [p for i in read.indices for p in parts(i) if isinstance(p, Read)]
+        if read.leading and any(p.leading for p in inner):
+            self.c.fail(f"a place in {read.tensor}, which has leading axes, must not have some itself", token)
+        return read
+
+    def _whole(self, token: Token) -> IndexExpr:
+        name = token.text
+        if name in self.scope:
+            return IndexName(name)
+        if name in self.extents:
+            return ExtentName(name)
+        if name in self.attributes:
+            self.c.fail(f"a place must be a whole number, but the attribute {name} is not one", token)
+        if name in self.tensors:
+            kind = self.tensors[name].dtype
+            if "int" not in kind:
+                self.c.fail(f"a place must be a whole number, but {name} holds {kind}", token)
+            return self._read(token)
+        known = [*self.scope, *self.extents, *self.tensors, *self.attributes]
+        self.c.fail(unknown("index, tensor or attribute", name, known), token)
+
+    # -- functions --------------------------------------------------------------------------------------
+    def _plain(self) -> Scalar:
+        token = self.c.next
+        value = self._either()
+        if _is_truth(value):
+            self.c.fail("the value must be a number, got a condition (try where(condition, 1, 0))", token)
+        return value
+
+    def _apply(self, name: str, operands: list[Scalar], token: Token) -> Scalar:
+        f = FUNCTIONS[name]
+        if len(operands) != f.arity:
+            self.c.fail(f"{name} must have {f.arity} operands, got {len(operands)}", token)
+        for k, operand in enumerate(operands):
+            wanted = f.of_truths or (name == "where" and k == 0)
+            if _is_truth(operand) != wanted:
+                what = "a condition such as a < b" if wanted else "a number"
+                self.c.fail(f"operand {k + 1} of {f.sign.strip() or name!r} must be {what}", token)
+        return Apply(name, tuple(operands))
+
+    def _arith(self, token: Token, left: Scalar, right: Scalar) -> Scalar:
+        if token.text != "/" and (isinstance(left, IndexValue) or isinstance(right, IndexValue)):
+            a, b = _as_whole(left), _as_whole(right)
+            if a is not None and b is not None:
+                return IndexValue(arith(token.text, a, b))
+        if token.text in _SIGNS:
+            return self._apply(_SIGNS[token.text], [left, right], token)
+        quotient = Apply("floor", (self._apply("div", [left, right], token),))
+        if token.text == "//":
+            return quotient
+        return Apply("sub", (left, Apply("mul", (quotient, right))))
+
+    def _call(self, token: Token) -> Scalar:
+        c, name = self.c, token.text
+        called = self.composites.get(name)
+        if name not in FUNCTIONS and called is None:
+            c.fail(unknown("function or composite", name, [*FUNCTIONS, *self.composites]), token)
+        c.take()
+        if called is not None and name not in FUNCTIONS:
+            return self._composite(called, token)
+        operands = []
+        while not c.at(")"):
+            operands.append(self._either())
+            if not c.accept(","):
+                break
+        c.expect(")", f"the operands of {name}")
+        if name in ("max", "min") and len(operands) > 2:
+            first, *rest = operands
+            for other in rest:
+                first = self._apply(name, [first, other], token)
+            return first
+        return self._apply(name, operands, token)
+
+    def _composite(self, called: Composite, token: Token) -> Scalar:
+        c = self.c
+        scalars: list[Scalar] = []
+        names: list[Tensor] = []
+        given: dict[str, Scalar] = {}
+        while not c.at(")"):
+            if c.next.kind == "name" and c.ahead(1).text == "=":
+                attribute = c.take()
+                c.take()
+                if attribute.text not in called.defaults:
+                    c.fail(unknown("attribute", attribute.text, called.defaults), attribute)
+                given[attribute.text] = self._either()
+            elif called.elementwise:
+                scalars.append(self._either())
+            else:
+                operand = c.name(f"an operand of {called.name}")
+                if operand.text not in self.tensors:
+                    c.fail(
+                        f"an operand of {called.name} must be a tensor, got {operand.text} (try an equation "
+                        "of its own)",
+                        operand,
+                    )
+                names.append(self.tensors[operand.text])
+            if not c.accept(","):
+                break
+        c.expect(")", f"the operands of {called.name}")
+        count = len(scalars) + len(names)
+        if count != len(called.inputs):
+            c.fail(f"{called.name} must have {len(called.inputs)} operands, got {count}", token)
+        try:
+            if called.elementwise:
+                return inlined_scalar(called, scalars, given)
+            result, equations, conditions = inlined_tensors(called, names, given, self.tensors)
+        except NotationError as error:
+            c.fail(error.reason, token)
+        self.found += equations
+        self.conditions += conditions
+        for e in equations:
+            dims = tuple(b.extent for b in e.indices)
+            self.tensors[e.target] = Tensor(e.target, self.dtype, e.leading, dims)
+        return self._read(Token("name", result, token.start))
+
+    # -- reductions -----------------------------------------------------------------------------------
+    def _reduces(self) -> bool:
+        c = self.c
+        if not (c.at(*_REDUCTIONS) and c.ahead(1).text == "(" and c.ahead(2).kind == "name"):
+            return False
+        if c.next.text not in FUNCTIONS:
+            return True
+        depth, at, commas = 0, 1, 0
+        while c.ahead(at).kind != "stop":
+            text = c.ahead(at).text
+            depth += (text in ("(", "[")) - (text in (")", "]"))
+            if depth == 0:
+                break
+            commas += text == "," and depth == 1
+            at += 1
+        after = c.ahead(at + 1)
+        starts = (
+            after.kind == "number" or after.text == "(" or (after.kind == "name" and after.text not in _WORDS)
+        )
+        return starts or not commas
+
+    def _reduction(self) -> Scalar:
+        c = self.c
+        kind = c.take()
+        c.expect("(", kind.text)
+        names: list[Token] = []
+        while not c.at(")"):
+            c.accept(",")
+            token = self._fresh(f"an index of {kind.text}")
+            self.scope[token.text] = None
+            if c.accept("<"):
+                self.scope[token.text] = expression(c, self._whole, "an extent")
+            names.append(token)
+        c.take()
+        body = self._term()
+        if _is_truth(body):
+            c.fail(f"{kind.text} must be over numbers, got a condition", kind)
+        over = []
+        for token in names:
+            extent = self.scope.pop(token.text)
+            if extent is None:
+                c.fail(
+                    f"the extent of {token.text} must follow from a read at {token.text} alone "
+                    f"(try {kind.text}({token.text} < N))",
+                    token,
+                )
+            over.append(Bound(token.text, extent))
+        if kind.text != "mean":
+            return Reduce(kind.text, tuple(over), body)
+        total = product([b.extent for b in over])
+        return Apply("div", (Reduce("sum", tuple(over), body), IndexValue(total)))
+
+
+def _without_copies(equations: list[Equation], outputs: set[str]) -> tuple[Equation, ...]:
+    """Return equations in which no result is a mere copy of the intermediate tensor that a call made."""
+    kept = list(equations)
+    for copy in equations:
+        places = tuple(IndexName(b.name) for b in copy.indices)
+        read = copy.value
+        if copy.target not in outputs or not isinstance(read, Read) or read.indices != places:
+            continue
+        made = next((e for e in kept if e.target == read.tensor), None)
+        readers = [e for e in kept if any(r.tensor == read.tensor for r in reads(e.value))]
+        same = made is not None and [b.extent for b in made.indices] == [b.extent for b in copy.indices]
+        if made is None or not same or made.leading != copy.leading or len(readers) > 1:
+            continue
+        kept[kept.index(copy)] = replace(made, target=copy.target)
+        kept.remove(made)
+    return tuple(kept)
+
+
+def _example(t: Tensor) -> str:
+    places = ["~"] * t.leading + [chr(ord("i") + k) for k in range(len(t.dims))]
+    return f"{t.name}[{' '.join(places)}]"
+
+
+def _is_truth(e: Scalar) -> bool:
+    return isinstance(e, Apply) and FUNCTIONS[e.function].truth
+
+
+def _as_whole(e: Scalar) -> IndexExpr | None:
+    if isinstance(e, IndexValue):
+        return e.value
+    return Whole(int(e.value)) if isinstance(e, Number) and e.value.is_integer() else None
+
+
+def _whole_power(base: Scalar, exponent: int) -> Scalar:
+    if exponent == 1:
+        return base
+    half = _whole_power(base, exponent // 2)
+    square = Apply("mul", (half, half))
+    return Apply("mul", (square, base)) if exponent % 2 else square

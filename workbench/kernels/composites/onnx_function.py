@@ -1,0 +1,326 @@
+"""Composites as model-local ONNX functions of primitive operators, for operands of any shape.
+
+Extents are read from the operands when the model runs, numbers take the operands' element type, and
+attributes of the composite are attributes of the function. So one function serves every call in a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.kernels.composites.composite import Composite, Equation
+from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, extent_names
+from workbench.kernels.composites.primitives import FUNCTIONS
+from workbench.kernels.composites.scalar import Read, reads
+from workbench.kernels.composites.vectorised import Value, run
+from workbench.ops.onnx_form import Emitter, OpsetTooOld
+from workbench.ops.types import DTYPE_CODES, TensorType
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto
+
+#: The domain of the functions.
+DOMAIN: Final = "workbench.kernels.composites"
+#: The oldest operator set that has every operator that functions use.
+OLDEST: Final = 15
+_FOLDS: Final = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
+_INTEGER: Final = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod"}
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+def call(composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any]) -> str:
+    """Write a call of a composite, whose function the model then carries along; return the result's name.
+
+    Args:
+        composite: The composite.
+        e: The writer of the model.
+        xs: The names of the operands.
+        attrs: The attributes by name.
+
+    Raises:
+        OpsetTooOld: If the model's operator set lacks operators that functions use.
+    """
+    if e.opset < OLDEST:
+        raise OpsetTooOld(f"operator set must be {OLDEST} or newer for composites, got {e.opset}")
+    e.function(function(composite, e.opset))
+    return e.node(f"{DOMAIN}::{composite.name}", xs, **attrs)
+
+
+def function_text(composite: Composite, opset: int = 18) -> str:
+    """Return the function of a composite in ONNX's textual syntax, for people: constants are rounded.
+
+    Args:
+        composite: The composite.
+        opset: The version of the operator set.
+    """
+    import onnx.printer
+
+    return str(onnx.printer.to_text(function(composite, opset)))
+
+
+@lru_cache(maxsize=256)
+def function(composite: Composite, opset: int = 18) -> FunctionProto:
+    """Return the function of a composite as a ``FunctionProto``; raise OpsetTooOld for an old set."""
+    import onnx
+
+    if opset < OLDEST:
+        raise OpsetTooOld(f"operator set must be {OLDEST} or newer for composites, got {opset}")
+    arrays = OnnxArrays(composite, opset)
+    run(composite, arrays, arrays.store)
+    return onnx.helper.make_function(
+        DOMAIN,
+        composite.name,
+        [t.name for t in composite.inputs],
+        [t.name for t in composite.outputs],
+        arrays.nodes,
+        [onnx.helper.make_opsetid("", opset)],
+        attribute_protos=[onnx.helper.make_attribute(a.name, a.default) for a in composite.attributes],
+        doc_string=composite.doc,
+    )
+
+
+class OnnxArrays:
+    """The names of values in a function that is written."""
+
+    def __init__(self, composite: Composite, opset: int) -> None:
+        self.composite, self.opset = composite, opset
+        self.nodes: list[Any] = []
+        self.names = {t.name: t.name for t in composite.inputs}
+        self.taken = {t.name for t in (*composite.inputs, *composite.outputs)}
+        self.known: dict[Any, str] = {}
+        self.kind = composite.output.dtype
+        self.like = {t.dtype: t.name for t in reversed(composite.inputs)}
+
+    def node(self, op_type: str, *inputs: str, to: str = "", **attrs: Any) -> str:
+        """Write a node, once for the same operands, and return the name of its result."""
+        import onnx
+
+        key = (op_type, inputs, tuple(sorted((k, str(v)) for k, v in attrs.items())))
+        if not to and key in self.known:
+            return self.known[key]
+        name = to or f"v{len(self.nodes)}"
+        while not to and name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [name], **attrs))
+        if not to:
+            self.known[key] = name
+        return name
+
+    def constant(self, value: npt.ArrayLike, dtype: str = "int64") -> str:
+        """Return the name of a constant."""
+        import onnx
+
+        array = np.asarray(value, TensorType(dtype, ()).numpy_dtype())
+        key = ("value", dtype, array.shape, array.tobytes())
+        if key not in self.known:
+            self.known[key] = self.node("Constant", value=onnx.numpy_helper.from_array(array))
+        return self.known[key]
+
+    def attribute(self, field: str, kind: str, name: str) -> str:
+        """Return the name of the value of an attribute of the function."""
+        import onnx
+
+        key = ("attribute", name)
+        if key not in self.known:
+            made = self.node("Constant", to=self._fresh(f"{name}_value"))
+            ref = onnx.AttributeProto(name=field, ref_attr_name=name)
+            ref.type = getattr(onnx.AttributeProto, kind)
+            self.nodes[-1].attribute.append(ref)
+            self.known[key] = made
+        return self.known[key]
+
+    def _fresh(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        return name
+
+    def store(self, target: str, handle: str) -> None:
+        """Keep a target; a result gets its name."""
+        output = next((t for t in self.composite.outputs if t.name == target), None)
+        if output is None:
+            self.names[target] = handle
+        elif output.dtype in DTYPE_CODES:
+            self.names[target] = self._cast(handle, output.dtype, target)
+        else:
+            self.names[target] = self.node("Identity", handle, to=target)
+
+    # -- the interface of the walk ------------------------------------------------------------------------
+    def begin(self, e: Equation) -> None:
+        self.kind = self.composite.tensor(e.target).dtype
+
+    def tensor(self, name: str) -> str:
+        return self.names[name]
+
+    def number(self, value: float) -> str:
+        if self.kind in DTYPE_CODES:
+            return self.constant(value, self.kind)
+        return self.node("CastLike", self.constant(value, "float64"), self.like[self.kind])
+
+    def parameter(self, name: str) -> str:
+        return self._converted(self.attribute("value_float", "FLOAT", name))
+
+    def as_number(self, x: str) -> str:
+        return self._converted(x)
+
+    def _converted(self, x: str) -> str:
+        if self.kind in DTYPE_CODES:
+            return self._cast(x, self.kind)
+        return self.node("CastLike", x, self.like[self.kind])
+
+    def whole(self, e: IndexExpr) -> str:
+        match e:
+            case Whole(value):
+                return self.constant(value)
+            case ExtentName(name):
+                return self.extent(name)
+            case IndexArith(op, left, right):
+                return self.integer(op, self.whole(left), self.whole(right))
+        raise ValueError(f"{e} does not follow from extents")
+
+    def extent(self, name: str) -> str:
+        """Return an extent, from an operand's shape, or an attribute that is a whole number."""
+        if any(a.name == name for a in self.composite.attributes):
+            return self.attribute("value_int", "INT", name)
+        best: tuple[IndexExpr, str] | None = None
+        for t in self.composite.inputs:
+            for k, d in enumerate(t.dims):
+                names = extent_names(d) - {a.name for a in self.composite.attributes}
+                if names == {name} and (best is None or isinstance(d, ExtentName)):
+                    place = self.constant(k - len(t.dims))
+                    best = d, self.node("Gather", self.node("Shape", t.name), place, axis=0)
+                    if isinstance(d, ExtentName):
+                        return best[1]
+        if best is not None:
+            return self.solved(best[0], best[1], name)
+        for w in self.composite.conditions:
+            for one, two in ((w.left, w.right), (w.right, w.left)):
+                if one == ExtentName(name):
+                    return self.whole(two)
+        raise ValueError(f"the extent {name} of {self.composite.name} does not follow from the operands")
+
+    def solved(self, e: IndexExpr, value: str, name: str) -> str:
+        """Return the extent that gives an expression a value."""
+        while isinstance(e, IndexArith):
+            left = name in extent_names(e.left)
+            other = self.whole(e.right if left else e.left)
+            if e.op == "*":
+                value = self.node("Div", value, other)
+            elif e.op == "+":
+                value = self.node("Sub", value, other)
+            else:
+                value = self.node("Add", value, other) if left else self.node("Sub", other, value)
+            e = e.left if left else e.right
+        return value
+
+    def count(self, extent: IndexExpr) -> str:
+        return self.node("Range", self.constant(0), self.whole(extent), self.constant(1))
+
+    def integer(self, op: str, a: str, b: str) -> str:
+        if op == "//":  # ONNX divides towards zero
+            return self.node("Div", self.node("Sub", a, self.node("Mod", a, b)), b)
+        return self.node(_INTEGER[op], a, b)
+
+    def apply(self, function: str, operands: Sequence[str]) -> str:
+        return self.node(FUNCTIONS[function].onnx, *operands)
+
+    def fold(self, function: str, x: str, axes: Sequence[int]) -> str:
+        if function != "sum" and self.opset < 18:
+            return self.node(_FOLDS[function], x, axes=list(axes), keepdims=0)
+        return self.node(_FOLDS[function], x, self.constant(list(axes)), keepdims=0)
+
+    def unsqueeze(self, x: str, axes: Sequence[int]) -> str:
+        return self.node("Unsqueeze", x, self.constant(list(axes)))
+
+    def permute(self, x: str, order: Sequence[int], leading: bool) -> str:
+        if not leading:
+            return self.node("Transpose", x, perm=list(order))
+        letters = _LETTERS[: len(order)]
+        return self.node("Einsum", x, equation=f"...{letters}->...{''.join(letters[k] for k in order)}")
+
+    def prefix(self, x: str, axis: int, extent: IndexExpr) -> str:
+        end = self.node("Unsqueeze", self.whole(extent), self.constant([0]))
+        return self.node("Slice", x, self.constant([0]), end, self.constant([axis]))
+
+    def clipped(self, x: str, extent: IndexExpr) -> str:
+        last = self.integer("-", self.whole(extent), self.constant(1))
+        return self.node("Min", self.node("Max", x, self.constant(0)), last)
+
+    def inside(self, x: str, extent: IndexExpr, what: str) -> str:
+        return x
+
+    def take(self, x: str, last: int, places: str) -> str:
+        if last > 1:
+            before = self.node("Shape", x, end=-last)
+            x = self.node("Reshape", x, self.node("Concat", before, self.constant([-1]), axis=0))
+        return self.node("Gather", x, places, axis=-1)
+
+    def contract(self, a: Value[str], b: Value[str], out: Sequence[str]) -> str:
+        made = self._matmul(a, b, out) or self._matmul(b, a, out)
+        if made is not None:
+            return made
+        letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
+        sides = [(a.leading, a.axes), (b.leading, b.axes), (a.leading or b.leading, out)]
+        terms = ["..." * dots + "".join(letters[n] for n in axes) for dots, axes in sides]
+        return self.node("Einsum", a.handle, b.handle, equation=f"{terms[0]},{terms[1]}->{terms[2]}")
+
+    def _matmul(self, a: Value[str], b: Value[str], out: Sequence[str]) -> str | None:
+        """Return a product of matrices, or of rows and a matrix, as one node with transposed operands."""
+        shared = [n for n in a.axes if n in b.axes and n not in out]
+        rows, columns = [n for n in a.axes if n not in b.axes], [n for n in b.axes if n not in a.axes]
+        plain = len(shared) == len(columns) == 1 and len(a.axes) == 1 + len(rows) and len(b.axes) == 2
+        if not plain or len(rows) > 1 or list(out) != rows + columns or (b.leading and not rows):
+            return None
+        sides = []
+        for v, order in ((a, rows + shared), (b, shared + columns)):
+            turned = list(v.axes) != order
+            places = [v.axes.index(n) for n in order]
+            sides.append(self.permute(v.handle, places, v.leading) if turned else v.handle)
+        return self.node("MatMul", *sides)
+
+    def spread(self, x: str, e: Equation, full: bool) -> str:
+        if full and self._leads(e):
+            return x
+        tensor = self.composite.tensor(e.target)
+        axes = [self.node("Unsqueeze", self.whole(d), self.constant([0])) for d in tensor.dims]
+        shapes = [self._leading_shape()] * e.leading + axes
+        if not shapes:
+            return x
+        return self.node("Expand", x, self.node("Concat", *shapes, axis=0) if len(shapes) > 1 else shapes[0])
+
+    def _leads(self, e: Equation) -> bool:
+        """Return whether an equation reads tensors that have all leading axes of the result."""
+        inputs = {t.name for t in self.composite.inputs}
+        seen = {r.tensor for r in reads(e.value) if isinstance(r, Read) and r.leading}
+        return (
+            not e.leading
+            or bool(seen - inputs)
+            or seen >= {t.name for t in self.composite.inputs if t.leading}
+        )
+
+    def _leading_shape(self) -> str:
+        tensors = [t for t in self.composite.inputs if t.leading]
+        if len(tensors) == 1:
+            count = len(tensors[0].dims)
+            name = tensors[0].name
+            return self.node("Shape", name, end=-count) if count else self.node("Shape", name)
+        # The sum of one entry along every other axis has the leading axes alone, broadcast.
+        total = ""
+        for t in tensors:
+            x = self.node("CastLike", t.name, self.like[self.composite.output.dtype])
+            for _ in t.dims:
+                x = self.node("Gather", x, self.constant(0), axis=-1)
+            total = self.node("Add", total, x) if total else x
+        return self.node("Shape", total)
+
+    def _cast(self, x: str, dtype: str, to: str = "") -> str:
+        import onnx
+
+        made = self.node("Cast", x, to=to or self._fresh(f"cast{len(self.nodes)}"))
+        self.nodes[-1].attribute.append(onnx.helper.make_attribute("to", DTYPE_CODES[dtype]))
+        return made

@@ -1,0 +1,188 @@
+"""Read declarations: ``x{T}[~ D], g{T}[D] -> y{T}[~ D] where D = 2 * H``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from workbench.kernels.composites.composite import Condition, Tensor
+from workbench.kernels.composites.index import ExtentName, IndexExpr, Whole, arith, extent_names
+from workbench.kernels.composites.tokens import Cursor, Token
+from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES
+
+#: Short names of element types.
+SHORT = {"float": "float32", "double": "float64", "half": "float16", "int": "int64"}
+
+Leaf = Callable[[Token], IndexExpr]
+
+
+def declared(
+    text: str, whole: Mapping[str, int | float]
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Condition, ...]]:
+    """Return the operands, the results and the conditions of a declaration.
+
+    Args:
+        text: The declaration.
+        whole: The attributes; extents may use those that are whole numbers.
+
+    Raises:
+        NotationError: If the text is not a declaration; the message shows the place.
+    """
+    c = Cursor(text.replace("\n", " "))
+    c.text = text
+    names: set[str] = set()
+    stated: list[Condition] = []
+
+    def extent(token: Token) -> IndexExpr:
+        if isinstance(whole.get(token.text), float):
+            c.fail(f"an extent must be a whole number, but the attribute {token.text} is not one", token)
+        return ExtentName(token.text)
+
+    def tensors(end: str) -> tuple[Tensor, ...]:
+        found: list[Tensor] = []
+        while c.next.kind == "name" and not c.at("where"):
+            found.append(_tensor(c, extent))
+            # The form of AbstractTensor: A{T}[M N]<0 1>(where M = 1) B{T}[M N]<0 1>()
+            closed = c.accept("(") is not None
+            if closed:
+                if c.accept("where"):
+                    stated.extend(_conditions(c, extent))
+                c.expect(")", f"tensor {found[-1].name}")
+            if found[-1].name in names:
+                c.fail(f"tensors must have names of their own, got {found[-1].name} twice")
+            names.add(found[-1].name)
+            if not c.accept(",") and not closed:
+                break
+        if c.next.kind != "stop" and not c.at(end):
+            c.fail(f"a declaration must continue with ',' or {end!r}, got {c.shown()}")
+        return tuple(found)
+
+    inputs = tensors("->")
+    c.expect("->", "a declaration")
+    first = c.next
+    outputs = tensors("where")
+    if not outputs:
+        c.fail(f"a declaration must name a result, got {c.shown()}", first)
+    conditions = (*stated, *(_conditions(c, extent) if c.accept("where") else ()))
+    if c.next.kind != "stop":
+        c.fail(f"the declaration must end here, got {c.shown()}")
+    _check_known(c, inputs, outputs, conditions, whole)
+    return inputs, outputs, conditions
+
+
+def _tensor(c: Cursor, extent: Leaf) -> Tensor:
+    name = c.name("a tensor")
+    dtype = "T"
+    if c.accept("{"):
+        token = c.name("an element type")
+        dtype = SHORT.get(token.text, token.text)
+        variable = dtype[0].isupper()
+        if not variable and dtype not in DTYPE_CODES:
+            c.fail(
+                f"an element type must be a variable such as T or one of {', '.join(sorted(FLOAT_DTYPES))} "
+                f"and so on, got {token.text!r}",
+                token,
+            )
+        c.expect("}", "an element type")
+    if c.at("="):
+        c.fail(
+            f"{name.text} is not a tensor, and an attribute of a file follows the composite's name "
+            f"(try name({name.text}=…): …)",
+            name,
+        )
+    c.expect("[", f"tensor {name.text}")
+    leading = c.accept("~") is not None
+    dims: list[IndexExpr] = []
+    while not c.at("]"):
+        c.accept(",")
+        if c.at("~"):
+            c.fail("'~' stands for the leading axes, so it must come first")
+        dims.append(expression(c, extent, "an extent"))
+    c.expect("]", f"tensor {name.text}")
+    if c.at("<"):
+        _order(c, len(dims) + leading)
+    return Tensor(name.text, dtype, leading, tuple(dims))
+
+
+def _order(c: Cursor, rank: int) -> None:
+    """Read the order of the axes in memory, which must be that of the text."""
+    start = c.take()
+    found = []
+    while not c.at(">"):
+        if c.next.kind not in ("number",) and not c.at("~", ","):
+            c.fail(f"the order of the axes must be their numbers, got {c.shown()}")
+        found.append(c.take().text)
+    c.take()
+    if [f for f in found if f not in ("~", ",")] != [str(i) for i in range(rank - ("~" in found))]:
+        c.fail("the axes must lie in memory in the order of the text (try <0 1>, or reorder the axes)", start)
+
+
+def _conditions(c: Cursor, extent: Leaf) -> tuple[Condition, ...]:
+    found = []
+    while True:
+        left = expression(c, extent, "a condition")
+        if not c.accept("="):
+            c.expect("==", "a condition")
+        found.append(Condition(left, expression(c, extent, "a condition")))
+        if not c.accept(","):
+            return tuple(found)
+
+
+def _check_known(
+    c: Cursor,
+    inputs: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+    conditions: tuple[Condition, ...],
+    attributes: Mapping[str, int | float],
+) -> None:
+    known = {n for t in inputs for d in t.dims for n in extent_names(d)} | set(attributes)
+    known |= {n for w in conditions for n in extent_names(w.left) | extent_names(w.right)}
+    for t in outputs:
+        for n in sorted({n for d in t.dims for n in extent_names(d)} - known):
+            place = max(c.text.rfind(n), 0)
+            token = Token("name", n, place)
+            c.fail(
+                f"the extent {n} of the result must follow from an operand or an attribute (try {n}=1 as "
+                "an attribute)",
+                token,
+            )
+        if t.leading and not any(i.leading for i in inputs):
+            c.fail(f"the leading axes '~' of {t.name} must be those of an operand", c.tokens[0])
+    variables = {t.dtype for t in inputs if t.dtype[0].isupper()}
+    for t in outputs:
+        if t.dtype[0].isupper() and inputs and t.dtype not in variables:
+            c.fail(f"the element type {t.dtype} of {t.name} must be that of an operand", c.tokens[0])
+
+
+# -- whole-number expressions -------------------------------------------------------------------------
+def expression(c: Cursor, leaf: Leaf, what: str) -> IndexExpr:
+    """Read a whole-number expression; ``leaf`` gives the meaning of a name."""
+    left = _term(c, leaf, what)
+    while c.at("+", "-"):
+        op = c.take().text
+        left = arith(op, left, _term(c, leaf, what))
+    return left
+
+
+def _term(c: Cursor, leaf: Leaf, what: str) -> IndexExpr:
+    left = _atom(c, leaf, what)
+    while c.at("*", "//", "%", "/"):
+        op = c.take()
+        if op.text == "/":
+            c.fail(f"{what} must be a whole number (try //)", op)
+        left = arith(op.text, left, _atom(c, leaf, what))
+    return left
+
+
+def _atom(c: Cursor, leaf: Leaf, what: str) -> IndexExpr:
+    if c.accept("-"):
+        return arith("-", Whole(0), _atom(c, leaf, what))
+    if c.accept("("):
+        inside = expression(c, leaf, what)
+        c.expect(")", what)
+        return inside
+    if c.next.kind == "number":
+        token = c.take()
+        if not token.text.isdigit():
+            c.fail(f"{what} must be a whole number, got {token.text}", token)
+        return Whole(int(token.text))
+    return leaf(c.name(what))

@@ -1,0 +1,384 @@
+"""Equations simplified in an e-graph: the cheapest of all forms that the laws reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import egglog.bindings as bindings
+
+from workbench.kernels.composites.composite import Composite, Equation
+from workbench.kernels.composites.index import (
+    ExtentName,
+    IndexArith,
+    IndexExpr,
+    IndexName,
+    Read,
+    Whole,
+    parts,
+)
+from workbench.kernels.composites.primitives import FUNCTIONS
+from workbench.kernels.composites.scalar import (
+    Apply,
+    Bound,
+    IndexValue,
+    Number,
+    Parameter,
+    Reduce,
+    Scalar,
+    reads,
+    rebuilt,
+    scalar_reindexed,
+    walk,
+)
+from workbench.kernels.composites.simplifiers import Simplifier, Simplifiers, default_simplifiers
+
+#: Costs of primitives that are not 1, in additions.
+COSTS: Final = {
+    "div": 4,
+    "sqrt": 6,
+    "pow": 30,
+    "exp": 15,
+    "log": 15,
+    "sin": 15,
+    "cos": 15,
+    "tanh": 20,
+    "erf": 20,
+}
+#: Reading an operand; reading an intermediate tensor, which was written before; a turn of a loop.
+_READ, _LOAD, _LOOP = 2, 8, 50
+_PLACES: Final = {"+": "p_add", "-": "p_sub", "*": "p_mul", "//": "p_div", "%": "p_mod"}
+_SIGNS: Final = {name: sign for sign, name in _PLACES.items()}
+#: The most rounds of the laws.
+_ROUNDS: Final = 12
+_TOKEN: Final = re.compile(r'"[^"]*"|[()]|[^\s()"]+')
+_COMPUTED: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min", "neg": "neg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How often a law matched in the equation of a tensor."""
+
+    target: str
+    law: str
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simplified:
+    """A simplified composite and its trace: the laws that matched, each equation's cost before and after."""
+
+    composite: Composite
+    steps: tuple[Step, ...]
+    costs: Mapping[str, tuple[int, int]]
+
+    def __str__(self) -> str:
+        lines = [f"{t}: cost {a} -> {b}" for t, (a, b) in self.costs.items()]
+        lines += [f"  {s.target}: {s.law} × {s.matches}" for s in self.steps]
+        return "\n".join([*lines, str(self.composite)])
+
+
+def simplified(
+    composite: Composite,
+    laws: Simplifiers | None = None,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    contracted: bool = False,
+) -> Simplified:
+    """Return a composite with simpler equations.
+
+    Args:
+        composite: The composite.
+        laws: The simplifiers; by default those of the workbench.
+        sizes: Extents that are known; the result holds for these only.
+        contracted: Whether a product and a sum may be rounded once, by laws ``where contracted``.
+
+    >>> from workbench.kernels.composites import parse
+    >>> c = parse("c", "x{T}[~] -> y{T}[~]", "y = x * 1 + (2 - 2)")
+    >>> print(simplified(c).composite.equations[0])
+    y[~] = x[~]
+    """
+    given = laws or default_simplifiers()
+    given = replace(given, laws=tuple(law for law in given.laws if contracted or not law.contracted))
+    made: list[Equation] = []
+    steps: list[Step] = []
+    costs: dict[str, tuple[int, int]] = {}
+    for given_equation in composite.equations:
+        e = replace(given_equation, value=_apart(given_equation.value, {}))
+        graph = _Graph(composite, given, sizes or {}, made, e)
+        value, matches, cost = graph.run()
+        steps += [Step(e.target, law, n) for law, n in matches.items() if n]
+        costs[e.target] = cost
+        made.append(replace(e, value=value))
+    kept = tuple(_needed(composite, made))
+    return Simplified(replace(composite, equations=kept), tuple(steps), costs)
+
+
+def _apart(e: Scalar, seen: dict[str, IndexExpr]) -> Scalar:
+    """Return a value in which every index has one extent: reductions over others get names of their own."""
+    if isinstance(e, Reduce):
+        names: dict[str, str] = {}
+        for b in e.over:
+            name = b.name
+            while seen.setdefault(name, b.extent) != b.extent:
+                name += "_"
+            names[b.name] = name
+        body = scalar_reindexed(
+            e.body, lambda i: IndexName(names.get(i.name, i.name)) if isinstance(i, IndexName) else None
+        )
+        over = tuple(Bound(names[b.name], b.extent) for b in e.over)
+        return Reduce(e.function, over, _apart(body, seen))
+    return rebuilt(e, lambda child: _apart(child, seen))
+
+
+def _needed(composite: Composite, equations: list[Equation]) -> Iterator[Equation]:
+    used = {t.name for t in composite.outputs}
+    kept: list[Equation] = []
+    for e in reversed(equations):
+        if e.target in used:
+            kept.append(e)
+            used |= {r.tensor for r in reads(e.value)}
+    yield from reversed(kept)
+
+
+class _Graph:
+    """The e-graph of one equation."""
+
+    def __init__(
+        self,
+        composite: Composite,
+        laws: Simplifiers,
+        sizes: Mapping[str, int],
+        before: list[Equation],
+        e: Equation,
+    ) -> None:
+        self.composite, self.laws, self.sizes, self.e = composite, laws, sizes, e
+        self.before = {b.target: b for b in before}
+        self.egraph = bindings.EGraph()
+
+    def run(self) -> tuple[Scalar, dict[str, int], tuple[int, int]]:
+        """Return the cheapest value, the matches by law, and the costs before and after."""
+        root = _value(self.e.value, self.before)
+        lines = [*_language(), f"(let $root {root})"]
+        cost = int(self.program([*lines, "(extract $root)"])[-1].cost)
+        lines = [*self.facts(), *(_rewrite(law) for law in self.laws.laws)]
+        if self.laws.forwarding:
+            lines += [_forward(e) for e in self.before.values() if _pointwise(e)]
+        lines += [f"(run laws {_ROUNDS})", "(extract $root)"]
+        *_, report, best = self.program(lines)
+        matches = dict(report.report.num_matches_per_rule)
+        found = {law.name: matches.get(law.name, 0) for law in self.laws.laws}
+        found |= {"load-forwarding": sum(n for name, n in matches.items() if name.startswith("forward "))}
+        return _decoded(str(best)), found, (cost, int(best.cost))
+
+    def program(self, lines: list[str]) -> list[Any]:
+        return list(self.egraph.run_program(*self.egraph.parse_program("\n".join(lines))))
+
+    def facts(self) -> Iterator[str]:
+        """Yield the known facts about indices and extents; an index with two extents has no known one."""
+        bounds = [*self.e.indices]
+        bounds += [b for part in walk(self.e.value) if isinstance(part, Reduce) for b in part.over]
+        extents: dict[str, set[IndexExpr]] = {}
+        for b in bounds:
+            extents.setdefault(b.name, set()).add(b.extent)
+        names = {p.name for b in bounds for p in parts(b.extent) if isinstance(p, ExtentName)}
+        for name in sorted(names & set(self.sizes)):
+            yield f'(union (Ext "{name}") (Whole {self.sizes[name]}))'
+        for name, found in extents.items():
+            if len(found) == 1:
+                yield f'(Within (Idx "{name}") {_place(next(iter(found)))})'
+
+
+def _pointwise(e: Equation) -> bool:
+    return not any(isinstance(p, Reduce) for p in walk(e.value))
+
+
+# -- the language of the e-graph --------------------------------------------------------------------------
+def _language() -> Iterator[str]:
+    yield "(sort V) (sort P) (sort L)"
+    yield "(constructor Num (f64) V :cost 1) (constructor Param (String) V :cost 1)"
+    yield f"(constructor Val (P) V :cost 1) (constructor Red (String String P V) V :cost {_LOOP})"
+    yield f"(constructor Read (String i64 L) V :cost {_READ})"
+    yield f"(constructor Load (String i64 L) V :cost {_LOAD})"
+    yield "(constructor Nil () L :cost 0) (constructor Cons (P L) L :cost 0)"
+    yield "(constructor Whole (i64) P :cost 1) (constructor Idx (String) P :cost 1)"
+    yield "(constructor Ext (String) P :cost 1) (constructor At (V) P :cost 1)"
+    for name in _PLACES.values():
+        yield f"(constructor {name} (P P) P :cost {3 if name in ('p_div', 'p_mod') else 1})"
+    for f in FUNCTIONS.values():
+        yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {COSTS.get(f.name, 1)})"
+    yield "(relation Within (P P)) (ruleset laws)"
+
+
+def _value(e: Scalar, local: Mapping[str, Equation], variables: Mapping[str, str] | None = None) -> str:
+    match e:
+        case Number(value):
+            return f"(Num {_float(value)})"
+        case Parameter(name):
+            return f'(Param "{name}")'
+        case IndexValue(value):
+            return f"(Val {_place(value, local, variables)})"
+        case Read(tensor, leading, indices):
+            places = "(Nil)"
+            for i in reversed(indices):
+                places = f"(Cons {_place(i, local, variables)} {places})"
+            return f'({"Load" if tensor in local else "Read"} "{tensor}" {int(leading)} {places})'
+        case Apply(function, operands):
+            return f"(f_{function} {' '.join(_value(x, local, variables) for x in operands)})"
+        case Reduce(function, over, body):
+            text = _value(body, local, variables)
+            for b in reversed(over):
+                text = f'(Red "{function}" "{b.name}" {_place(b.extent, local, variables)} {text})'
+            return text
+    raise TypeError(f"a scalar expression is needed, got {e!r}")
+
+
+def _place(
+    e: IndexExpr, local: Mapping[str, Equation] | None = None, variables: Mapping[str, str] | None = None
+) -> str:
+    match e:
+        case Whole(value):
+            return f"(Whole {value})"
+        case IndexName(name):
+            return (variables or {}).get(name) or f'(Idx "{name}")'
+        case ExtentName(name):
+            return f'(Ext "{name}")'
+        case IndexArith(op, left, right):
+            return f"({_PLACES[op]} {_place(left, local, variables)} {_place(right, local, variables)})"
+        case Read():
+            return f"(At {_value(e, local or {}, variables)})"
+
+
+def _float(value: float) -> str:
+    text = repr(float(value))
+    return {"inf": "inf", "-inf": "-inf", "nan": "NaN"}.get(text) or (text if "." in text else _plain(value))
+
+
+def _plain(value: float) -> str:
+    text = f"{value:.400f}".rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
+# -- laws -----------------------------------------------------------------------------------------------
+def _rewrite(law: Simplifier) -> str:
+    left, right = _pattern(law, law.left, False), _pattern(law, law.right, bool(law.computes))
+    when = " ".join(f"(Within {_name(a)} {_name(b)})" for a, b in law.within)
+    if re.fullmatch(r"\w+", left):  # a law about any place that meets its conditions
+        return f'(rule ({when}) ((union {left} {right})) :ruleset laws :name "{law.name}")'
+    condition = f" :when ({when})" if when else ""
+    return f'(rewrite {left} {right}{condition} :ruleset laws :name "{law.name}")'
+
+
+def _name(text: str) -> str:
+    return f"(Whole {text})" if text.isdigit() else text
+
+
+def _pattern(law: Simplifier, side: Any, computes: bool) -> str:
+    sort = "Whole" if law.places else "Num"
+    if computes and (made := _computed(law, side)) is not None:
+        return f"({sort} {made})"
+    match side:
+        case Read(name, _, ()) | ExtentName(name):
+            return f"({sort} {name})" if name in law.numbers else name
+        case Number(value):
+            return f"(Num {_float(value)})"
+        case Whole(value):
+            return f"(Whole {value})"
+        case IndexArith(op, left, right):
+            return f"({_PLACES[op]} {_pattern(law, left, computes)} {_pattern(law, right, computes)})"
+        case Apply(function, operands):
+            return f"(f_{function} {' '.join(_pattern(law, x, computes) for x in operands)})"
+        case Reduce(function, (bound,), body):
+            return f'(Red "{function}" {bound.name}_ {_place(bound.extent)} {_pattern(law, body, computes)})'
+    raise ValueError(f"{law.name}: {side} cannot be part of a simplifier")
+
+
+def _computed(law: Simplifier, side: Any) -> str | None:
+    """Return an expression of known numbers in egglog's arithmetic, or None if it is none."""
+    match side:
+        case Read(name, _, ()) | ExtentName(name):
+            return name if name in law.numbers else None
+        case Number(value):
+            return _float(value)
+        case Whole(value):
+            return str(value)
+        case Apply(function, operands) if function in _COMPUTED:
+            made = [_computed(law, x) for x in operands]
+            return None if None in made else f"({_COMPUTED[function]} {' '.join(map(str, made))})"
+        case IndexArith("+" | "-" | "*" as op, left, right):
+            pair = _computed(law, left), _computed(law, right)
+            return None if None in pair else f"({op} {pair[0]} {pair[1]})"
+    return None
+
+
+def _forward(e: Equation) -> str:
+    """Return the rule that replaces a read of an intermediate tensor by its definition there."""
+    variables = {b.name: f"i{k}" for k, b in enumerate(e.indices)}
+    places = "(Nil)"
+    for b in reversed(e.indices):
+        places = f"(Cons {variables[b.name]} {places})"
+    load = f'(Load "{e.target}" {int(e.leading)} {places})'
+    value = _value(e.value, {}, variables)
+    return f'(rewrite {load} {value} :ruleset laws :name "forward {e.target}")'
+
+
+# -- back -----------------------------------------------------------------------------------------------
+def _decoded(text: str) -> Scalar:
+    tokens = _TOKEN.findall(text)
+    tree, _ = _tree(tokens, 0)
+    return _scalar(tree)
+
+
+def _tree(tokens: list[str], at: int) -> tuple[Any, int]:
+    if tokens[at] != "(":
+        return tokens[at], at + 1
+    items, at = [], at + 1
+    while tokens[at] != ")":
+        item, at = _tree(tokens, at)
+        items.append(item)
+    return items, at + 1
+
+
+def _scalar(tree: Any) -> Scalar:
+    head, *rest = tree
+    match head:
+        case "Num":
+            return Number(float(rest[0]))
+        case "Param":
+            return Parameter(rest[0].strip('"'))
+        case "Val":
+            return IndexValue(_index(rest[0]))
+        case "Read" | "Load":
+            return _read(rest)
+        case "Red":
+            body = _scalar(rest[3])
+            bound = Bound(rest[1].strip('"'), _index(rest[2]))
+            function = rest[0].strip('"')
+            if isinstance(body, Reduce) and body.function == function:
+                return Reduce(function, (bound, *body.over), body.body)
+            return Reduce(function, (bound,), body)
+    return Apply(head.removeprefix("f_"), tuple(_scalar(x) for x in rest))
+
+
+def _read(rest: list[Any]) -> Read:
+    places, node = [], rest[2]
+    while len(node) > 1:
+        places.append(_index(node[1]))
+        node = node[2]
+    return Read(rest[0].strip('"'), rest[1] == "1", tuple(places))
+
+
+def _index(tree: Any) -> IndexExpr:
+    head, *rest = tree
+    match head:
+        case "Whole":
+            return Whole(int(rest[0]))
+        case "Idx":
+            return IndexName(rest[0].strip('"'))
+        case "Ext":
+            return ExtentName(rest[0].strip('"'))
+        case "At":
+            return _read(rest[0][1:])
+    return IndexArith(_SIGNS[head], _index(rest[0]), _index(rest[1]))

@@ -1,0 +1,1 @@
+"""The laws wing: verification of rules, theorems for all extents and ranks, synthesis of rules."""

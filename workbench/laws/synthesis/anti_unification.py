@@ -1,0 +1,479 @@
+"""Laws from equations: attributes that were fixed while terms were enumerated become variables.
+
+An equation gives several laws, the most general first; a verification shows which of them hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from workbench.laws.synthesis.candidates import operators_in
+from workbench.laws.synthesis.conditions import bound_extents, expression, extents_of, ranks
+from workbench.laws.synthesis.enumeration import Equation
+from workbench.laws.synthesis.tidying import fresh_names
+from workbench.ops import spec_of
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    AttrExpr,
+    AttrVar,
+    Compare,
+    DimOf,
+    IntExpr,
+    Literal,
+    Rule,
+    Term,
+    Var,
+    Vector,
+    subterms,
+    tensor_variables,
+)
+
+#: An operator with at least this many attributes gets one variable for all of them.
+ROW: Final = 3
+#: Kinds of attributes that a variable may stand for.
+VARIABLE: Final = ("int", "perm", "act", "float", "word")
+#: Attributes that are positions along an axis, or the step between them.
+SPAN: Final = ("start", "stop", "step")
+#: The most laws tried for one equation.
+MOST: Final = 24
+#: The most ways in which occurrences of variables on the two sides are paired.
+PAIRINGS: Final = 6
+#: Letters for attribute variables by kind; the first free one is taken.
+_LETTERS: Final[Mapping[str, str]] = {
+    "int": "abdefg",
+    "perm": "pq",
+    "act": "kl",
+    "float": "st",
+    "word": "uv",
+}
+#: Letters for extents in shapes.
+_EXTENTS: Final = "nmhvijk"
+#: Letters for rows.
+_ROWS: Final = "cd"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The attributes that become variables.
+
+    ``rows`` of attributes do, but for those ``pinned``; ``axes``, ``shapes`` and ``others`` do. An axis may
+    be ``carried`` by a transposition. ``relation`` is the condition on variables for different axes, if any.
+    With ``spans``, all positions along an axis become one row instead of extents of operands.
+    """
+
+    rows: bool = True
+    pinned: frozenset[str] = frozenset()
+    axes: bool = True
+    others: bool = True
+    shapes: bool = True
+    carried: bool = True
+    relation: str = ""
+    spans: bool = False
+
+
+#: No attribute becomes a variable.
+LITERAL: Final = Choice(False, frozenset(), False, False, False)
+
+
+def oriented(equation: Equation) -> tuple[App, Term]:
+    """Return the sides in the order of a rule: the left one binds all variables and is not the smaller one.
+
+    Of two sides that could be the left one, the one with more operators is, then the one that is deeper.
+    """
+    return next(_orders(equation))
+
+
+def _orders(equation: Equation) -> Iterator[tuple[App, Term]]:
+    """Yield the orders of the sides in which the left one binds all variables, the preferred one first."""
+    sides = sorted((equation.left, equation.right), key=lambda t: (operators_in(t), _depth(t)), reverse=True)
+    if (operators_in(sides[0]), _depth(sides[0])) == (operators_in(sides[1]), _depth(sides[1])):
+        sides = [equation.left, equation.right]
+    for source, target in (sides, sides[::-1]):
+        if isinstance(source, App) and {*tensor_variables(target)} <= {*tensor_variables(source)}:
+            yield source, target
+
+
+def _depth(term: Term) -> int:
+    return 0 if isinstance(term, Var) else 1 + max((_depth(a) for a in term.args), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The laws of which an equation may be an instance, general ones first, and their variables' shapes.
+
+    The equation itself is among them, the last one if it has rows; none is, if neither side binds all
+    variables. A law may need conditions of its own: ``guards``. ``pins`` are the attributes of rows;
+    ``pinned`` makes the law in which some of them keep their values.
+    """
+
+    laws: tuple[Rule, ...]
+    shapes: Mapping[str, Sequence[str]]
+    guards: Mapping[Rule, tuple[Compare, ...]] = field(default_factory=dict)
+    pins: tuple[str, ...] = ()
+    pinned: Callable[[frozenset[str]], Rule | None] = lambda kept: None
+
+
+def variants_of(
+    equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
+) -> Variants:
+    """Return the laws that an equation may be an instance of, the most general first, itself included.
+
+    Args:
+        equation: The equation.
+        shapes: The symbolic shapes of the variables.
+        sizes: The assignment of numbers to extents for which the equation has its attributes.
+    """
+    if next(_orders(equation), None) is None:
+        return Variants((), shapes)  # each side has a variable that the other one lacks
+    found: dict[Rule, tuple[Compare, ...]] = {}
+    linear = list(_linear(equation, shapes))
+    every = {n: shape for one, known in linear for n, shape in known.items()} | dict(shapes)
+    for choice in choices((equation.left, equation.right)):
+        for one in [e for e, _ in linear] + [equation]:
+            made = [
+                law_and_guards([source], [target], choice, expressions, every, sizes)
+                for source, target in _orders(one)
+                for expressions in ([{}] if choice.spans else _sized(source, target, every, sizes))
+            ]
+            # Of both orders of the sides, the one in which more attributes are variables comes first.
+            for law, guards, _ in sorted(made, key=lambda one: one[2]):
+                if law is not None:
+                    found.setdefault(law, guards)
+        if len(found) >= MOST - 1:
+            break
+    source, target = oriented(linear[0][0] if linear else equation)
+
+    def pinned(kept: frozenset[str]) -> Rule | None:
+        return law_of([source], [target], Choice(pinned=kept, axes=False), {})
+
+    own, other = oriented(equation)
+    literal = law_of([own], [other], LITERAL, {})
+    assert literal is not None
+    listed = list(found)[: MOST - 1]
+    if literal not in listed:
+        listed.append(literal)
+    rows = tuple(_row_attributes((equation.left, equation.right)))
+    return Variants(tuple(listed), every, found, rows, pinned)
+
+
+def _linear(
+    equation: Equation, shapes: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[Equation, dict[str, Sequence[str]]]]:
+    """Yield the equation with more variables: occurrences of one get names of their own, alike on both sides.
+
+    A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
+    one such equation; with more than :data:`PAIRINGS` there is none.
+    """
+    left, right = list(_occurrences(equation.left)), list(_occurrences(equation.right))
+    if sorted(left) != sorted(right) or len({*left}) == len(left):
+        return
+    names = list(dict.fromkeys(left))
+    places = [[i for i, v in enumerate(right) if v == name] for name in names]
+    if math.prod(math.factorial(len(p)) for p in places) > PAIRINGS:
+        return
+    fresh = [f"{v}_{left[:i].count(v)}" for i, v in enumerate(left)]
+    known = {new: shapes[old] for new, old in zip(fresh, left, strict=True)}
+    for orders in itertools.product(*(itertools.permutations(p) for p in places)):
+        renamed = [""] * len(right)
+        for name, order in zip(names, orders, strict=True):
+            own = [new for new, old in zip(fresh, left, strict=True) if old == name]
+            for place, new in zip(order, own, strict=True):
+                renamed[place] = new
+        sides = _renamed(equation.left, iter(fresh)), _renamed(equation.right, iter(renamed))
+        yield Equation(*sides, equation.size), known
+
+
+def repeats(law: Rule) -> bool:
+    """Return whether both sides of a law repeat a variable.
+
+    >>> from workbench.rules import parse_rule
+    >>> laws = "add(x, x) => mul(x, x)", "relu(relu(x)) => relu(x)"
+    >>> [repeats(parse_rule(f"law: {text}")[0]) for text in laws]
+    [True, False]
+    """
+    sides = [list(_occurrences(t)) for t in (law.sources[0], law.targets[0])]
+    return all(len({*names}) < len(names) for names in sides)
+
+
+def _occurrences(term: Term) -> Iterator[str]:
+    if isinstance(term, Var):
+        yield term.name
+    else:
+        for arg in term.args:
+            yield from _occurrences(arg)
+
+
+def _renamed(term: Term, names: Iterator[str]) -> Term:
+    if isinstance(term, Var):
+        return Var(next(names))
+    return App(term.op, tuple(_renamed(a, names) for a in term.args), term.attrs, term.row)
+
+
+def _row_attributes(sides: Sequence[Term]) -> dict[str, str]:
+    """Return the attributes that one variable may stand for, each with its kind."""
+    return {
+        a.name: a.kind
+        for side in sides
+        for t in subterms(side)
+        if isinstance(t, App) and _has_row(t)
+        for a in spec_of(t.op).attrs
+    }
+
+
+def _has_row(term: App) -> bool:
+    names = spec_of(term.op).attr_names
+    return len(names) >= ROW and bool(term.attrs) and "axis" not in names
+
+
+def choices(sides: Sequence[Term]) -> Iterator[Choice]:
+    """Yield the choices, the most general first: all attributes vary, then some are kept."""
+    attrs = _row_attributes(sides)
+    if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
+        yield Choice(spans=True)
+        yield Choice(spans=True, relation="!=")
+        yield Choice(spans=True, relation="<")
+    yield Choice()
+    yield Choice(relation="!=")
+    yield Choice(relation="<")
+    single = [n for n, kind in attrs.items() if kind in ("act", "int", "word")]
+    for kept in single:
+        yield Choice(pinned=frozenset((kept,)))
+    yield Choice(carried=False)
+    yield Choice(others=False)
+    yield Choice(axes=False)
+    yield Choice(axes=False, others=False)
+
+
+# -- sizes ------------------------------------------------------------------------------------------
+#: By the place of an application in its side and the name of an attribute: the expression for a size.
+Sizes = dict[tuple[App, str], IntExpr]
+
+
+def _sized(
+    source: App, target: Term, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
+) -> Iterator[Sizes]:
+    """Yield expressions for positions along an axis: extents of variables, or sums of two of them."""
+    places: list[tuple[App, str, int, int]] = []
+    for side in (source, target):
+        for term in subterms(side):
+            if isinstance(term, App):
+                given = {n: e.value for n, e in term.attrs if isinstance(e, Literal)}
+                axis = given.get("axis")
+                for attr in spec_of(term.op).attrs:
+                    value = given.get(attr.name)
+                    if not isinstance(value, int) or not isinstance(axis, int):
+                        continue
+                    if attr.name in ("start", "stop") and value > 0:
+                        places.append((term, attr.name, value, axis))
+    places = list(dict.fromkeys(places))
+    if not places:
+        yield {}
+        return
+    names = list(dict.fromkeys([*tensor_variables(source), *tensor_variables(target)]))
+    options = [_extents(value, axis, names, shapes, sizes) for _, _, value, axis in places]
+    for chosen in itertools.islice(itertools.product(*options), 8):
+        yield {
+            (term, attr): expr
+            for (term, attr, _, _), expr in zip(places, chosen, strict=True)
+            if expr is not None
+        }
+
+
+def _extents(
+    value: int, axis: int, names: Sequence[str], shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
+) -> list[IntExpr | None]:
+    known: list[tuple[int, IntExpr]] = []
+    for name in names:
+        shape = shapes[name]
+        if -axis <= len(shape):
+            symbol = shape[axis]
+            known.append((int(symbol) if symbol.isdigit() else sizes[symbol], DimOf(name, axis)))
+    single: list[IntExpr | None] = [e for n, e in known if n == value]
+    pairs = [*itertools.combinations(known, 2), *((k, k) for k in known)]
+    double: list[IntExpr | None] = [Arith("+", a, b) for (n, a), (m, b) in pairs if n + m == value]
+    return [*single, *double, None]
+
+
+# -- the law ----------------------------------------------------------------------------------------
+def law_of(sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes) -> Rule | None:
+    """Return the law of a choice, or None if the choice makes no difference.
+
+    The arguments are those of :func:`law_and_guards`.
+    """
+    return law_and_guards(sources, targets, choice, sizes)[0]
+
+
+def law_and_guards(
+    sources: Sequence[App],
+    targets: Sequence[Term],
+    choice: Choice,
+    sizes: Sizes,
+    shapes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    numbers: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[Rule | None, tuple[Compare, ...], int]:
+    """Return the law of a choice, or None if the choice makes no difference, and conditions it may need.
+
+    The law has no name yet: it is called ``candidate``. The third part is the number of attributes that stay
+    fixed because the left-hand side does not bind them.
+
+    With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
+    of an operator become extents of variables.
+
+    Args:
+        sources: The left-hand side, with numbers as attributes.
+        targets: The right-hand side.
+        choice: Which attributes become variables.
+        sizes: The extents at which the candidate was found.
+        shapes: The names of the variables' extents, by variable.
+        numbers: The extents, by name.
+    """
+    variables = [v for v in dict.fromkeys(v for s in sources for v in tensor_variables(s)) if v in shapes]
+    naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))
+    left = [naming.term(s, bind=True) for s in sources]
+    right = tuple(naming.term(t, bind=False) for t in targets)
+    if choice.relation and not naming.different():
+        return None, (), 0
+    conditions = [*naming.conditions, *(naming.different() if choice.relation else ())]
+    law = Rule("candidate", tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
+    if not naming.items:
+        return law, (), naming.fixed
+    guards = (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
+    return law, guards, naming.fixed
+
+
+class _Naming:
+    """The variables of one law: one for each value of an attribute, or row of values of an operator."""
+
+    def __init__(self, choice: Choice, sizes: Sizes, extents: Sequence[tuple[int, IntExpr]] = ()) -> None:
+        self.choice, self.sizes, self.extents = choice, sizes, extents
+        #: Variables in shapes, each with its number in the equation.
+        self.items: dict[str, int] = {}
+        #: Attributes that would be variables if the left-hand side bound them.
+        self.fixed = 0
+        self.rows: dict[Any, str] = {}
+        self.values: dict[tuple[str, Any], str] = {}
+        self.conditions: list[Compare] = []
+
+    def term(self, term: Term, *, bind: bool) -> Term:
+        """Return a term with variables; on the left-hand side new ones may appear."""
+        if isinstance(term, Var):
+            return term
+        args = tuple(self.term(a, bind=bind) for a in term.args)
+        spec = spec_of(term.op)
+        given = dict(term.attrs)
+        if self.choice.spans and set(SPAN) <= set(spec.attr_names):
+            return self._with_row(term, args, given, bind)
+        if self.choice.rows and _has_row(term):
+            return self._with_row(term, args, given, bind)
+        return App(term.op, args, tuple((n, self._value(term, n, e, bind)) for n, e in term.attrs))
+
+    def _with_row(self, term: App, args: tuple[Term, ...], given: Mapping[str, AttrExpr], bind: bool) -> App:
+        spec = spec_of(term.op)
+        values = spec.unpack(spec.pack({n: e.value for n, e in given.items() if isinstance(e, Literal)}))
+        names = [n for n in spec.attr_names if n in self.choice.pinned or n == "axis"]
+        kept = tuple((n, self._value(term, n, Literal(values[n]), bind)) for n in names)
+        key = (term.op, tuple(v for n, v in values.items() if n not in names))
+        if not key[1]:
+            return App(term.op, args, kept)
+        row = self._name(self.rows, key, _ROWS, bind)
+        if row is None:
+            return App(term.op, args, term.attrs)
+        return App(term.op, args, kept, row)
+
+    def _value(self, term: App, name: str, expr: AttrExpr, bind: bool) -> AttrExpr:
+        if not isinstance(expr, Literal):
+            return expr
+        kind = next(a.kind for a in spec_of(term.op).attrs if a.name == name)
+        if name in self.choice.pinned:
+            return expr
+        if kind == "shape":
+            return self._shape(expr, bind) if self.choice.shapes else expr
+        size = self.sizes.get((term, name))
+        if size is not None:
+            size = self._at_axis(size, term, bind)
+            if not bind:
+                return size
+            key = (name, str(size))
+            variable = self._name(self.values, key, _LETTERS["int"], bind)
+            assert variable is not None
+            condition = Compare("=", AttrVar(variable), size)
+            if condition not in self.conditions:
+                self.conditions.append(condition)
+            return AttrVar(variable)
+        wanted = self.choice.axes if name == "axis" else self.choice.others
+        new = (kind, expr.value) not in self.values
+        if new and not bind and wanted and self.choice.carried and kind == "int":
+            carried = self._carried(expr.value)
+            if carried is not None:
+                return carried
+        if not wanted or kind not in VARIABLE or name in SPAN:
+            return expr
+        variable = self._name(self.values, (kind, expr.value), _LETTERS[kind], bind)
+        return expr if variable is None else AttrVar(variable)
+
+    def _shape(self, expr: Literal, bind: bool) -> AttrExpr:
+        """Return a shape in which numbers above 1 are variables, or expressions of known variables."""
+        found: list[IntExpr] = []
+        assert isinstance(expr.value, tuple)
+        for value in expr.value:
+            if bind and value > 1:
+                name = self._name(self.values, ("extent", value), _EXTENTS, bind)
+                assert name is not None
+                self.items[name] = value
+                found.append(AttrVar(name))
+                continue
+            bound = [(v, AttrVar(n)) for (_, v), n in self.values.items() if isinstance(v, int) and v > 0]
+            item = Literal(1) if value == 1 else expression(value, [*bound, *self.extents])
+            if item is None:
+                self.fixed += 1
+                return expr
+            found.append(item)
+        return Vector(tuple(found))
+
+    def different(self) -> list[Compare]:
+        """Return the conditions that variables for different axes are related as these axes are."""
+        axes = sorted(
+            (v, n) for (kind, v), n in self.values.items() if kind == "int" and isinstance(v, int) and v < 0
+        )
+        relation = self.choice.relation
+        return [
+            Compare(relation, AttrVar(x), AttrVar(y)) for (_, x), (_, y) in itertools.combinations(axes, 2)
+        ]
+
+    def _carried(self, axis: Any) -> IntExpr | None:
+        """Return this axis as the one that a transposition brings to a bound axis, or None."""
+        for kind, perm in self.values:
+            if kind != "perm":
+                continue
+            for other, bound in self.values:
+                known = other == "int" and bound != axis and -len(perm) <= bound < 0
+                if known and perm[bound] - len(perm) == axis:
+                    p, a = self.values[kind, perm], self.values[other, bound]
+                    return Arith("axis", AttrVar(p), AttrVar(a))
+        return None
+
+    def _at_axis(self, size: IntExpr, term: App, bind: bool) -> IntExpr:
+        """Return an extent along the axis variable of its term, if the term's axis is one."""
+        axis = self._value(term, "axis", dict(term.attrs)["axis"], bind)
+        if isinstance(size, DimOf):
+            along = Literal(size.axis) == dict(term.attrs)["axis"]
+            return DimOf(size.var, axis.name) if along and isinstance(axis, AttrVar) else size
+        assert isinstance(size, Arith)
+        return Arith(
+            size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind)
+        )
+
+    def _name(self, known: dict[Any, str], key: Any, letters: str, bind: bool) -> str | None:
+        if key not in known:
+            if not bind:
+                self.fixed += 1
+                return None
+            taken = {*self.rows.values(), *self.values.values()}
+            known[key] = next(n for n in fresh_names(letters) if n not in taken)
+        return known[key]

@@ -1,0 +1,223 @@
+"""Instances of laws in a grammar: attributes have the values of the grammar's forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from workbench.laws.synthesis.derivation import backwards
+from workbench.laws.synthesis.grammar import Form, Grammar
+from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.rules.expressions import Lookup, evaluate, holds
+from workbench.rules.interpret import RowAttr, attributes, spread, value
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    AttrExpr,
+    AttrVar,
+    Compare,
+    DimOf,
+    Inverse,
+    Literal,
+    Rule,
+    Term,
+    Var,
+    Vector,
+    names_in,
+)
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of attribute variables, and of the attributes of rows."""
+
+    attrs: dict[str, Any] = field(default_factory=dict)
+    rows: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def copy(self) -> _Values:
+        return _Values(dict(self.attrs), dict(self.rows))
+
+
+def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> list[Rule]:
+    """Return the instances of a law of which every operator on the left is a form of a grammar.
+
+    Args:
+        rule: The law; it has one source.
+        forms: The forms.
+        sizes: The assignment of numbers to extents for which the forms have their attributes.
+
+    >>> from workbench.rules import parse_rule
+    >>> from workbench.laws.synthesis import Grammar
+    >>> grammar = Grammar.of("relu concat[axis=-1] concat[axis=-2]")
+    >>> (law,) = parse_rule("law: concat[axis=a](relu(x), relu(y)) => relu(concat[axis=a](x, y))")
+    >>> for instance in grounded(law, grammar.forms, grammar.sizes[0]):
+    ...     print(instance)
+    law: concat[axis=-1](relu(x), relu(y)) => relu(concat[axis=-1](x, y))
+    law: concat[axis=-2](relu(x), relu(y)) => relu(concat[axis=-2](x, y))
+    """
+    known = [(form, form.attributes(sizes)) for form in forms]
+    found: dict[Rule, None] = {}
+    for source, values in _sources(rule.sources[0], known, _Values()):
+        try:
+            conditions = [c for c in map(_with(values), rule.conditions) if not _certain(c)]
+            target = _target(rule.targets[0], values)
+        except TypeMismatch:
+            continue
+        if all(
+            any(kind == "tensor" for s in (c.left, c.right) for kind, _ in names_in(s)) for c in conditions
+        ):
+            assert isinstance(source, App)
+            found.setdefault(
+                replace(rule, sources=(source,), targets=(target,), conditions=tuple(conditions))
+            )
+    return list(found)
+
+
+def instances(rule: Rule, grammar: Grammar, types: Mapping[str, TensorType]) -> list[tuple[Term, Term]]:
+    """Return both sides of the instances of a law that are well-typed in a grammar.
+
+    Args:
+        rule: The law; it has one source.
+        grammar: The grammar.
+        types: The types of the law's variables.
+    """
+    found = []
+    for one in grounded(rule, grammar.forms, grammar.sizes[0]):
+        try:
+            allowed = all(holds(c, _no_attribute, types.__getitem__) for c in one.conditions)
+            (source, kind), (target, other) = _typed(one.sources[0], types), _typed(one.targets[0], types)
+        except TypeMismatch:
+            continue
+        if allowed and kind == other and source != target:
+            found.append((source, target))
+    return found
+
+
+def readable(laws: Sequence[Rule], grammar: Grammar) -> list[Rule]:
+    """Return instances, read backwards, of those laws that cannot be read so in general.
+
+    In an instance the attributes are values, so its right-hand side can be matched.
+    """
+    found = []
+    for law in laws:
+        if law.multi or backwards(law) is not None:
+            continue
+        backs = map(backwards, grounded(law, grammar.forms, grammar.sizes[0]))
+        found += [replace(b, name=f"{b.name}-{n}") for n, b in enumerate(b for b in backs if b is not None)]
+    return found
+
+
+def _no_attribute(name: str) -> Any:
+    raise TypeMismatch(f"the attribute {name} is open")
+
+
+def _typed(term: Term, types: Mapping[str, TensorType]) -> tuple[Term, TensorType]:
+    """Return a term with values for all attributes, and its type."""
+    if isinstance(term, Var):
+        return term, types[term.name]
+    spec = spec_of(term.op)
+    values = {name: evaluate(expr, _no_attribute, types.__getitem__) for name, expr in term.attrs}
+    args = [_typed(a, types) for a in term.args]
+    kind = spec.result_type([k for _, k in args], spec.pack(values))
+    attrs = tuple((name, Literal(given)) for name, given in values.items())
+    return App(term.op, tuple(a for a, _ in args), attrs), kind
+
+
+def _sources(
+    term: Term, forms: Sequence[tuple[Form, Mapping[str, Any]]], values: _Values
+) -> Iterator[tuple[Term, _Values]]:
+    """Yield the instances of a term of a left-hand side, with the values of its variables."""
+    if isinstance(term, Var):
+        yield term, values
+        return
+    for form, given in forms:
+        if form.op != term.op or form.arity != len(term.args):
+            continue
+        own = values.copy()
+        if not _binds(term, given, own):
+            continue
+        rows: list[tuple[tuple[Term, ...], _Values]] = [((), own)]
+        for arg in term.args:
+            rows = [((*args, one), new) for args, old in rows for one, new in _sources(arg, forms, old)]
+        literals = tuple((name, Literal(given[name])) for name in given)
+        for args, new in rows:
+            yield App(term.op, args, literals), new
+
+
+def _binds(term: App, given: Mapping[str, Any], values: _Values) -> bool:
+    """Give the attributes of a form to those of a term; return whether they fit."""
+    for attr, expr in attributes(term):
+        own = given[attr.name]
+        if isinstance(expr, RowAttr):
+            if values.rows.setdefault((expr.row, expr.name), own) != own:
+                return False
+        elif isinstance(expr, Vector):
+            if not isinstance(own, tuple) or len(own) != len(expr.items):
+                return False
+            if not all(_fits(i, one, values) for i, one in zip(expr.items, own, strict=True)):
+                return False
+        elif isinstance(expr, Literal):
+            if spread(expr.value, attr) != own:
+                return False
+        elif expr is None or not _fits(expr, own, values):
+            return False
+    return True
+
+
+def _fits(expr: object, own: Any, values: _Values) -> bool:
+    if isinstance(expr, AttrVar):
+        return bool(values.attrs.setdefault(expr.name, own) == own)
+    return isinstance(expr, Literal) and expr.value == own
+
+
+def _target(term: Term, values: _Values) -> Term:
+    """Return the instance of a term of a right-hand side; extents of tensors stay expressions."""
+    if isinstance(term, Var):
+        return term
+    attrs: list[tuple[str, AttrExpr]] = []
+    for attr, expr in attributes(term):
+        if expr is None or isinstance(expr, RowAttr):
+            own = None if expr is None else values.rows.get((expr.row, expr.name), attr.default)
+            if own is None:
+                raise TypeMismatch(f"{term.op} must have the attribute {attr.name}")
+            attrs.append((attr.name, Literal(own)))
+            continue
+        filled = _filled(expr, values)
+        if isinstance(filled, Literal):
+            filled = Literal(spread(filled.value, attr))
+        attrs.append((attr.name, filled))
+    return App(term.op, tuple(_target(a, values) for a in term.args), tuple(attrs))
+
+
+def _with(values: _Values) -> Callable[[Compare], Compare]:
+    return lambda c: Compare(c.relation, _filled(c.left, values), _filled(c.right, values))
+
+
+def _certain(condition: Compare) -> bool:
+    """Return whether a condition without tensors holds."""
+    if any(kind == "tensor" for side in (condition.left, condition.right) for kind, _ in names_in(side)):
+        return False
+    return _numbers(_Values()).holds(condition)
+
+
+def _numbers(values: _Values) -> Lookup:
+    def no_type(name: str) -> TensorType:
+        raise TypeMismatch(f"the type of {name} is open")
+
+    return Lookup(values.attrs.__getitem__, no_type)
+
+
+def _filled(expr: Any, values: _Values) -> Any:
+    """Return an expression with values for its attribute variables, as a literal if it names no tensor."""
+    if not any(kind == "tensor" for kind, _ in names_in(expr)):
+        return Literal(value(expr, _numbers(values)))
+    if isinstance(expr, DimOf):
+        return expr if isinstance(expr.axis, int) else DimOf(expr.var, values.attrs[expr.axis])
+    if isinstance(expr, Arith):
+        return Arith(expr.operator, _filled(expr.left, values), _filled(expr.right, values))
+    if isinstance(expr, Vector):
+        return Vector(tuple(_filled(item, values) for item in expr.items))
+    if isinstance(expr, Inverse):
+        return Inverse(_filled(expr.perm, values))
+    return expr

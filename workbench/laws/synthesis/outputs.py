@@ -1,0 +1,200 @@
+"""Laws of several outputs: terms that are the parts of one larger term, as two products are of one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.laws.synthesis.anti_unification import MOST, PAIRINGS, SPAN, Sizes, Variants, choices, law_of
+from workbench.laws.synthesis.candidates import operators_in
+from workbench.laws.synthesis.enumeration import Enumeration
+from workbench.laws.synthesis.extents import equal_to_extent
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    DimOf,
+    IntExpr,
+    Literal,
+    Rule,
+    Term,
+    Var,
+    subterms,
+    tensor_variables,
+)
+from workbench.rules.symmetry import canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Terms, and the part of one term that each of them is equal to."""
+
+    sources: tuple[App, ...]
+    targets: tuple[App, ...]
+
+
+def parts_of(enumeration: Enumeration) -> list[Parts]:
+    """Return sets of terms that are the parts of one term, up to renaming, the general ones first.
+
+    A part is an application to a term that forgets some of its variables. No term of a set has all the
+    variables of the whole, together they have; so a law that makes the whole must match all of them at once.
+    A set that is an instance of an earlier one is left out.
+    """
+    by_whole: dict[int, list[tuple[int, int]]] = {}
+    for (form, (whole,)), part in enumeration.parts:
+        by_whole.setdefault(whole, []).append((form, part))
+    found: dict[object, Parts] = {}
+    for whole, known in by_whole.items():
+        for chosen in _covering(enumeration, whole, known):
+            sources = [enumeration.term(part) for _, part in chosen]
+            if any(isinstance(s, Var) for s in sources):
+                continue
+            inner = {t for t in subterms(enumeration.term(whole)) if isinstance(t, App)}
+            if not inner & {*sources}:
+                targets = [enumeration.made(form, [whole]) for form, _ in chosen]
+                one = Parts(_applications(sources), _applications(targets))
+                found.setdefault(canonical([*one.sources, *one.targets]), one)
+    general: list[Parts] = []
+    terms = _Terms(enumeration)
+    for one in sorted(found.values(), key=_generality):
+        if not any(terms.instance(one, earlier) for earlier in general):
+            general.append(one)
+    return general
+
+
+def _applications(terms: Sequence[Term]) -> tuple[App, ...]:
+    return tuple(t for t in terms if isinstance(t, App))
+
+
+def _generality(one: Parts) -> tuple[int, int, int, str]:
+    terms = (*one.sources, one.targets[0])
+    names = {v for t in terms for v in tensor_variables(t)}
+    operators = {t.op for term in terms for t in subterms(term) if isinstance(t, App)}
+    return sum(map(operators_in, terms)), -len(names), len(operators), repr(one)
+
+
+def _covering(
+    enumeration: Enumeration, whole: int, known: Sequence[tuple[int, int]]
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield the smallest sets of parts that together have all variables of the whole."""
+    wanted = {*enumeration.variables_of(whole)}
+    for count in range(2, len(wanted) + 1):
+        sets = [
+            chosen
+            for chosen in itertools.combinations(known, count)
+            if len({part for _, part in chosen}) == count
+            and {v for _, part in chosen for v in enumeration.variables_of(part)} == wanted
+        ]
+        if sets:
+            yield from sets
+            return
+
+
+class _Terms:
+    """The terms of each class, for laws to be matched against."""
+
+    def __init__(self, enumeration: Enumeration) -> None:
+        self.enumeration = enumeration
+        self.members: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        for (form, operands), number in enumeration.nodes.items():
+            known = self.members.setdefault((number, form), [])
+            known.append(operands)
+            if form in enumeration.commutative:
+                known.append(operands[::-1])
+
+    def instance(self, one: Parts, law: Parts) -> bool:
+        """Return whether a law makes parts of the same terms, in the same way, of some whole."""
+        if [(t.op, t.attrs) for t in one.targets] != [(t.op, t.attrs) for t in law.targets]:
+            return False
+        classes = map(self.enumeration.class_of, one.sources)
+        return any(True for _ in self.matches(list(zip(law.sources, classes, strict=True)), {}))
+
+    def matches(
+        self, wanted: Sequence[tuple[Term, int | None]], binding: Mapping[str, int]
+    ) -> Iterator[Mapping[str, int]]:
+        """Yield the classes for variables with which terms are in given classes."""
+        if not wanted:
+            yield binding
+            return
+        (term, number), rest = wanted[0], wanted[1:]
+        if number is None:
+            return
+        if isinstance(term, Var):
+            own = self.enumeration.class_of(term)
+            same = own is not None and self.enumeration.types_of(own) == self.enumeration.types_of(number)
+            if same and binding.get(term.name, number) == number:
+                yield from self.matches(rest, {**binding, term.name: number})
+            return
+        node = self.enumeration.node_of(term)
+        for operands in self.members.get((number, node[0]), ()) if node is not None else ():
+            yield from self.matches([*zip(term.args, operands, strict=True), *rest], binding)
+
+
+# -- laws ------------------------------------------------------------------------------------------
+def variants_of_parts(
+    sources: Sequence[App],
+    targets: Sequence[App],
+    shapes: Mapping[str, Sequence[str]],
+    sizes: Mapping[str, int],
+) -> Variants:
+    """Return the laws that may make several terms parts of one, the most general first.
+
+    Positions along an axis become sums of extents of variables, one for each part.
+
+    Args:
+        sources: The terms.
+        targets: The part that each of them is equal to.
+        shapes: The symbolic shapes of the variables.
+        sizes: The assignment of numbers to extents for which the equations have their attributes.
+    """
+    found: dict[Rule, None] = {}
+    spans = list(_summed(sources, targets, shapes, sizes))
+    for choice in (c for c in choices([*sources, *targets]) if not c.spans):
+        for expressions in [*spans, {}]:
+            law = law_of(sources, targets, choice, expressions)
+            if law is not None:
+                found.setdefault(law)
+        if len(found) >= MOST:
+            break
+    return Variants(tuple(found)[:MOST], dict(shapes))
+
+
+def _summed(
+    sources: Sequence[App],
+    targets: Sequence[App],
+    shapes: Mapping[str, Sequence[str]],
+    sizes: Mapping[str, int],
+) -> Iterator[Sizes]:
+    """Yield expressions for the positions of parts: sums of the extents of the first terms."""
+    given: list[dict[str, Any]] = [
+        {n: e.value for n, e in t.attrs if isinstance(e, Literal)} for t in targets
+    ]
+    start, stop = SPAN[:2]
+    if not all(isinstance(g.get(n), int) for g in given for n in (start, stop, "axis")):
+        return
+    order = sorted(range(len(targets)), key=lambda n: given[n][start])
+    options = [_extents_of(sources, n, int(given[n]["axis"]), shapes) for n in order]
+    for chosen in itertools.islice(itertools.product(*options), PAIRINGS):
+        numbers = [sizes.get(shapes[d.var][d.axis], 0) for d in chosen if isinstance(d.axis, int)]
+        ends = dict(zip(itertools.accumulate(numbers), _sums(chosen), strict=True))
+        places = [(targets[n], name, given[n][name]) for n in order for name in (start, stop)]
+        if all(value in ends for _, _, value in places if value):
+            yield {(target, name): ends[value] for target, name, value in places if value}
+
+
+def _extents_of(
+    terms: Sequence[App], place: int, axis: int, shapes: Mapping[str, Sequence[str]]
+) -> list[DimOf]:
+    """Return extents of variables that are that of a term, or if it broadcasts, those along the same axis."""
+    known = [d for d in equal_to_extent(terms, place, axis) if _has(d, shapes)]
+    return known or [DimOf(n, axis) for n in tensor_variables(terms[place]) if -axis <= len(shapes[n])]
+
+
+def _sums(extents: Sequence[IntExpr]) -> Iterator[IntExpr]:
+    """Yield the sum of the first one, the first two, and so on."""
+    return itertools.accumulate(extents, lambda a, b: Arith("+", a, b))
+
+
+def _has(extent: DimOf, shapes: Mapping[str, Sequence[str]]) -> bool:
+    return isinstance(extent.axis, int) and -extent.axis <= len(shapes[extent.var])

@@ -1,0 +1,312 @@
+"""The rules of a set that follow from its other rules, and are kept because one step is faster than several.
+
+Run as ``python -m workbench.laws.synthesis.redundancy`` it asks this of every default rule and writes a record
+and a table to ``results/library``. It continues where an earlier run ended; ``--seconds`` limits one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from workbench.laws.synthesis.derivation import both_ways
+from workbench.laws.verification.proving.needed import axioms_needed
+from workbench.laws.verification.proving.prove import Cases, Prover
+from workbench.laws.verification.refuting.refute import search
+from workbench.ops import TypeMismatch
+from workbench.rules import parse_rule, rule_set
+from workbench.rules.pattern import Rule, operators_of
+from workbench.rules.symmetry import canonical
+from workbench.rules.verdicts import law_of
+from workbench.saturation import Limits
+from workbench.saturation.remote import RemoteEngine
+from workbench.support.files import write_atomic
+
+#: The bounds of one derivation; a rule that is not derived within them counts as independent.
+BOUNDS: Final = Limits(e_nodes=6_000, seconds=8.0, iterations=5, k_multi=0)
+#: Rounds without a proof of a further case after which a derivation is given up.
+IDLE: Final = 3
+#: Drawn instances at which a derivation is repeated.
+DRAWS: Final = 6
+#: The place of the record and of the table.
+FOLDER: Final = Path("results") / "library"
+
+
+@dataclass(frozen=True, slots=True)
+class Redundant:
+    """The outcome for one rule.
+
+    ``outcome`` is ``derived``, ``independent`` (within the bounds), or ``open`` if the rule has no generic
+    instance or is derived at these only. ``used`` names rules that suffice for the first case, none of which
+    can be left out. ``cases`` is the number of cases, ``rounds`` that of rounds of the e-graph.
+    """
+
+    name: str
+    outcome: str
+    used: tuple[str, ...] = ()
+    cases: int = 0
+    rounds: int = 0
+
+
+def redundant(
+    rule: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
+) -> tuple[Redundant, RemoteEngine | None]:
+    """Return whether the other rules of a set imply a rule, and the engine for the next one.
+
+    The other rules, of all phases, are read in both directions. The rule itself, its other direction and its
+    renamings are not among them. Only those that are :func:`near` are used. ``engine`` is an engine to use
+    again.
+    """
+    own = _key(rule)
+    others = near(rule, [replace(r, phase="any") for r in rules if _key(r) != own])
+    prover = Prover([rule], others, BOUNDS, engine=engine)
+    try:
+        if not others or not prover.begin():
+            outcome = "independent" if not others and prover.open_goals() else "open"
+            return Redundant(rule.name, outcome), prover.engine
+        idle = 0
+        while not prover.pass_over and idle < IDLE:
+            idle = 0 if prover.step() else idle + 1
+        proof = prover.proof(0)
+        cases = prover.cases[0].instances
+        if proof is None:
+            return Redundant(rule.name, "independent", cases=len(cases)), prover.engine
+        if not _at_draws(rule, others, prover):
+            return Redundant(rule.name, "open", cases=len(cases)), prover.engine
+        used = axioms_needed(cases[0], others, BOUNDS)
+    except (TypeMismatch, ValueError):
+        return Redundant(rule.name, "open"), prover.engine
+    named = tuple(dict.fromkeys(name.removesuffix("-back") for name in used))
+    return Redundant(rule.name, "derived", named, len(cases), proof.round), prover.engine
+
+
+def _at_draws(rule: Rule, others: Sequence[Rule], before: Prover) -> bool:
+    """Return whether the others imply a rule at drawn instances too, in which more is open to chance.
+
+    In a generic instance an expansion may expand nothing, for example.
+    """
+    drawn = tuple(search(rule, DRAWS, corners=()).passed)
+    prover = Prover([rule], others, BOUNDS, engine=before.engine)
+    prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
+    if drawn and prover.begin():
+        while not prover.pass_over:
+            prover.step()
+    before.engine = prover.engine
+    return not drawn or prover.proof(0) is not None
+
+
+def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
+    """Return the rules, read in both directions, that can matter for a rule.
+
+    Those are the rules of its own operators, and of operators that one step from these can make.
+
+    >>> from workbench.rules import parse_rule
+    >>> texts = "a: relu(neg(x)) => neg(x)", "b: add(x, y) => add(y, x)", "c: relu(x) => max(x, x)"
+    >>> rules = [parse_rule(text)[0] for text in texts]
+    >>> [r.name for r in near(rules[0], rules)]
+    ['a', 'c', 'a-back', 'c-back']
+    """
+    every = both_ways(list(others))
+    known = set(operators_of(rule))
+    grown = set(known)
+    for other in every:
+        if _sources(other) <= known:
+            grown |= operators_of(other)
+    return [other for other in every if operators_of(other) <= grown]
+
+
+def _sources(rule: Rule) -> frozenset[str]:
+    return frozenset(operators_of(replace(rule, targets=rule.sources)))
+
+
+def _key(rule: Rule) -> frozenset[Any]:
+    """Return a value that a rule shares with its renamings and with its other direction."""
+    first = canonical([*rule.sources, *rule.targets])[0]
+    second = canonical([*rule.targets, *rule.sources])[0]
+    return frozenset({(first, len(rule.sources)), (second, len(rule.targets))})
+
+
+def missing(
+    law: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
+) -> tuple[Redundant, RemoteEngine | None]:
+    """Return whether a set has a law, implies it, or lacks it, and the engine for the next law.
+
+    The outcome is ``present``, ``derived``, ``missing`` (not derived within the bounds) or ``open``.
+
+    Args:
+        law: The law.
+        rules: The set.
+        engine: An engine that is reused.
+    """
+    own = _key(law)
+    same = tuple(r.name for r in rules if _key(r) == own)
+    if same:
+        return Redundant(law.name, "present", same), engine
+    found, engine = redundant(law, rules, engine=engine)
+    outcome = "missing" if found.outcome == "independent" else found.outcome
+    return replace(found, outcome=outcome), engine
+
+
+def synthesised(folder: Path) -> list[Rule]:
+    """Return the laws in the records of all syntheses below a folder, each law once."""
+    found: dict[Any, Rule] = {}
+    for file in sorted(folder.glob("synthesis*/runs/*/run.json")):
+        record = json.loads(file.read_text(encoding="utf-8"))
+        grammar = record["row"]["grammar"]
+        for name, (_, law) in record["result"].get("laws", {}).items():
+            (rule, *_) = parse_rule(f"{name}: {law}")
+            found.setdefault(_key(rule), replace(rule, provenance=(f"grammar {grammar}",)))
+    return list(found.values())
+
+
+def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
+    """Return as a table which synthesised laws the library has, implies, or lacks."""
+    counts = {o: sum(one.outcome == o for _, one in found) for o in ("present", "derived", "missing", "open")}
+    parts = [
+        "# Synthesised laws that the library lacks",
+        "Written by `python -m workbench.laws.synthesis.redundancy --laws results`, from the records of all "
+        f"syntheses there. {len(found)} laws: " + ", ".join(f"{n} {o}" for o, n in counts.items()) + ".",
+        "A law is *present* if a default rule is a renaming of it, under any conditions; *derived* if "
+        "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
+        "*Open* laws have no generic instance. A missing law is true, but not always useful: it may be of "
+        "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
+        "left to the set `ac`: it makes every e-graph grow.",
+    ]
+    rows = [
+        f"| {one.outcome} | `{law_of(rule)}` | {', '.join(one.used)} | {', '.join(rule.provenance)} |"
+        for rule, one in sorted(found, key=lambda pair: pair[1].outcome)
+    ]
+    head = ["| outcome | law | by | found in |", "|---|---|---|---|"]
+    return "\n\n".join([*parts, "\n".join(head + rows)]) + "\n"
+
+
+# -- the library --------------------------------------------------------------------------------------
+def examine(
+    rules: Sequence[Rule],
+    known: Mapping[str, Mapping[str, Any]],
+    *,
+    seconds: float,
+    keep: Callable[[dict[str, dict[str, Any]]], None],
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, dict[str, Any]]:
+    """Return the outcomes of all rules that are known or decided before the time is over, by name.
+
+    Args:
+        rules: The rules.
+        known: Outcomes of an earlier run, with the laws and the digest of the set that they hold for.
+        seconds: Limit in seconds.
+        keep: Called with all outcomes after every rule, so that an interrupted run loses nothing.
+        tell: Called with a line for each rule.
+    """
+    mark, began = digest(rules), time.perf_counter()
+    found = {
+        r.name: dict(known[r.name])
+        for r in rules
+        if known.get(r.name, {}).get("set") == mark and known[r.name].get("law") == law_of(r)
+    }
+    engine: RemoteEngine | None = None
+    try:
+        for rule in rules:
+            if rule.name in found:
+                continue
+            if time.perf_counter() - began > seconds:
+                break
+            one, engine = redundant(rule, rules, engine=engine)
+            found[rule.name] = {"law": law_of(rule), "set": mark, **asdict(one), "used": list(one.used)}
+            tell(f"{rule.name}: {one.outcome} {', '.join(one.used)}".rstrip())
+            keep(found)
+    finally:
+        if engine is not None:
+            engine.kill()
+    return found
+
+
+def digest(rules: Iterable[Rule]) -> str:
+    """Return a short text that changes if a law of a set does."""
+    text = "\n".join(f"{r.name}: {law_of(r)}" for r in rules)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def table(rules: Sequence[Rule], found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the outcomes as a table for readers."""
+    counts = {o: sum(f["outcome"] == o for f in found.values()) for o in ("derived", "independent", "open")}
+    parts = [
+        "# Which rules of the library follow from the others?",
+        "Written by `python -m workbench.laws.synthesis.redundancy`, which continues where it ended. "
+        f"{len(found)} of {len(rules)} default rules asked: {counts['derived']} derived, "
+        f"{counts['independent']} independent, {counts['open']} open.",
+        "A rule is *derived* if the other default rules, read in both directions, make its two sides meet "
+        f"in every case of its typing, in an e-graph of at most {BOUNDS.e_nodes} e-nodes and "
+        f"{BOUNDS.iterations} rounds. It is kept for speed: one step instead of several, and no e-nodes in "
+        "between, or a direction in which the others are not read while a graph is optimised. "
+        "*Independent* says that these bounds were not enough, not that there is no derivation. *Open* "
+        "rules have no generic instance, or are derived at generic instances and not at drawn ones.",
+        "Each rule is judged separately: two rules may each follow from the other one, and then only one "
+        "of them can be left out.",
+    ]
+    rows = [
+        f"| {name} | {one['outcome']} | {', '.join(one['used'])} | {one['rounds'] or ''} |"
+        for name, one in ((r.name, found[r.name]) for r in rules if r.name in found)
+    ]
+    head = ["| rule | outcome | rules that suffice for its first case | rounds |", "|---|---|---|---|"]
+    return "\n\n".join([*parts, "\n".join(head + rows)]) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Ask which default rules follow from the others, and write the record and the table."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="limit on this run in seconds")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder of the record and the table")
+    parser.add_argument("--laws", type=Path, help="ask instead which laws in this folder of results it lacks")
+    options = parser.parse_args(arguments)
+    if not options.seconds > 0:
+        parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.laws is not None:
+        _ask_for_missing(options.laws, options.folder, options.seconds)
+        return
+    record = options.folder / "redundancy.json"
+    known = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    rules = list(rule_set("default"))
+
+    def keep(found: dict[str, dict[str, Any]]) -> None:
+        write_atomic(record, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+    def tell(text: str) -> None:
+        print(text, flush=True)
+
+    found = examine(rules, known, seconds=options.seconds, keep=keep, tell=tell)
+    keep(found)
+    write_atomic(options.folder / "redundancy.md", table(rules, found))
+    where = options.folder / "redundancy.md"
+    print(f"{len(found)} of {len(rules)} rules asked; see {where}", file=sys.stderr)
+
+
+def _ask_for_missing(results: Path, folder: Path, seconds: float) -> None:
+    """Write the synthesised laws that the library lacks, as far as they are decided in the time."""
+    laws, rules, began = synthesised(results), list(rule_set("default")), time.perf_counter()
+    found: list[tuple[Rule, Redundant]] = []
+    engine: RemoteEngine | None = None
+    try:
+        for law in laws:
+            if time.perf_counter() - began > seconds:
+                break
+            one, engine = missing(law, rules, engine=engine)
+            found.append((law, one))
+            print(f"{law.name}: {one.outcome} {', '.join(one.used)}".rstrip(), flush=True)
+    finally:
+        if engine is not None:
+            engine.kill()
+    write_atomic(folder / "missing.md", missing_table(found))
+    print(f"{len(found)} of {len(laws)} laws asked; see {folder / 'missing.md'}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

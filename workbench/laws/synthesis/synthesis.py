@@ -1,0 +1,478 @@
+"""Synthesis of laws as a stepwise object: enumerate terms, choose and verify laws, reduce them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from workbench._version import __version__
+from workbench.laws.synthesis.anti_unification import Variants, repeats, variants_of
+from workbench.laws.synthesis.candidates import candidates, generality
+from workbench.laws.synthesis.checkpoint import Journal
+from workbench.laws.synthesis.derivation import BOUNDS, Derivation
+from workbench.laws.synthesis.enumeration import Enumeration, Equation
+from workbench.laws.synthesis.grammar import Grammar, Operand
+from workbench.laws.synthesis.instantiation import instances, readable
+from workbench.laws.synthesis.judge import HOLDS, Judged, judge
+from workbench.laws.synthesis.naming import joint_name, proposed_name, unique_name
+from workbench.laws.synthesis.outputs import Parts, parts_of, variants_of_parts
+from workbench.laws.synthesis.rewriting import Pair, Rewriting
+from workbench.laws.synthesis.shards import Mapper
+from workbench.laws.synthesis.tidying import tidied
+from workbench.laws.verification.evidence import Effort
+from workbench.laws.verification.verdict import Verdict
+from workbench.ops import TensorType
+from workbench.rules.pattern import App, Rule, subterms, tensor_variables
+from workbench.rules.ruleset import RuleSet
+from workbench.rules.symmetry import canonical
+from workbench.run.stepper import Stepwise
+from workbench.run.trace import Step, StepKind, StopReason, Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.laws.synthesis.coverage import Coverage
+
+#: Candidates verified in one step: those that the first of them imply are found only afterwards.
+JUDGED: Final = 6
+#: The limits of a verification of a few candidates.
+EFFORT: Final = Effort(chain=0, seconds=20.0)
+#: The bounds within which a law is derived from the others; its e-graph has the instances of one law only.
+REDUCING: Final = replace(BOUNDS, iterations=6)
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A law that a synthesis keeps: the rule, its verdict, and the equation that proposed it.
+
+    ``types`` are those of the rule's variables in the grammar, under its first assignment of sizes.
+    """
+
+    rule: Rule
+    verdict: Verdict
+    equation: Equation
+    types: Mapping[str, TensorType]
+
+
+def _pair(equation: Equation) -> Pair:
+    return equation.left, equation.right
+
+
+@dataclass(slots=True)
+class _Count:
+    """The numbers of candidates of one size by outcome."""
+
+    candidates: int = 0
+    derived: int = 0
+    kept: int = 0
+    refuted: int = 0
+    special: int = 0
+
+
+class Synthesis(Stepwise):
+    """A search for the laws of a grammar's operators: terms, classes, candidates, laws.
+
+    One step enumerates all terms of the next size, or verifies some candidates of that size, or drops laws
+    that the others imply. A candidate is an equation of two terms whose values agree under every assignment
+    of sizes. It is dropped if the laws kept so far make its two sides meet in an e-graph. Otherwise it is
+    generalised and verified, and becomes a law if it is proved or tested.
+
+    Args:
+        grammar: The terms.
+        known: Laws that are known already; laws that follow from them are not reported.
+        seconds: Limit on all work in seconds; laws found by then are kept.
+        seed: Seed of the values and of the verification.
+        jobs: Number of processes of the verification.
+        effort: The limits of each verification.
+        most_terms: The largest number of terms of one size.
+        mapper: The way to evaluate shards of terms; by default in this process. The laws do not depend on it.
+        journal: A file that keeps verdicts: a run that was ended continues from there.
+
+    >>> s = Synthesis(Grammar.of("add relu", "matrix: 2", operators=2))  # doctest: +SKIP
+    >>> s.run().value  # doctest: +SKIP
+    'finished'
+    >>> len(s.rules)  # doctest: +SKIP
+    3
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        known: Sequence[Rule] | RuleSet | None = None,
+        *,
+        seconds: float = 600.0,
+        seed: int = 0,
+        jobs: int = 1,
+        effort: Effort | None = None,
+        most_terms: int = 4_000_000,
+        mapper: Mapper | None = None,
+        journal: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if not seconds > 0:
+            raise ValueError(f"time limit must be positive, got {seconds} (try 600)")
+        self.grammar = grammar
+        self.known = tuple(known or ())
+        self.limit = seconds
+        self.seed, self.jobs = seed, jobs
+        self.effort = effort or EFFORT
+        self.seconds = 0.0
+        self.enumeration = Enumeration(grammar, seed=seed, most_terms=most_terms, mapper=mapper)
+        self._journal = None if journal is None else Journal(Path(journal), grammar, self.effort, seed)
+        self.laws: list[Law] = []
+        #: Laws of several outputs; the other laws imply that each of their sides are equal.
+        self.joint: list[Law] = []
+        self.refuted: list[tuple[Equation, tuple[Verdict, ...]]] = []
+        self.dropped: list[Law] = []
+        self.counts: dict[int, _Count] = {}
+        self.trace = Trace(
+            {
+                "kind": "synthesis",
+                "sizes": ("terms", "classes"),
+                "grammar": grammar.name,
+                "operators": [str(f) for f in grammar.forms],
+                "operands": [f"{o.name}: {' '.join(o.shape)}" for o in grammar.operands],
+                "assignments": [dict(s) for s in grammar.sizes],
+                "size": grammar.operators,
+                "arithmetic": self.enumeration.arithmetic.name.lower(),
+                "known": len(self.known),
+                "seed": seed,
+                "seconds": seconds,
+                "versions": {"workbench": __version__},
+            }
+        )
+        self._derivation = Derivation({o.name: o.type(grammar.sizes[0]) for o in grammar.operands})
+        self._rewriting = Rewriting(self.enumeration)
+        self._pending: list[Equation] = []
+        #: Equations of this size that the laws imply, found in an e-graph.
+        self._lemmas: list[Pair] = []
+        self._parts: list[Parts] | None = None
+        self._reduced = False
+        self._began = 0.0
+
+    # -- stepping -----------------------------------------------------------------------------------
+    def step(self) -> Step:
+        """Do one step; raise StopIteration if nothing is left to do."""
+        if not self.unfinished:
+            raise StopIteration("the synthesis has stopped")
+        self.stop_reason = None
+        self._began = time.perf_counter()
+        try:
+            kind, counts, note = self._work()
+        except KeyboardInterrupt:
+            self.stop_reason = StopReason.INTERRUPTED
+            self.seconds += time.perf_counter() - self._began
+            raise
+        spent = time.perf_counter() - self._began
+        self.seconds += spent
+        terms = sum(level.terms for level in self.enumeration.levels)
+        classes = sum(level.classes for level in self.enumeration.levels)
+        step = Step(len(self.trace.steps), kind, spent, terms, classes, note=note, counts=counts)
+        self.trace.add(step)
+        if self._reduced:
+            self.stop_reason = StopReason.FINISHED
+        elif self.seconds > self.limit:
+            self.stop_reason = StopReason.TIME_LIMIT
+        if self.stop_reason is not None:
+            self.close()
+        return step
+
+    def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
+        """Step until all sizes are done or a limit is reached; Ctrl-C stops and keeps the laws."""
+        return self.drive(progress)
+
+    def close(self) -> None:
+        """End the engine's process; it starts again when needed."""
+        self._derivation.close()
+
+    def _late(self) -> bool:
+        return self.seconds + time.perf_counter() - self._began > self.limit or self._halt.is_set()
+
+    def _work(self) -> tuple[StepKind, dict[str, int], str]:
+        if self._pending:
+            return self._choose()
+        if self.size < self.grammar.operators:
+            return self._enumerate()
+        if self._parts is None:
+            self._parts = parts_of(self.enumeration)
+        return self._join(self._parts) if self._parts else self._reduce()
+
+    @property
+    def size(self) -> int:
+        """Return the number of operators of the largest terms enumerated."""
+        return len(self.enumeration.levels) - 1
+
+    def _enumerate(self) -> tuple[StepKind, dict[str, int], str]:
+        deadline = self._began + self.limit - self.seconds
+        last = self.size + 1 == self.grammar.operators
+        level, equations = self.enumeration.extend(deadline, last=last)
+        self._pending = candidates(self.enumeration, equations)
+        self._lemmas = []
+        self.counts[level.size] = _Count(candidates=len(self._pending))
+        counts = {
+            "size": level.size,
+            "terms": level.terms,
+            "classes": level.classes,
+            "pairs": level.pairs,
+            "candidates": len(self._pending),
+            "complete": int(level.complete),
+        }
+        cut = "" if level.complete else " (cut by a limit)"
+        note = "terms of {size} operators{cut}: {terms}, {classes} new classes, {candidates} candidates"
+        return StepKind.ENUMERATION, counts, note.format(**counts, cut=cut)
+
+    # -- laws ---------------------------------------------------------------------------------------
+    def _choose(self) -> tuple[StepKind, dict[str, int], str]:
+        """Drop candidates that the laws imply, and verify the most general of the others."""
+        count = self.counts[self.size]
+        before = len(self._pending)
+        self._pending = self._not_rewritten(self._pending)
+        derived = before - len(self._pending)
+        special = self._leave_out_special()
+        turn = self._turn()
+        pairs = [_pair(e) for e in turn]
+        met = self._derivation.derived(pairs, self._both_ways(self.law_rules), self._late)
+        implied = {e for e, known in zip(turn, met, strict=True) if known}
+        self._lemmas += [_pair(e) for e in turn if e in implied]
+        derived += len(implied)
+        count.derived += derived
+        self._pending = [e for e in self._pending if e not in turn]
+        kept, refuted, fewer = self._judged([e for e in turn if e not in implied])
+        special += fewer
+        count.kept += kept
+        count.refuted += refuted
+        count.special += special
+        if kept and self.size == 1:
+            self._find_commutative()
+        counts = {
+            "size": self.size,
+            "derived": derived,
+            "kept": kept,
+            "refuted": refuted,
+            "special": special,
+            "laws": len(self.laws),
+            "open": len(self._pending),
+        }
+        note = "{derived} candidates follow, {kept} laws kept, {refuted} refuted, {open} candidates open"
+        return StepKind.CHOICE, counts, note.format(**counts)
+
+    def _not_rewritten(self, equations: Sequence[Equation]) -> list[Equation]:
+        """Return the equations of which the laws do not rewrite one side into the other."""
+        laws = [*self.known, *self.law_rules]
+        met = self._rewriting.derived(list(map(_pair, equations)), laws, self._lemmas, self._late)
+        return [e for e, implied in zip(equations, met, strict=True) if not implied]
+
+    def _leave_out_special(self) -> int:
+        """Leave out candidates whose laws all repeat a variable on both sides; return their number."""
+        if self.grammar.repeats or self._late():
+            return 0
+        sizes, shapes, before = self.grammar.sizes[0], self.grammar.types, len(self._pending)
+        self._pending = [
+            e for e in self._pending if not all(map(repeats, variants_of(e, shapes, sizes).laws))
+        ]
+        return before - len(self._pending)
+
+    def _turn(self) -> list[Equation]:
+        """Take the most general candidates that do not imply each other and have different operators.
+
+        Candidates with the same operators are often instances of one law.
+        """
+        chosen: dict[tuple[str, ...], Equation] = {}
+        for equation in self._pending:
+            both = (*subterms(equation.left), *subterms(equation.right))
+            chosen.setdefault(tuple(sorted(t.op for t in both if isinstance(t, App))), equation)
+        first = list(chosen.values())
+        laws = [*self.known, *self.law_rules]
+        places = self._rewriting.chosen(list(map(_pair, first)), laws, self._lemmas, JUDGED, self._late)
+        return [first[n] for n in places]
+
+    def _drop(self, law: Law) -> None:
+        self.laws.remove(law)
+        self.dropped.append(law)
+
+    def _judged(self, equations: Sequence[Equation]) -> tuple[int, int, int]:
+        """Verify candidates; return the numbers of those kept as laws, refuted, and left out as special."""
+        sizes, shapes = self.grammar.sizes[0], self.grammar.types
+        variants = [variants_of(e, shapes, sizes) for e in equations]
+        left_out = [not self.grammar.repeats and any(map(repeats, v.laws)) for v in variants]
+        if not self.grammar.repeats:
+            variants = [replace(v, laws=tuple(w for w in v.laws if not repeats(w))) for v in variants]
+        outcome = self._outcomes(equations, variants)
+        kept = refuted = special = 0
+        for equation, one, variant, fewer in zip(equations, outcome, variants, left_out, strict=True):
+            if one.law is not None and one.verdict is not None:
+                if not self._has(one.law):  # another candidate of this step may have given the same law
+                    self.laws.append(self._law(equation, one.law, variant.shapes, one.verdict))
+                    kept += 1
+            elif one.decided and fewer:
+                special += 1
+            elif one.decided:
+                self.refuted.append((equation, one.tried))
+                refuted += 1
+            else:  # the time limit came first
+                self._pending.append(equation)
+        return kept, refuted, special
+
+    def _outcomes(self, equations: Sequence[Equation], variants: Sequence[Variants]) -> list[Judged]:
+        """Return the outcomes of equations: those in the journal, and those of the others, which it keeps."""
+        known = [None if self._journal is None else self._journal.of(e) for e in equations]
+        new = [n for n, outcome in enumerate(known) if outcome is None]
+        judged = judge(
+            [variants[n] for n in new],
+            effort=self.effort,
+            seed=self.seed,
+            jobs=self.jobs,
+            halt=self._late,
+        )
+        found = dict(zip(new, judged, strict=True))
+        for n, outcome in found.items():
+            if self._journal is not None:
+                self._journal.add(equations[n], outcome)
+        return [found[n] if one is None else one for n, one in enumerate(known)]
+
+    def _has(self, rule: Rule) -> bool:
+        known = (*self.laws, *self.joint)
+        forms = (canonical([*law.rule.sources, *law.rule.targets], law.rule.conditions) for law in known)
+        return canonical([*rule.sources, *rule.targets], rule.conditions) in forms
+
+    def _law(
+        self, equation: Equation, found: Rule, shapes: Mapping[str, Sequence[str]], verdict: Verdict
+    ) -> Law:
+        rule, sizes = tidied(found, shapes), self.grammar.sizes[0]
+        before, after = (
+            dict.fromkeys(v for t in (*r.sources, *r.targets) for v in tensor_variables(t))
+            for r in (found, rule)
+        )
+        # Occurrences of a variable that got names of their own have its name with a number.
+        kinds = {o.name: o.dtype for o in self.grammar.operands}
+        types = {
+            new: Operand(
+                new, tuple(shapes[old]), kinds[old if old in kinds else old.rpartition("_")[0]]
+            ).type(sizes)
+            for old, new in zip(before, after, strict=True)
+        }
+        taken = {law.rule.name for law in (*self.laws, *self.joint)}
+        joint = len(rule.sources) > 1
+        name = joint_name(rule) if joint else proposed_name(rule.sources[0], rule.targets[0])
+        name = unique_name(name, taken)
+        origin = (f"synthesised from {self.grammar.name}",)
+        named = replace(rule, name=name, provenance=origin)
+        return Law(named, replace(verdict, index=len(self.laws), name=name, rule=named), equation, types)
+
+    def _find_commutative(self) -> None:
+        """Let the enumeration skip operands in the other order if exchanging them is a law."""
+        for law in self.laws:
+            left, right = law.equation.left, law.equation.right
+            if not isinstance(left, App) or not isinstance(right, App):
+                continue
+            if left.op == right.op and len(left.args) == 2 and left.args == right.args[::-1]:
+                self.enumeration.commute(left)
+
+    def _join(self, waiting: list[Parts]) -> tuple[StepKind, dict[str, int], str]:
+        """Verify some laws that make several terms parts of one."""
+        turn, sizes, shapes = waiting[:JUDGED], self.grammar.sizes[0], self.grammar.types
+        variants = [variants_of_parts(p.sources, p.targets, shapes, sizes) for p in turn]
+        outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
+        kept = 0
+        for parts, one, variant in zip(turn, outcome, variants, strict=True):
+            if one.decided:
+                waiting.remove(parts)
+            if one.law is not None and one.verdict is not None and not self._has(one.law):
+                first = Equation(parts.sources[0], parts.targets[0], self.size)
+                self.joint.append(self._law(first, one.law, variant.shapes, one.verdict))
+                kept += 1
+        counts = {"joint": len(self.joint), "kept": kept, "open": len(waiting)}
+        note = "{kept} laws of several outputs kept, {open} open"
+        return StepKind.REDUCTION, counts, note.format(**counts)
+
+    def _reduce(self) -> tuple[StepKind, dict[str, int], str]:
+        """Drop the laws that the others imply, the most special first."""
+        dropped = 0
+        for law in sorted(self.laws, key=lambda law: generality(law.equation), reverse=True):
+            others = self._both_ways([x.rule for x in self.laws if x is not law])
+            if self._late():
+                break
+            if len(self.laws) > 1 and self._implied(law, others):
+                self._drop(law)
+                dropped += 1
+        self._reduced = True
+        counts = {"dropped": dropped, "kept": len(self.laws)}
+        note = "{dropped} laws follow from the others, {kept} stay"
+        return StepKind.REDUCTION, counts, note.format(**counts)
+
+    def _both_ways(self, laws: Sequence[Rule]) -> list[Rule]:
+        """Return laws with the known ones, and with the instances needed to read them from right to left."""
+        return [*self.known, *laws, *readable(laws, self.grammar)]
+
+    def _implied(self, law: Law, laws: Sequence[Rule]) -> bool:
+        """Return whether laws imply all instances of a law in the settings of the grammar."""
+        pairs = instances(law.rule, self.grammar, law.types)
+        derivation = replace(self._derivation, types=law.types, bounds=REDUCING)
+        try:
+            return bool(pairs) and all(derivation.derived(pairs, laws, self._late))
+        finally:
+            self._derivation.engine = derivation.engine
+
+    # -- results ------------------------------------------------------------------------------------
+    @property
+    def law_rules(self) -> tuple[Rule, ...]:
+        """Return the laws of one output kept so far, the most general first."""
+        return tuple(law.rule for law in sorted(self.laws, key=lambda law: generality(law.equation)))
+
+    @property
+    def rules(self) -> RuleSet:
+        """Return the laws kept so far as a rule set with their verdicts."""
+        verdicts = {law.rule.name: law.verdict.verdict for law in (*self.laws, *self.joint)}
+        joint = (law.rule for law in self.joint)
+        return RuleSet(f"synthesised from {self.grammar.name}", (*self.law_rules, *joint), verdicts)
+
+    def funnel(self) -> pd.DataFrame:
+        """Return one row per size: terms, classes, equal pairs, candidates, and their outcomes.
+
+        A ``special`` candidate is left out because both of its sides repeat a variable.
+        """
+        import pandas as pd
+
+        rows = []
+        for level in self.enumeration.levels[1:]:
+            count = self.counts.get(level.size, _Count())
+            left = count.candidates - count.derived - count.kept - count.refuted - count.special
+            rows.append(
+                (
+                    level.size,
+                    level.terms,
+                    level.classes,
+                    level.pairs,
+                    count.candidates,
+                    count.derived,
+                    count.refuted,
+                    count.special,
+                    count.kept,
+                    left,
+                    level.complete,
+                )
+            )
+        columns = ["size", "terms", "classes", "pairs", "candidates"]
+        return pd.DataFrame(
+            rows, columns=[*columns, "derived", "refuted", "special", "laws", "open", "complete"]
+        )
+
+    def covers(self, rules: Sequence[Rule] | RuleSet, **options: object) -> Coverage:
+        """Return which of the given rules the laws imply; the options are those of :class:`Coverage`."""
+        from workbench.laws.synthesis.coverage import Coverage
+
+        return Coverage(rules, [*self.known, *self.law_rules], **options)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        state = self.stop_reason.value if self.stop_reason else "not finished"
+        verdicts = [f"{n} {v}" for v in HOLDS if (n := sum(x.verdict.verdict == v for x in self.laws))]
+        terms = sum(level.terms for level in self.enumeration.levels)
+        return (
+            f"Synthesis {self.grammar.name!r}, {state}: {terms} terms of up to {self.size} operators, "
+            f"{len(self.laws)} laws ({', '.join(verdicts) or 'none'}), "
+            f"{len(self.refuted)} candidates refuted, {self.seconds:.1f} s"
+        )

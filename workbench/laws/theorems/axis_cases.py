@@ -1,0 +1,131 @@
+"""The cases of a rule: the ways in which the axes that it binds may coincide with axes that have a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Final
+
+from workbench.laws.theorems.axes import REST, Key
+from workbench.laws.theorems.integers import sym
+from workbench.laws.theorems.symbolic_typing import Axis
+from workbench.ops import Trait, spec_of
+from workbench.rules.interpret import RowAttr, attributes
+from workbench.rules.pattern import App, Arith, AttrVar, DimOf, Literal, RankOf, Rule, Vector, subterms
+
+
+def literal_axes(rule: Rule) -> int:
+    """Return the largest number of an axis, counted from the last, that a rule or its operators name."""
+    most = 0
+    for term in (t for side in (*rule.sources, *rule.targets) for t in subterms(side)):
+        if not isinstance(term, App):
+            continue
+        spec = spec_of(term.op)
+        if Trait.FOUR_AXES in spec.traits or "bn_" in term.op or term.op in _FOUR:
+            most = max(most, 4)
+        elif Trait.PRODUCT in spec.traits or "pads" in spec.attr_names or term.op == "eye":
+            most = max(most, 2)
+        for attr, expr in attributes(term):
+            items = expr.items if isinstance(expr, Vector) else (expr,)
+            for item in items:
+                if isinstance(item, Literal):
+                    values = item.value if isinstance(item.value, tuple) else (item.value,)
+                    if (attr.kind == "int" and attr.name == "axis") or attr.kind == "axes":
+                        most = max(most, *(-int(v) for v in values))
+                    if attr.kind in ("perm", "shape"):
+                        most = max(most, len(values))
+            if attr.kind == "shape" and isinstance(expr, Vector):
+                most = max(most, len(items))
+            most = max(most, _axes_in(expr))
+    for c in rule.conditions:
+        most = max(most, _axes_in(c.left), _axes_in(c.right))
+        if any(isinstance(e, RankOf) for e in (c.left, c.right)):
+            numbers = [e.value for e in (c.left, c.right) if isinstance(e, Literal)]
+            most = max([most, *(n for n in numbers if isinstance(n, int))])
+    return most
+
+
+_FOUR: Final = ("maxpool", "avgpool", "batchnorm")
+
+
+def _axes_in(expr: Any) -> int:
+    """Return the largest number of an axis whose extent an expression reads, counted from the last."""
+    if isinstance(expr, DimOf):
+        return -expr.axis if isinstance(expr.axis, int) else 0
+    if isinstance(expr, Arith):
+        return max(_axes_in(expr.left), _axes_in(expr.right))
+    return max(map(_axes_in, expr.items), default=0) if isinstance(expr, Vector) else 0
+
+
+def bound_axes(rule: Rule) -> tuple[list[str], list[str]]:
+    """Return the names of axes and of permutations that a rule binds."""
+    axes: dict[str, None] = {}
+    perms: dict[str, None] = {}
+    for term in (t for side in rule.sources for t in subterms(side)):
+        if isinstance(term, App):
+            for attr, expr in attributes(term):
+                text = expr.name if isinstance(expr, AttrVar) else None
+                if isinstance(expr, RowAttr):
+                    text = f"{expr.row}.{expr.name}"
+                if attr.kind == "axes" and isinstance(expr, Vector):
+                    axes.update((item.name, None) for item in expr.items if isinstance(item, AttrVar))
+                if text is not None and attr.kind == "int" and attr.name == "axis":
+                    axes.setdefault(text)
+                if text is not None and attr.kind == "perm":
+                    perms.setdefault(text)
+    return list(axes), list(perms)
+
+
+def fixed_images(rule: Rule) -> dict[Key, Key]:
+    """Return the images of axes under permutations that the conditions of a rule give: ``p[-1] = -1``."""
+    found: dict[Key, Key] = {}
+    for c in rule.conditions:
+        axis, image = c.left, c.right
+        if not (c.relation == "=" and isinstance(axis, Arith) and axis.operator == "axis"):
+            continue
+        perm, place = axis.left, axis.right
+        if isinstance(perm, AttrVar) and isinstance(place, Literal) and isinstance(image, Literal):
+            found[perm.name, place.value] = image.value
+            found[perm.name + "-", image.value] = place.value
+    return found
+
+
+def identities(rule: Rule) -> frozenset[str]:
+    """Return the permutations that leave every axis in its place, by ``compose(p, p) = p``."""
+    found = set()
+    for c in rule.conditions:
+        for twice, once in ((c.left, c.right), (c.right, c.left)):
+            composed = isinstance(twice, Arith) and twice.operator == "compose"
+            if c.relation == "=" and isinstance(once, AttrVar) and composed:
+                assert isinstance(twice, Arith)
+                if twice.left == once == twice.right:
+                    found.add(once.name)
+    return frozenset(found)
+
+
+def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]]:
+    """Yield the cases of a rule: a name, its axes, the numbered axes, all keys and the permutations."""
+    axes, perms = bound_axes(rule)
+    literal = literal_axes(rule)
+    options = [*range(-1, -literal - 1, -1)]
+    for choice in product([*options, *axes], repeat=len(axes)):
+        # An axis without a number has the name of the first variable that is the same axis.
+        if any(
+            isinstance(c, str) and (axes.index(c) > k or choice[axes.index(c)] != c)
+            for k, c in enumerate(choice)
+        ):
+            continue
+        named = sorted({c for c in choice if isinstance(c, str)})
+        keys: list[Key] = [*options, *named, REST]
+        for p in perms:
+            keys += [(p, k) for k in named]
+        for p in perms:
+            keys += [(p + "-", k) for k in keys if not (isinstance(k, tuple) and k[0] == p)]
+        found = {
+            a: c if isinstance(c, int) else Axis(c, sym(f"place {c}"))
+            for a, c in zip(axes, choice, strict=True)
+        }
+        name = ", ".join(
+            f"{a} = {c if isinstance(c, int) else 'axis ' + c}" for a, c in zip(axes, choice, strict=True)
+        )
+        yield name or "all types", found, literal, tuple(keys), tuple(perms)

@@ -1,0 +1,497 @@
+"""The checker: whether stored steps prove the claim of a rule for all types.
+
+It reads the rule, the operators' definitions and the steps. Every step names a law; the checker decides for
+itself whether the law applies where the step says so, and rejects the proof otherwise. Nothing here searches,
+and nothing is imported from the search. ``rules/kernel.md`` describes the steps.
+
+A proof is one *node* for every pair of values of every case:
+
+* ``["absurd"]``: the facts contradict each other, so there is nothing to show.
+* ``["split", condition, node, node]``: one proof if a condition holds and one if it does not.
+* ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and
+  the coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and
+  ``points`` those with variables that can have one value only, or on which the product does not depend.
+* A member of a class is equal to its first member by a change of index, one to one in both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.laws.theorems.axes import NotCovered, is_rest
+from workbench.laws.theorems.entailment import Facts
+from workbench.laws.theorems.goals import Statement, statements
+from workbench.laws.theorems.integers import (
+    Cond,
+    Int,
+    at_least,
+    both,
+    broadcast,
+    call,
+    choose,
+    div,
+    either,
+    equal,
+    largest,
+    mul,
+    negated,
+    num,
+    replaced,
+    replaced_in,
+    sym,
+    symbols,
+)
+from workbench.laws.theorems.integers import add as plus_int
+from workbench.laws.theorems.links import Chain, NoLink
+from workbench.laws.theorems.symbolic_typing import N
+from workbench.laws.theorems.terms import (
+    Factor,
+    Term,
+    Value,
+    free_symbols,
+    in_factor,
+    in_term,
+    integer,
+    term,
+    times,
+    total,
+    within,
+)
+from workbench.laws.theorems.typability import why_guarded
+from workbench.laws.theorems.variadic import bounds
+from workbench.rules.interpret import RELATIONS
+from workbench.rules.pattern import Rule
+
+Node = list[Any]
+#: Answers and results of the solver, by the texts of the questions.
+Answers = dict[tuple[str, ...], bool]
+Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
+
+#: Functions whose operands may be in any order.
+COMMUTATIVE = ("max", "min")
+#: How deep the nodes of a proof may be.
+DEEPEST = 40
+
+
+class Rejected(ValueError):
+    """Raised when a step does not apply; the message says which."""
+
+
+# -- integers and conditions as data --------------------------------------------------------------------
+def read_int(data: object) -> Int:
+    """Return an integer from its data: a number, a symbol's name or an operation.
+
+    >>> read_int(["+", "+n", -1])
+    -1+1*+n
+    """
+    if isinstance(data, bool):
+        raise Rejected("a truth value is not an integer")
+    if isinstance(data, int):
+        return num(data)
+    if isinstance(data, str):
+        return sym(data)
+    if not isinstance(data, list) or not data or not isinstance(data[0], str):
+        raise Rejected(f"no integer: {data!r}")
+    head = data[0]
+    if head == "ite":
+        return choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
+    args = [read_int(d) for d in data[1:]]
+    if head == "+":
+        return plus_int(*args)
+    if head == "*":
+        product = num(1)
+        for a in args:
+            product = mul(product, a)
+        return product
+    made = {"div": div, "bc": broadcast, "max": largest}.get(head)
+    return made(*args) if made is not None else call(head, *args)
+
+
+def read_condition(data: object) -> Cond:
+    """Return a condition from its data."""
+    if not isinstance(data, list) or not data:
+        raise Rejected(f"no condition: {data!r}")
+    head, *args = data
+    if head == "ge":
+        return at_least(read_int(args[0]), num(0))
+    if head == "eq":
+        return equal(read_int(args[0]), num(0))
+    parts = [read_condition(a) for a in args]
+    if head == "not":
+        return negated(parts[0])
+    if head not in ("and", "or"):
+        raise Rejected(f"no condition: {head!r}")
+    return both(*parts) if head == "and" else either(*parts)
+
+
+# -- nodes -----------------------------------------------------------------------------------------------
+def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: int = 0) -> None:
+    """Check that two values are equal if facts hold; raise Rejected otherwise.
+
+    Args:
+        left: A value.
+        right: A value.
+        node: The step of the proof, as data.
+        facts: The conditions that hold.
+        depth: The number of steps around this one.
+    """
+    if depth > DEEPEST:
+        raise Rejected("the proof is too deep")
+    if not isinstance(node, list) or not node:
+        raise Rejected(f"no step: {node!r}")
+    law = node[0]
+    if law == "absurd" and len(node) == 1:
+        _require(facts.absurd(), "absurd", "the facts do not contradict each other")
+    elif law == "split" and len(node) == 4:
+        condition = read_condition(node[1])
+        # Axes without a name stand for several, of which each may be in another case.
+        _require(
+            not any(is_rest(n) for n in symbols(condition)),
+            "split",
+            "the condition is on axes without a name",
+        )
+        check_equal(left, right, node[2], facts.plus(condition), depth + 1)
+        check_equal(left, right, node[3], facts.plus(negated(condition)), depth + 1)
+    elif law == "sum" and len(node) == 4:
+        _check_sum(left, right, node, facts, depth)
+    else:
+        raise Rejected(f"no such step: {law!r}")
+
+
+def _require(condition: bool, law: str, message: str) -> None:
+    if not condition:
+        raise Rejected(f"{law}: {message}")
+
+
+def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) -> None:
+    _, empty, points, classes = node
+    terms = dict(enumerate((*left, *right)))
+    signs = {k: 1 if k < len(left) else -1 for k in terms}
+    _require(list(empty) == sorted(empty), "empty", "the terms are out of order")
+    for k in empty:
+        t = _taken(terms, k)
+        inside = _inside(facts, t.variables, t.guards)
+        _require(inside.absurd(), "empty", f"the guards of term {k} may hold")
+    for k, name, *place in points:
+        _require(isinstance(k, int) and k in terms, "one-point", f"there is no term {k}")
+        if len(place) == 2 and place[0] == "count":
+            terms[k] = counted(terms[k], name, read_int(place[1]), facts)
+        else:
+            _require(len(place) == 1, "one-point", "the step is incomplete")
+            terms[k] = one_point(terms[k], name, read_int(place[0]), facts)
+    for members in classes:
+        _require(len(members) > 0 and len(members[0]) == 1, "ring", "a class begins with no term")
+        first = members[0][0]
+        head = _taken(terms, first)
+        total = signs[first] * head.coef
+        for k, *change in members[1:]:
+            _require(len(change) == 3, "change of index", "the step is incomplete")
+            t = _taken(terms, k)
+            check_change(t, head, change, facts, depth)
+            total += signs[k] * t.coef
+        _require(total == 0, "ring", f"the coefficients of a class differ by {total}")
+    _require(not terms, "ring", f"terms are left: {sorted(terms)}")
+
+
+def _taken(terms: dict[int, Term], k: Any) -> Term:
+    """Return a term that has not been taken yet, and take it: every term is in one class, once."""
+    _require(isinstance(k, int) and not isinstance(k, bool) and k in terms, "ring", f"there is no term {k}")
+    return terms.pop(k)
+
+
+def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
+    """Return a sum over a variable that has one value only, without the variable.
+
+    Args:
+        t: The sum.
+        name: The variable.
+        place: Its only value.
+        facts: The conditions that hold around the sum.
+    """
+    _require(name in t.variables, "one-point", f"there is no variable {name}")
+    _require(name not in symbols(place), "one-point", f"the place of {name} is itself")
+    inside = _inside(facts, t.variables, t.guards)
+    _require(inside.same(sym(name), place), "one-point", f"{name} may differ from {place}")
+    found = in_term(Term(t.coef, (), t.guards, t.factors), {name: place})
+    _require(len(found) == 1, "one-point", "the term becomes several")
+    (u,) = found
+    return Term(u.coef, (*(n for n in t.variables if n != name), *u.variables), u.guards, u.factors)
+
+
+def counted(t: Term, name: str, extent: Int, facts: Facts) -> Term:
+    """Return a sum over a variable that its product does not have, as the number of its values times it.
+
+    Args:
+        t: The sum.
+        name: The variable.
+        extent: The number of its values.
+        facts: The conditions that hold around the sum.
+    """
+    _require(name in t.variables, "constant sum", f"there is no variable {name}")
+    _require(name not in symbols(extent), "constant sum", f"the extent of {name} is itself")
+    _require(
+        all(name not in free_symbols(f) for f in t.factors), "constant sum", f"the product depends on {name}"
+    )
+    own = [g for g in t.guards if name in symbols(g)]
+    rest = [g for g in t.guards if g not in own]
+    others = [n for n in t.variables if n != name]
+    outside = _inside(facts, t.variables, rest)
+    inside, span = outside.plus(*own), within(sym(name), extent)
+    _require(outside.entail(at_least(extent, num(0))), "constant sum", f"{extent} may be negative")
+    for g in span:
+        _require(inside.entail(g), "constant sum", f"{g} may not hold")
+    for g in own:
+        _require(outside.plus(*span).entail(g), "constant sum", f"{g} may not hold")
+    found = total(others, rest, times(integer(extent), term(t.coef, (), (), t.factors)))
+    _require(len(found) == 1, "constant sum", "the term becomes several")
+    return found[0]
+
+
+def _inside(facts: Facts, variables: Sequence[str], guards: Sequence[Cond]) -> Facts:
+    """Return the facts under a sum: those outside know nothing of its variables."""
+    known = facts.symbols()
+    _require(not known & set(variables), "guards", f"the facts speak of {sorted(known & set(variables))}")
+    return facts.plus(*guards)
+
+
+def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth: int) -> None:
+    """Check that a term is another one after a change of index, up to their coefficients.
+
+    Args:
+        t: The term.
+        head: The other one.
+        change: Each variable of ``head`` in terms of those of ``t``, each variable of ``t`` in terms of those
+            of ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
+        facts: The conditions that hold.
+        depth: The depth of the node.
+    """
+    forth, back, partners = change
+    inside = check_bijection(t.variables, t.guards, head.variables, head.guards, forth, back, facts)
+    there = {n: read_int(forth[n]) for n in head.variables}
+    _require(len(partners) == len(t.factors) == len(head.factors), "change of index", "the factors differ")
+    taken = [p[0] for p in partners]
+    _require(sorted(taken) == list(range(len(head.factors))), "change of index", "a factor has no partner")
+    for f, (k, how) in zip(t.factors, partners, strict=True):
+        check_factor(f, head.factors[k], there, how, inside, depth)
+
+
+def check_bijection(
+    own: Sequence[str],
+    guards: Sequence[Cond],
+    others: Sequence[str],
+    other_guards: Sequence[Cond],
+    forth: Mapping[str, Any],
+    back: Mapping[str, Any],
+    facts: Facts,
+) -> Facts:
+    """Check that a change of index is one to one between guarded variables; return the facts inside.
+
+    Args:
+        own: The variables of one sum.
+        guards: The conditions on them.
+        others: The variables of the other sum.
+        other_guards: The conditions on these.
+        forth: Each of the other variables, expressed by the own ones, as data.
+        back: Each of the own variables, expressed by the other ones, as data.
+        facts: The conditions that hold around the sums.
+    """
+    _require(set(forth) == set(others) and set(back) == set(own), "change of index", "variables are missing")
+    there = {n: read_int(d) for n, d in forth.items()}
+    here = {n: read_int(d) for n, d in back.items()}
+    _bound_only(there.values(), {*own}, {*others})
+    _bound_only(here.values(), {*others}, {*own})
+    inside, outside = _inside(facts, own, guards), _inside(facts, others, other_guards)
+    for g in other_guards:
+        _require(inside.entail(replaced_in(g, there)), "change of index", f"{g} may not hold")
+    for n in own:
+        _require(inside.same(replaced(here[n], there), sym(n)), "change of index", f"{n} does not return")
+    for g in guards:
+        _require(outside.entail(replaced_in(g, here)), "change of index", f"{g} may not hold")
+    for n in others:
+        _require(outside.same(replaced(there[n], here), sym(n)), "change of index", f"{n} does not return")
+    return inside
+
+
+def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
+    # A place may use the variables that it is expressed in, and none that are bound elsewhere.
+    for place in places:
+        wrong = {s for s in symbols(place) if s[0] in "#%" and s in others - own}
+        _require(not wrong, "change of index", f"{sorted(wrong)} are not bound here")
+
+
+def check_factor(
+    f: Factor, other: Factor, there: Mapping[str, Int], how: object, facts: Facts, depth: int
+) -> None:
+    """Check that a factor equals another one after a change of index.
+
+    Args:
+        f: A factor.
+        other: The factor that it should equal.
+        there: The change of index, applied to the other factor.
+        how: The step of the proof, as data; None if the factors are equal as they are.
+        facts: The conditions that hold.
+        depth: The number of steps around this one.
+    """
+    changed = in_factor(other, there)
+    _require(
+        len(changed) == 1 and changed[0].coef == 1 and not changed[0].variables and not changed[0].guards
+        and len(changed[0].factors) == 1,
+        "congruence",
+        f"{other} is not a factor after the change of index",
+    )  # fmt: skip
+    g = changed[0].factors[0]
+    _require(f.head == g.head, "congruence", f"{f} is not {g}")
+    if f == g or f.head not in ("fn", "top"):
+        _require(how is None, "congruence", f"a step is given for {f}, which needs none")
+    if f == g:
+        return
+    if f.head == "read":
+        _require(f.args[0] == g.args[0], "congruence", f"{f.args[0]} is not {g.args[0]}")
+        _require(len(f.args) == len(g.args), "congruence", "the indices differ in number")
+        for x, y in zip(f.args[1:], g.args[1:], strict=True):
+            _require(facts.same(x, y), "congruence", f"the index {x} may differ from {y}")
+    elif f.head in ("int", "over"):
+        _require(facts.same(f.args[0], g.args[0]), "congruence", f"{f} may differ from {g}")
+    elif f.head == "fn":
+        _check_function(f, g, how, facts, depth)
+    elif f.head == "top":
+        (own, guards, value), (others, other_guards, other_value) = f.args, g.args
+        if not isinstance(how, list) or len(how) != 3:
+            raise Rejected("largest: the step is incomplete")
+        forth, back, node = how
+        inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
+        check_equal(
+            value, _in_value(other_value, {n: read_int(forth[n]) for n in others}), node, inside, depth + 1
+        )
+    else:
+        raise Rejected(f"congruence: {f} is not {g}")
+
+
+def _in_value(value: Value, by: Mapping[str, Int]) -> Value:
+    return tuple(u for t in value for u in in_term(t, by))
+
+
+def _check_function(f: Factor, g: Factor, how: Any, facts: Facts, depth: int) -> None:
+    _require(f.args[0] == g.args[0], "congruence", f"{f.args[0]} is not {g.args[0]}")
+    _require(len(f.args) == len(g.args), "congruence", "the operands differ in number")
+    _require(isinstance(how, list) and len(how) == len(f.args) - 1, "congruence", "the step is incomplete")
+    order = [k for k, _ in how]
+    straight = list(range(len(order)))
+    _require(sorted(order) == straight, "congruence", "an operand has no partner")
+    _require(order == straight or f.args[0] in COMMUTATIVE, "congruence", f"{f.args[0]} does not commute")
+    for value, (k, node) in zip(f.args[1:], how, strict=True):
+        check_equal(value, g.args[1 + k], node, facts, depth + 1)
+
+
+# -- proofs ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A proof that was checked: its rule, the number of its cases and the obligations that the solver met.
+
+    ``theorems`` are those that the links of a chain apply.
+    """
+
+    rule: str
+    cases: int
+    obligations: tuple[tuple[tuple[Cond, ...], Cond], ...]
+    theorems: tuple[str, ...] = ()
+
+
+def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) -> None:
+    """Check the proof of one case."""
+    _require(
+        len(nodes) == len(statement.pairs), "cases", f"{statement.name} has {len(statement.pairs)} roots"
+    )
+    for (left, right), node in zip(statement.pairs, nodes, strict=True):
+        check_equal(left, right, node, facts)
+
+
+def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
+    """Check that all members of a rule with any number of them, and their results, have the same bounds."""
+    for bound in bounds(rule):
+        for statement in statements(bound.rule):
+            assert statement.reader is not None
+            facts = Facts(statement.facts, asked, obligations)
+            result = N(statement.kinds[0].dim(bound.axis))
+            extent = statement.reader.dim(bound.extent.var, bound.extent.axis)
+            _require(
+                facts.entail(RELATIONS[bound.relation](result, extent)),
+                "members",
+                f"the extent of the result may not be {bound.relation} that of {bound.extent.var}",
+            )
+
+
+def _check_chain(
+    rule: Rule, chain: Any, theorems: Mapping[str, Rule], asked: Answers, obligations: Obligations
+) -> Checked:
+    """Check that theorems rewrite both sides of a rule to one term, in every case."""
+    made = statements(rule)
+    _require(not rule.each and isinstance(chain, list), "chain", "the rule has any number of members")
+    _require(len(chain) == len(rule.sources), "chain", f"the rule has {len(rule.sources)} roots")
+    used: dict[str, None] = {}
+    applies = False
+    for statement in made:
+        case = Chain.of(rule, statement, Facts(statement.facts, asked, obligations))
+        applies |= not case.facts.absurd()
+        for pair, sides in zip(case.pairs, chain, strict=True):
+            ends = []
+            for tree, links in zip(pair, sides, strict=True):
+                for name, backwards, place in links:
+                    _require(name in theorems and name != rule.name, "chain", f"{name} is not a theorem")
+                    tree = case.linked(tree, theorems[name], bool(backwards), place)
+                    used[name] = None
+                ends.append(tree)
+            _require(case.alike(*ends), "chain", f"{ends[0].text} is not {ends[1].text}")
+    _require(applies, "cases", "the rule never applies")
+    return Checked(rule.name, len(made), tuple(obligations.values()), tuple(used))
+
+
+def check(
+    rule: Rule,
+    proof: Mapping[str, Any],
+    asked: Answers | None = None,
+    theorems: Mapping[str, Rule] | None = None,
+) -> Checked:
+    """Check a proof that a rule holds for all types; raise Rejected if a step does not apply.
+
+    Args:
+        rule: The rule.
+        proof: Its steps: ``cases``, or a ``chain`` of theorems; and ``typed`` if the right-hand side has a
+            type whenever the left has one.
+        asked: The solver's answers so far by the texts of the questions; rules may share them.
+        theorems: The rules that a chain may use, by name. Their own proofs are not checked here.
+    """
+    asked = {} if asked is None else asked
+    obligations: Obligations = {}
+    if isinstance(proof, Mapping) and proof.get("typed"):
+        why = why_guarded(rule, Facts((), asked, obligations))
+        _require(not why, "typed", f"{rule.name}: {why}")
+    if isinstance(proof, Mapping) and "chain" in proof:
+        try:
+            return _check_chain(rule, proof["chain"], theorems or {}, asked, obligations)
+        except NoLink as error:
+            raise Rejected(f"{rule.name}: chain: {error}") from None
+        except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, Rejected | NotCovered):
+                raise
+            raise Rejected(f"{rule.name}: the links are malformed: {error!r}") from None
+    made = statements(rule)
+    cases = proof.get("cases") if isinstance(proof, Mapping) else None
+    _require(isinstance(cases, list), "cases", "the proof has no cases")
+    assert isinstance(cases, list)
+    _require(len(cases) == len(made), "cases", f"the rule has {len(made)} cases, the proof {len(cases)}")
+    applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
+    _require(bool(applies), "cases", "the rule never applies")
+    if rule.each:
+        check_bounds(rule, asked, obligations)
+    for statement, nodes in zip(made, cases, strict=True):
+        facts = Facts(statement.facts, asked, obligations)
+        try:
+            check_statement(statement, nodes, facts)
+        except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, Rejected):
+                raise Rejected(f"{rule.name}, {statement.name}: {error}") from None
+            raise Rejected(f"{rule.name}, {statement.name}: the steps are malformed: {error!r}") from None
+    return Checked(rule.name, len(made), tuple(obligations.values()))

@@ -1,0 +1,422 @@
+"""The claim of a rule for all types: facts about symbols, and two values that must then be equal.
+
+The facts are those that the engine relies on when it applies a rule: both sides are well-typed and of one
+type, and the rule's conditions hold. If a rule binds axes, there is one case for every way in which they may
+coincide with axes that have a number. Equations among the facts are solved for symbols and put into all
+others, so that most remaining goals are identities of normal forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from workbench.laws.theorems import terms
+from workbench.laws.theorems.applications import Index
+from workbench.laws.theorems.axes import Key, NotCovered, Perm, is_rest, key_text, place_of
+from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
+from workbench.laws.theorems.definitions import DEFINITIONS, Call, Tensor
+from workbench.laws.theorems.equations import solution
+from workbench.laws.theorems.integers import (
+    NONNEGATIVE,
+    RANGES,
+    TRUE,
+    Cond,
+    Int,
+    NotPositive,
+    at_least,
+    either,
+    equal,
+    largest,
+    neg,
+    num,
+    replaced,
+    replaced_in,
+    single,
+    sym,
+    symbols,
+)
+from workbench.laws.theorems.integers import add as plus_int
+from workbench.laws.theorems.symbolic_typing import (
+    Axis,
+    Kind,
+    N,
+    NoCase,
+    OpenDivisor,
+    RankOpen,
+    Reading,
+    Unordered,
+    key_of,
+    whole,
+)
+from workbench.laws.theorems.variadic import of_one_member
+from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
+from workbench.rules.interpret import RELATIONS, RowAttr, bound_term, compared, read_term, spread
+from workbench.rules.pattern import (
+    App,
+    Compare,
+    Literal,
+    RankOf,
+    Rule,
+    names_in,
+)
+
+#: The number of rounds in which equations are solved.
+ROUNDS: Final = 40
+#: Variables made after a statement are numbered from here on, apart from those of the statement.
+LATER: Final = 1_000_000
+#: The number of conditions by which a case is divided.
+MOST_ASSUMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One case of a rule: its facts, and the values of both sides at one index, for each root.
+
+    ``solved`` are the symbols for which equations were solved, ``axes`` the axes that the rule binds.
+    ``reader`` has read the rule, and ``kinds`` are the types of its left-hand sides.
+    """
+
+    name: str
+    facts: tuple[Cond, ...]
+    pairs: tuple[tuple[terms.Value, terms.Value], ...]
+    solved: Mapping[str, Int] = field(default_factory=dict)
+    axes: Mapping[str, int | Axis] = field(default_factory=dict)
+    reader: Reader | None = field(default=None, compare=False, repr=False)
+    kinds: tuple[Kind, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Reader:
+    """The algebra in which a rule is read: symbolic types and comprehensions."""
+
+    types: Reading
+    places: Mapping[str, Any]
+    solved: Mapping[str, Int]
+    fixed: Mapping[Key, Key]
+    unmoved: frozenset[str]
+    assuming: bool = True
+    attrs: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    numbers: int = 0
+
+    def symbol(self, name: str) -> Int:
+        """Return a symbol, or its value by the equations."""
+        found = self.solved.get(name)
+        return sym(name) if found is None else found
+
+    # -- attributes
+    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> object:
+        """Return the value of a variable that appears for the first time."""
+        text = name if isinstance(name, str) else f"{name.row}.{name.name}"
+        if attr.kind == "int" and attr.name == "axis":
+            return self.places[text]
+        if attr.kind == "int":
+            return N(self.symbol(text))
+        if attr.kind == "ints":
+            return tuple(N(self.symbol(f"{text}.{k}")) for k in range(attr.length))
+        if attr.kind == "extent":
+            return N(self.symbol(f"+{text}"))
+        if attr.kind == "float":
+            return text
+        if attr.kind in ("act", "word", "dtype"):
+            return f"?{text}"
+        if attr.kind == "perm":
+            return Perm(() if text in self.unmoved else (text,), self.fixed)
+        if attr.kind == "shape":
+            return self.leaf(f"${text}", "")
+        raise NotCovered(f"{attr.name} as a variable")
+
+    def attribute(self, name: str) -> object:
+        return self.attrs[name]
+
+    def of_row(self, row: str, name: str) -> object:
+        return self.rows.get(row, {}).get(name)
+
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
+        if attr is not None and attr.kind in ("shape", "axes", "perm") and isinstance(value, int):
+            return (value,)
+        return value
+
+    def given(self, value: object, attr: Attr) -> object:
+        if attr.kind in ("shape", "axes", "perm") and isinstance(value, N | int):
+            return (value,)
+        return spread(value, attr)
+
+    def dim(self, var: str, axis: object) -> N:
+        return N(self.variable(var).dim(key_of(axis)))
+
+    def rank(self, var: str) -> N:
+        return N(self.variable(var).kind.rank)
+
+    def dtype(self, var: str) -> str:
+        return self.variable(var).kind.dtype
+
+    def arith(self, sign: str, left: object, right: object) -> N:
+        a, b = N(whole(left)), N(whole(right))
+        if sign == "max":
+            return N(largest(a.x, b.x))
+        if sign == "min":
+            return N(neg(largest(neg(a.x), neg(b.x))))
+        operations = {"+": N.__add__, "-": N.__sub__, "*": N.__mul__, "//": N.__floordiv__, "%": N.__mod__}
+        return operations[sign](a, b)
+
+    def compose(self, left: object, right: object) -> Perm:
+        if isinstance(left, Perm) and isinstance(right, Perm):
+            return Perm(left.names + right.names, self.fixed)
+        raise NotCovered("a composition with a fixed permutation")
+
+    def inverse(self, perm: object) -> Perm:
+        if isinstance(perm, Perm):
+            return perm.inverse()
+        raise NotCovered("the inverse of a fixed permutation")
+
+    def axis(self, perm: object, axis: object) -> Axis:
+        if isinstance(perm, Perm):
+            key = perm.forth(key_of(axis))
+            return Axis(key, place_of(key))
+        raise NotCovered("an axis of a fixed permutation")
+
+    # -- tensors
+    def leaf(self, name: str, dtype: str) -> Kind:
+        """Return a type of which nothing is known but the facts."""
+        rank = self.symbol(f"rank {name}")
+
+        def dim(key: Key) -> Int:
+            if rank.value == 0:
+                return num(1)
+            if rank.value is not None and not isinstance(key, tuple):
+                outside = -key > rank.value if isinstance(key, int) else rank.value <= self.types.literal
+                if outside:
+                    return num(1)
+            return self.symbol(f"+{name} {key_text(key)}")
+
+        return Kind(dtype, rank, dim)
+
+    def variable(self, name: str) -> Tensor:
+        """Return a variable's tensor: an element for every index, of which nothing is known."""
+        if name not in self.tensors:
+            kind = self.leaf(name, f"?{name}")
+            self.types.note(at_least(kind.rank, num(0)))
+            if kind.rank.value is None:
+                for key in self.types.keys:
+                    place = self.place(key)
+                    if place is not None:
+                        far = at_least(plus_int(place, kind.rank), num(0))
+                        self.types.note(either(far, equal(kind.dim(key), num(1))))
+
+            # Keys without a permutation are all axes; images under one are some of them again.
+            axes = [k for k in self.types.keys if not isinstance(k, tuple)]
+
+            def at(i: Index) -> terms.Value:
+                places = [num(0) if kind.dim(k) == num(1) else i(k) for k in axes]
+                return terms.one(terms.factor("read", name, *places))
+
+            self.tensors[name] = Tensor(kind, at)
+        return self.tensors[name]
+
+    def place(self, key: Key) -> Int | None:
+        """Return the place of an axis, counted from the last, or None if nothing is known of it."""
+        return None if isinstance(key, tuple) else place_of(key)
+
+    def starred(self, name: str) -> list[Tensor]:
+        raise NotCovered("any number of members")
+
+    def typed(self, term: App, operands: Sequence[Kind], attrs: dict[str, Any]) -> Kind:
+        """Return the type of an operator's result."""
+        spec = spec_of(term.op)
+        if term.op not in DEFINITIONS or spec.infer is None:
+            raise NotCovered(f"no definition of {term.op}")
+        if self.assuming and Trait.NUMBER in spec.traits and "dtype" not in dict(term.attrs):
+            self.numbers += 1
+            attrs["dtype"] = f"?number {self.numbers}"
+        kind = spec.infer(self.types, operands, attrs)
+        for key in self.types.keys:
+            self.types.note(at_least(kind.dim(key), num(1)))
+        return kind
+
+    def apply(self, term: App, operands: list[Tensor], attrs: dict[str, Any]) -> Tensor:
+        """Return the result of an operator."""
+        kind = self.typed(term, [x.kind for x in operands], attrs)
+        call = Call(operands, attrs, kind, self.types)
+        return Tensor(kind, lambda i: DEFINITIONS[term.op](call, i))
+
+
+# -- statements ----------------------------------------------------------------------------------------
+def statements(rule: Rule) -> list[Statement]:
+    """Return the claims of a rule, case by case; cases in which it never applies are left out.
+
+    A rule on any number of members is read as one on a member that is a slice of the whole. Raise NotCovered
+    if the rule uses something of which proofs for all types know nothing.
+    """
+    if rule.each:
+        return statements(of_one_member(rule))
+    found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
+    if not found:
+        raise NoCase
+    return found
+
+
+Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
+
+
+def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
+    """Return the statements of a case; it is divided further if divisibility depends on extents."""
+    name, places, literal, keys, _ = case
+    for _ in range(ROUNDS):
+        terms.restart()
+        types = Reading(keys, literal)
+        reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
+        reason, divided = "", False
+        try:
+            note_places(types, keys, literal)
+            for c in assumed:
+                types.note(replaced_in(c, solved))
+            _read(rule, reader)
+        except TypeMismatch:
+            return []
+        except Unordered as error:
+            reason, divided = str(error), True
+        except RankOpen as error:
+            reason = str(error)
+            hold_ranks(rule, reader)
+        try:
+            facts = [replaced_in(f, solved) for f in types.facts]
+            found = solution(facts)
+            if found is None and not reason:
+                stated = _stated(rule, case, assumed, solved, facts)
+                return [stated] if stated is not None else []
+        except NotPositive as error:
+            found, reason, divided = None, str(error), True
+        if found is None:
+            choices = _choices(facts, reason)
+            if not choices or len(assumed) >= MOST_ASSUMED:
+                raise (OpenDivisor if divided else NotCovered)(reason)
+            return [
+                s
+                for c in choices
+                for s in _statements(rule, (f"{name}, {c.text}", *case[1:]), (*assumed, c), solved)
+            ]
+        try:
+            while found is not None:
+                by = dict([found])
+                solved = {k: replaced(v, by) for k, v in solved.items()} | by
+                facts = [replaced_in(f, by) for f in facts]
+                found = solution(facts)
+        except NotPositive:
+            continue  # the divisors are known once the rule is read again
+    raise NotCovered("equations that are not solved in few rounds")
+
+
+def _stated(
+    rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int], facts: Sequence[Cond]
+) -> Statement | None:
+    """Return a case as it reads if one knows which quotients and symbols are at least 0.
+
+    Return None if the case is then seen to contradict itself.
+    """
+    name, places, literal, keys, _ = case
+    known = [c for c in facts if c.head == "ge" and single(c.args[0]) is not None]
+    terms.restart()
+    types = Reading(keys, literal)
+    reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
+    try:
+        _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)
+        note_places(types, keys, literal)
+        pairs = _read(rule, reader)
+        more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
+        kinds = tuple(x.kind for x, _ in pairs)
+        return Statement(name, *_values(types, pairs, [*known, *more]), solved, places, reader, kinds)
+    except TypeMismatch:
+        return None
+    finally:
+        _nonnegative(())
+
+
+def _nonnegative(texts: Iterable[str]) -> None:
+    """Take these atoms, and no others, to be at least 0; forget the comparisons made before."""
+    now = set(texts)
+    if now != NONNEGATIVE:
+        NONNEGATIVE.clear()
+        NONNEGATIVE.update(now)
+        at_least.cache_clear()
+        equal.cache_clear()
+
+
+def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
+    """Return the alternatives of a fact that names a symbol of the divisor; without one, nothing."""
+    for f in facts:
+        named = {n for n in symbols(f) if n in reason}
+        # Axes without a name stand for several, of which each may meet another alternative.
+        if f.head == "or" and named and not any(is_rest(n) for n in symbols(f)):
+            return f.args
+    return ()
+
+
+def note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
+    """Note that an axis that a rule binds, and that has no number, is beyond those that have one."""
+    for k in keys:
+        if isinstance(k, str):
+            types.note(at_least(num(-literal - 1), sym(f"place {k}")))
+
+
+def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
+    left = [bound_term(s, reader) for s in rule.sources]
+    for condition in rule.conditions:
+        hold(condition, reader)
+    reader.assuming = False
+    right = [read_term(t, reader) for t in rule.targets]
+    for x, y in zip(left, right, strict=True):
+        reader.types.require_same(x.kind, y.kind, "the sides have different types")
+    return list(zip(left, right, strict=True))
+
+
+def hold_ranks(rule: Rule, reader: Reader) -> None:
+    """Note the conditions that give a rank, before the terms that ask for it are read."""
+    for c in rule.conditions:
+        if c.relation == "=" and isinstance(c.left, RankOf) and isinstance(c.right, Literal):
+            reader.types.require(N(reader.variable(c.left.var).kind.rank) == c.right.value, "a condition")
+
+
+def hold(condition: Compare, reader: Reader) -> None:
+    """Note that a condition holds."""
+    if any(
+        kind == "tensor" and name not in reader.tensors
+        for kind, name in (*names_in(condition.left), *names_in(condition.right))
+    ):
+        raise NotCovered("a condition on a tensor that the left-hand side does not have")
+    relation = RELATIONS[condition.relation]
+    for a, b in compared(condition, reader):
+        if isinstance(a, str) and isinstance(b, str):
+            # Of element types nothing else is assumed: a proof with fewer hypotheses proves more.
+            if condition.relation in ("<=", ">="):
+                reader.types.within.add((a, b) if condition.relation == "<=" else (b, a))
+            continue
+        if condition.relation == "=" and isinstance(a, Perm) and a == b:
+            continue  # the images of axes already state this condition
+        reader.types.require(relation(N(whole(a)), N(whole(b))), "a condition")
+
+
+def _values(
+    types: Reading, pairs: Sequence[tuple[Tensor, Tensor]], facts: Sequence[Cond]
+) -> tuple[tuple[Cond, ...], tuple[tuple[terms.Value, terms.Value], ...]]:
+    more: list[Cond] = []
+    values = []
+    for n, (x, y) in enumerate(pairs):
+        at = {}
+        for k in types.keys:
+            extent = x.kind.dim(k)
+            at[k] = num(0) if extent == num(1) else sym(f"i{n} {key_text(k)}")
+            if at[k].symbol is not None:
+                RANGES[str(at[k].symbol)] = extent
+            more += terms.within(at[k], extent)
+
+        def index(key: Key, at: Mapping[Key, Int] = at, n: int = n) -> Int:
+            return at[key] if key in at else sym(f"i{n} {key_text(key)}")
+
+        values.append((x.at(index), y.at(index)))
+    terms.restart(LATER)
+    kept = {f.text: f for f in (*facts, *more) if f != TRUE}
+    return tuple(kept.values()), tuple(values)

@@ -1,0 +1,87 @@
+"""Prove the library's rules for all types and store the proofs: ``python -m workbench.laws.theorems.library``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from workbench.laws.theorems.check import Rejected, check
+from workbench.laws.theorems.entailment import EFFORT, Facts
+from workbench.laws.theorems.prove import attempt
+from workbench.laws.theorems.records import REASONS, has_proof, read_proofs, without_proof, write_proofs
+from workbench.laws.theorems.rewrite_chains import find_chain
+from workbench.laws.theorems.store import rules_of, theorems
+from workbench.laws.theorems.typability import why_guarded
+from workbench.rules.pattern import Rule
+from workbench.rules.verdicts import law_of, library
+
+#: The part of the checker's work with which a type must be shown: the solver's work varies from run to run.
+SPARE: Final = 8
+
+
+def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
+    """Prove the rules of files and store the proofs; yield each rule's name and its result.
+
+    Args:
+        stems: The names of the files.
+        seconds: The limit on the time for a rule.
+        new: Whether rules that have a stored proof are left as they are.
+    """
+    for stem in stems:
+        known = read_proofs()
+        records = []
+        for rule in rules_of(stem):
+            old = known.get(rule.name)
+            if new and old is not None and old["law"] == law_of(rule) and has_proof(old):
+                records.append(old | {"typed": is_typed(rule)})
+                continue
+            record, result = judged(rule, seconds)
+            records.append(record)
+            yield rule.name, result
+        write_proofs(stem, records)
+
+
+def is_typed(rule: Rule) -> bool:
+    """Return whether a right-hand side is shown to have a type with less work than the checker may do."""
+    return not why_guarded(rule, Facts(effort=EFFORT // SPARE))
+
+
+def judged(rule: Rule, seconds: float) -> tuple[dict[str, Any], str]:
+    """Return the record of a rule, and its result in words; a proof that the checker rejects is none.
+
+    If no proof from the definitions is found, a chain of theorems is sought.
+    """
+    found = attempt(rule, seconds)
+    why, detail = found.why, found.detail
+    proof, how = found.proof, f"theorem in {found.seconds:.1f} s"
+    known = {} if proof is not None else theorems()
+    if proof is None:
+        chain = find_chain(rule, known, seconds)
+        proof, how = (None, "") if chain is None else ({"chain": chain}, "theorem by a chain")
+    if proof is not None:
+        stored = json.loads(json.dumps(proof)) | {"typed": is_typed(rule)}
+        try:
+            check(rule, stored, theorems=known)
+        except Rejected as error:
+            why, detail = "rejected", str(error)
+        else:
+            return {"rule": rule.name, "law": law_of(rule)} | stored, how
+    return without_proof(rule, why, detail), f"{REASONS[why]}: {detail}"
+
+
+def main() -> None:
+    """Prove the library's rules."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("files", nargs="*", help="names of files of rules, all by default")
+    parser.add_argument("--seconds", type=float, default=20.0, help="limit on the time for a rule")
+    parser.add_argument("--new", action="store_true", help="only rules without a stored proof")
+    given = parser.parse_args()
+    stems = given.files or sorted(p.stem for p in library().glob("*.rules"))
+    for name, result in prove_all(stems, given.seconds, new=given.new):
+        print(f"{name}: {result}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,478 @@
+"""The search for proofs: it finds the steps that the checker then checks.
+
+Terms of both sides are paired by unification: equal reads of one tensor give linear equations between index
+variables, whose solution is the change of index. If terms are left, the proof is split at a condition on
+which they depend: the border of a concatenation, or whether an axis broadcasts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Final
+
+from workbench.laws.theorems.axes import NotCovered, is_rest
+from workbench.laws.theorems.check import (
+    COMMUTATIVE,
+    Node,
+    Rejected,
+    check_bijection,
+    check_equal,
+    check_factor,
+    counted,
+    one_point,
+)
+from workbench.laws.theorems.entailment import EFFORT, Facts, Unavailable
+from workbench.laws.theorems.goals import Statement, statements
+from workbench.laws.theorems.integers import (
+    Cond,
+    Int,
+    add,
+    atoms,
+    equal,
+    neg,
+    negated,
+    num,
+    replaced,
+    sym,
+    symbols,
+)
+from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
+from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
+from workbench.rules.pattern import Rule
+
+#: How often a proof may be split along one branch, and how many pairings of factors are tried.
+SPLITS: Final = 7
+PAIRINGS: Final = 200
+
+
+class NotFound(Exception):
+    """Raised when the search ends without a proof; the message gives the open remainder."""
+
+    why = "open"
+
+
+class OutOfTime(NotFound):
+    """Raised when the time for a rule is spent."""
+
+    why = "time"
+
+
+class NeverApplies(NotFound):
+    """Raised when the facts of every case of a rule contradict each other."""
+
+    why = "never"
+
+
+# -- search ------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Search:
+    """The search for the proofs of one rule, with a limit on its time.
+
+    If it ends without a proof, the two sides may differ under each of the lists of conditions in ``doubts``.
+    """
+
+    seconds: float
+    started: float = field(default_factory=time.perf_counter)
+    stuck: str = ""
+    doubts: list[tuple[Cond, ...]] = field(default_factory=list)
+
+    def tick(self) -> None:
+        """Raise OutOfTime if the time is spent."""
+        if time.perf_counter() - self.started > self.seconds:
+            raise OutOfTime(self.stuck)
+
+    def equal(
+        self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
+    ) -> Node:
+        """Return a proof that two values are equal.
+
+        Args:
+            left: A value.
+            right: A value.
+            facts: The conditions that hold.
+            splits: The number of times that cases may be distinguished.
+            quick: Whether cases are never distinguished.
+        """
+        self.tick()
+        found, rest = self.sums(left, right, facts, thorough=False)
+        if rest:
+            facts.missing.clear()
+            found, rest = self.sums(left, right, facts, thorough=True)
+        if not rest:
+            return found
+        if quick:
+            raise NotFound("terms are left")
+        self.stuck = "; ".join(t.text for t in rest)[:400]
+        # Where a term is left that is not 0, and where a pairing of terms fails.
+        self.doubts = [(*facts.known, *t.guards) for t in rest] + list(reversed(facts.missing))
+        if facts.absurd():
+            return ["absurd"]
+        if splits == 0:
+            raise NotFound(self.stuck)
+        for condition in self.conditions(rest, facts):
+            try:
+                here, there = facts.plus(condition), facts.plus(negated(condition))
+                yes = self.equal(left, right, here, splits - 1)
+                no = self.equal(left, right, there, splits - 1)
+            except OutOfTime:
+                raise
+            except NotFound:
+                raise
+            return ["split", write_condition(condition), yes, no]
+        raise NotFound(self.stuck)
+
+    def conditions(self, rest: Sequence[Term], facts: Facts) -> Iterator[Cond]:
+        """Yield conditions on free symbols on which terms depend, that the facts do not decide."""
+        seen: set[str] = set()
+        for c in self.candidates(rest):
+            if c.text in seen or any(s[0] in "#%" or is_rest(s) for s in symbols(c)):
+                continue
+            seen |= {c.text, negated(c).text}
+            if not facts.entail(c) and not facts.entail(negated(c)):
+                yield c
+        for c in facts.known:
+            if c.head == "or":
+                for d in c.args:
+                    if (
+                        not any(is_rest(s) for s in symbols(d))
+                        and not facts.entail(d)
+                        and not facts.entail(negated(d))
+                    ):
+                        yield d
+
+    def candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:
+        """Yield the guards of terms and the extents that decide broadcasting in them."""
+        for t in rest:
+            for g in t.guards:
+                yield from (g.args if g.head == "or" else (g,))
+        for t in rest:
+            for f in t.factors:
+                yield from self._inside(f)
+
+    def _inside(self, f: Factor) -> Iterator[Cond]:
+        if f.head == "fn":
+            for v in f.args[1:]:
+                yield from self.candidates(v)
+        elif f.head == "top":
+            yield from f.args[1]
+            yield from self.candidates(f.args[2])
+        elif f.head == "read":
+            for x in f.args[1:]:
+                for a in atoms(x):
+                    if a.head == "bc":
+                        yield equal(a.args[0], num(1))
+                    if a.head == "ite":
+                        yield a.args[0]
+
+    def sums(self, left: Value, right: Value, facts: Facts, *, thorough: bool) -> tuple[Node, list[Term]]:
+        """Return the step that pairs terms, and the terms that are left.
+
+        Args:
+            left: A value.
+            right: A value.
+            facts: The conditions that hold.
+            thorough: Whether the solver is asked which terms vanish.
+        """
+        terms = dict(enumerate((*left, *right)))
+        side = {k: k < len(left) for k in terms}
+        empty = [k for k, t in terms.items() if self.vanishes(t, facts, thorough)]
+        for k in empty:
+            del terms[k]
+        points: list[Any] = []
+        for k in list(terms):
+            terms[k], steps = self.points(terms[k], facts)
+            points += [[k, name, *step] for name, *step in steps]
+        classes: list[Any] = []
+        left_over: list[int] = []
+        open_ = list(terms)
+        while open_:
+            self.tick()
+            first = open_.pop(0)
+            members: list[Any] = [[first]]
+            total = terms[first].coef * (1 if side[first] else -1)
+            for k in list(open_):
+                if total == 0:
+                    break
+                sign = 1 if side[k] else -1
+                if (
+                    side[k] == side[first]
+                    and terms[k].coef * sign * total > 0
+                    and len(open_) > 1
+                    and len(left) == len(right)
+                ):
+                    continue
+                change = self.change(terms[k], terms[first], facts)
+                if change is not None:
+                    members.append([k, *change])
+                    total += sign * terms[k].coef
+                    open_.remove(k)
+            if total != 0:
+                left_over += [m[0] for m in members]
+            else:
+                classes.append(members)
+        return ["sum", empty, points, classes], [terms[k] for k in left_over]
+
+    def vanishes(self, t: Term, facts: Facts, thorough: bool) -> bool:
+        """Return whether the guards of a term contradict each other or the facts."""
+        if not t.guards:
+            return False
+        inside = facts.plus(*t.guards)
+        opposite = {negated(c).text for c in inside.known}
+        if any(c.text in opposite for c in t.guards):
+            return True
+        return thorough and self.undecided(t, facts) and inside.absurd()
+
+    def undecided(self, t: Term, facts: Facts) -> bool:
+        """Return whether a term has guards that are not known to hold."""
+        return any(g not in facts.known for g in t.guards)
+
+    def points(self, t: Term, facts: Facts) -> tuple[Term, list[list[Any]]]:
+        """Return a term without the variables that have one value or do not matter, and the steps."""
+        steps: list[list[Any]] = []
+        while True:
+            found = next(self.point(t), None)
+            if found is None:
+                break
+            try:
+                t = one_point(t, *found, facts)
+            except Rejected:
+                break
+            steps.append([found[0], write_int(found[1])])
+        for name in t.variables:
+            if any(name in free_symbols(f) for f in t.factors):
+                continue
+            for extent in self.extents(t, name):
+                try:
+                    t = counted(t, name, extent, facts)
+                except Rejected:
+                    continue
+                steps.append([name, "count", write_int(extent)])
+                break
+        return t, steps
+
+    def extents(self, t: Term, name: str) -> Iterator[Int]:
+        """Yield possible values of a variable's extent, from the guards that bound it above."""
+        for g in t.guards:
+            if g.head == "ge" and name in symbols(g):
+                extent = add(g.args[0], sym(name), num(1))
+                if name not in symbols(extent) and len(extent.terms) == 1:
+                    yield extent
+
+    def point(self, t: Term) -> Iterator[tuple[str, Int]]:
+        """Yield variables with the one value that guards leave them."""
+        bounds = {g.args[0].text for g in t.guards if g.head == "ge"}
+        for g in t.guards:
+            if g.head not in ("eq", "ge") or (g.head == "ge" and neg(g.args[0]).text not in bounds):
+                continue
+            for name in t.variables:
+                found = solve([name], [(g.args[0], num(0))])
+                if name in found:
+                    yield name, found[name]
+
+    # -- changes of index
+    def change(self, t: Term, head: Term, facts: Facts) -> list[Any] | None:
+        """Return the step that turns a term into another one by a change of index, or None."""
+        if len(t.factors) != len(head.factors):
+            return None
+        for tried, pairing in enumerate(pairings(t.factors, head.factors)):
+            if tried >= PAIRINGS:
+                return None
+            self.tick()
+            found = self.by_pairing(t, head, pairing, facts)
+            if found is not None:
+                return found
+        return None
+
+    def by_pairing(self, t: Term, head: Term, pairing: Sequence[int], facts: Facts) -> list[Any] | None:
+        """Return the step with factors paired in one way, or None.
+
+        Args:
+            t: A term.
+            head: The term that it should equal.
+            pairing: For each factor of ``t`` the position of its partner in ``head``.
+            facts: The conditions that hold.
+        """
+        pairs: list[tuple[Int, Int]] = []
+        other = {n: f"~{n}" for n in head.variables}
+        apart = {n: sym(o) for n, o in other.items()}
+        for f, k in zip(t.factors, pairing, strict=True):
+            g = _changed(head.factors[k], apart)
+            if g is None:
+                return None
+            pairs += unknowns(f, g)
+        for forth, back in self.maps(t, head, other, pairs):
+            try:
+                inside = check_bijection(
+                    t.variables, t.guards, head.variables, head.guards,
+                    {n: write_int(x) for n, x in forth.items()},
+                    {n: write_int(x) for n, x in back.items()},
+                    facts,
+                )  # fmt: skip
+            except Rejected:
+                continue
+            partners = []
+            for f, k in zip(t.factors, pairing, strict=True):
+                how = self.factor(f, head.factors[k], forth, inside)
+                if how is False:
+                    break
+                partners.append([k, how])
+            else:
+                return [
+                    {n: write_int(x) for n, x in forth.items()},
+                    {n: write_int(x) for n, x in back.items()},
+                    partners,
+                ]
+        return None
+
+    def maps(
+        self, t: Term, head: Term, other: Mapping[str, str], pairs: Sequence[tuple[Int, Int]]
+    ) -> Iterator[tuple[dict[str, Int], dict[str, Int]]]:
+        """Yield changes of index that equations between reads allow.
+
+        Args:
+            t: A term.
+            head: The term that it should equal.
+            other: New names of the variables of ``head``.
+            pairs: Pairs of indices that must be equal.
+        """
+        named = {o: sym(n) for n, o in other.items()}
+        forth = {
+            n: x
+            for n in head.variables
+            if (x := solve(list(other.values()), pairs).get(other[n])) is not None
+        }
+        back = solve(list(t.variables), pairs)
+        back = {n: replaced(x, named) for n, x in back.items()}
+        mine = [n for n in t.variables if n not in back]
+        yours = [n for n in head.variables if n not in forth]
+        if len(mine) > 4 or len(mine) != len(yours):
+            if not mine and not yours:
+                yield forth, back
+            return
+        for order in permutations(yours):
+            yield (
+                forth | {y: sym(m) for m, y in zip(mine, order, strict=True)},
+                back | {m: sym(y) for m, y in zip(mine, order, strict=True)},
+            )
+
+    def factor(self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts) -> list[Any] | bool | None:
+        """Return how a factor equals another after a change of index, or False.
+
+        Args:
+            f: A factor.
+            g: The factor that it should equal.
+            forth: The variables of ``g``, expressed by those of ``f``.
+            facts: The conditions that hold.
+        """
+        how: Any = None
+        changed = _changed(g, forth)
+        if changed is None or changed.head != f.head:
+            return False
+        if f != changed and f.head == "fn":
+            how = self.function(f, changed, facts)
+            if how is None:
+                return False
+        if f != changed and f.head == "top":
+            how = self.largest(f, g, changed, forth, facts)
+            if how is None:
+                return False
+        try:
+            check_factor(f, g, forth, how, facts, 0)
+        except Rejected:
+            return False
+        return how
+
+    def function(self, f: Factor, g: Factor, facts: Facts) -> list[Any] | None:
+        """Return how the operands of a function are equal."""
+        if f.args[0] != g.args[0] or len(f.args) != len(g.args):
+            return None
+        count = len(f.args) - 1
+        orders = permutations(range(count)) if f.args[0] in COMMUTATIVE else [tuple(range(count))]
+        for order in orders:
+            try:
+                return [
+                    [k, self.equal(v, g.args[1 + k], facts, quick=True)]
+                    for v, k in zip(f.args[1:], order, strict=True)
+                ]
+            except OutOfTime:
+                raise
+            except NotFound:
+                continue
+        return None
+
+    def largest(
+        self, f: Factor, g: Factor, changed: Factor, forth: Mapping[str, Int], facts: Facts
+    ) -> list[Any] | None:
+        """Return how two largest values are equal: by a change of index and a proof of their values.
+
+        Args:
+            f: A largest value.
+            g: The largest value that it should equal.
+            changed: The same as ``g``, after the change of index.
+            forth: The variables of ``g``, expressed by those of ``f``.
+            facts: The conditions that hold.
+        """
+        own, guards, value = f.args
+        others, other_guards, other_value = changed.args
+        if len(own) != len(others):
+            return None
+        for order in permutations(own) if len(own) < 5 else [own]:
+            there = dict(zip(others, order, strict=True))
+            here = {m: o for o, m in there.items()}
+            by = {o: sym(m) for o, m in there.items()}
+            try:
+                inside = check_bijection(own, guards, others, other_guards, there, here, facts)
+                node = self.equal(value, in_value(other_value, by), inside, quick=True)
+            except OutOfTime:
+                raise
+            except (Rejected, NotFound):
+                continue
+            return [there, here, node]
+        return None
+
+
+def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
+    found = in_factor(g, by)
+    return found[0].factors[0] if len(found) == 1 and len(found[0].factors) == 1 else None
+
+
+# -- rules -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The result of a search: the proof, or the name and detail of the reason why there is none; its seconds.
+
+    ``workbench.laws.theorems.records.REASONS`` has the names of reasons.
+    """
+
+    rule: str
+    proof: dict[str, Any] | None
+    why: str
+    detail: str
+    seconds: float
+
+
+def attempt(rule: Rule, seconds: float = 20.0, effort: int = EFFORT) -> Attempt:
+    """Return a proof that a rule holds for all types, or why none was found."""
+    search = Search(seconds)
+    try:
+        found = [prove_case(s, search, effort) for s in statements(rule)]
+        if all(node == ["absurd"] for nodes in found for node in nodes):
+            raise NeverApplies
+        proof, why, detail = {"cases": found}, "", ""
+    except (NotCovered, NotFound, Unavailable) as error:
+        proof, why, detail = None, error.why, str(error)
+    return Attempt(rule.name, proof, why, detail, time.perf_counter() - search.started)
+
+
+def prove_case(statement: Statement, search: Search, effort: int = EFFORT) -> list[Node]:
+    """Return the proof of one case: a node for every root."""
+    facts = Facts(statement.facts, effort=effort)
+    found = []
+    for left, right in statement.pairs:
+        node = search.equal(left, right, facts)
+        check_equal(left, right, node, facts)
+        found.append(node)
+    return found

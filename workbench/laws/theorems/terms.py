@@ -1,0 +1,416 @@
+"""Comprehensions: the element of a tensor as a sum of products, over index variables with guards.
+
+A *value* is a sum of terms. A *term* is a coefficient and a product of factors, summed over all integers that
+its variables may take if its guards hold. A border, a part of a concatenation or the extent of a sum is a
+guard. The functions of this module build values, and so use the laws of the scalar ring and of finite sums:
+sums are linear, products distribute over them, sums of sums are sums over both variables. The tables at their
+side hold the laws of pointwise functions. ``rules/kernel.md`` lists the laws, each under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
+from typing import Any, Final
+
+from workbench.laws.theorems.integers import (
+    FALSE,
+    RANGES,
+    TRUE,
+    Cond,
+    Int,
+    at_least,
+    is_positive,
+    num,
+    replaced,
+    replaced_in,
+    sub,
+    sym,
+    symbols,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor of a product.
+
+    ``read`` (a tensor's name, its indices), ``fn`` (a function's name, values), ``top`` (variables, guards, a
+    value: the largest of it), ``int`` (an integer as a number), ``over`` (one divided by a positive integer)
+    or ``param`` (the name of a number that a rule binds).
+    """
+
+    head: str
+    args: tuple[Any, ...]
+    text: str
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and self.text == other.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A coefficient times a product, summed over the variables for which the guards hold."""
+
+    coef: Fraction
+    variables: tuple[str, ...]
+    guards: tuple[Cond, ...]
+    factors: tuple[Factor, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the term as text."""
+        inner = "".join(f"[{g.text}]" for g in self.guards) + "*".join(f.text for f in self.factors)
+        return f"{self.coef}*S({','.join(self.variables)})({inner})"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+Value = tuple[Term, ...]
+ZERO: Final[Value] = ()
+
+
+def text_of(value: Value) -> str:
+    """Return a value as text."""
+    return " + ".join(t.text for t in value) or "0"
+
+
+_fresh = count()
+
+
+def restart(first: int = 0) -> None:
+    """Give new variables numbers from one on, so that the same definitions give the same names."""
+    global _fresh
+    _fresh = count(first)
+    RANGES.clear()
+
+
+def variable() -> str:
+    """Return the name of a new variable."""
+    return f"#{next(_fresh)}"
+
+
+def term(
+    coef: Fraction, variables: Iterable[str], guards: Iterable[Cond], factors: Iterable[Factor]
+) -> Value:
+    """Return the value of one term.
+
+    Args:
+        coef: The coefficient.
+        variables: The variables to sum over.
+        guards: The conditions for which terms count.
+        factors: The factors of the product.
+    """
+    flat: dict[str, Cond] = {}
+    for g in guards:
+        for c in g.args if g.head == "and" else (g,):
+            if c == FALSE:
+                return ZERO
+            if c != TRUE:
+                flat[c.text] = c
+    if not coef:
+        return ZERO
+    kept, scale = [], coef
+    for f in factors:
+        if f.head == "int" and f.args[0].value is not None:
+            scale *= f.args[0].value
+        elif f.head == "over" and f.args[0].value is not None:
+            scale /= f.args[0].value
+        else:
+            kept.append(f)
+    product = _cancelled(kept)
+    product.sort(key=lambda f: f.text)
+    names = tuple(variables)
+    return (Term(scale, names, tuple(flat[k] for k in sorted(flat)), tuple(product)),) if scale else ZERO
+
+
+def _cancelled(factors: list[Factor]) -> list[Factor]:
+    """Return factors without those whose product is 1: ``n * (1/n)`` and ``exp(x) * exp(-x)``."""
+    kept: list[Factor] = []
+    for f in factors:
+        other = _inverse_text(f)
+        found = next((k for k, g in enumerate(kept) if g.text == other), None) if other else None
+        if found is None:
+            kept.append(f)
+        else:
+            del kept[found]
+    return kept
+
+
+def _inverse_text(f: Factor) -> str:
+    if f.head == "int" and is_positive(f.args[0]):
+        return f"over({f.args[0].text})"
+    if f.head == "over" and is_positive(f.args[0]):
+        return f"int({f.args[0].text})"
+    if f.head == "fn" and f.args[0] == "exp":
+        return factor("fn", "exp", negative(f.args[1])).text
+    return ""
+
+
+def factor(head: str, *args: Any) -> Factor:
+    """Return a factor; values inside it get variables of one naming, so that equal ones have equal names."""
+    if head == "fn":
+        args = (args[0], *(_canonical(v) for v in args[1:]))
+        text = f"{args[0]}({' ; '.join(text_of(v) for v in args[1:])})"
+    elif head == "top":
+        names, guards, inner = args
+        level = 1 + max((_level(f) for t in inner for f in t.factors), default=0)
+        by = {n: sym(f"%{level}.{k}") for k, n in enumerate(names)}
+        inner = _canonical(renamed(inner, by))
+        guards = tuple(sorted((replaced_in(g, by) for g in guards), key=lambda c: c.text))
+        args = (tuple(s.symbol for s in by.values()), guards, inner)
+        text = f"top({','.join(args[0])})({''.join(f'[{g.text}]' for g in guards)}{text_of(inner)})"
+    elif head == "read":
+        text = f"{args[0]}[{','.join(i.text for i in args[1:])}]"
+    else:
+        text = f"{head}({args[0] if isinstance(args[0], str) else args[0].text})"
+    return Factor(head, args, text)
+
+
+def _level(f: Factor) -> int:
+    if f.head not in ("fn", "top"):
+        return 0
+    values = f.args[1:] if f.head == "fn" else (f.args[2],)
+    return 1 + max((_level(g) for v in values for t in v for g in t.factors), default=0)
+
+
+def _canonical(value: Value) -> Value:
+    level = 1 + max((_level(f) for t in value for f in t.factors), default=0)
+    made: list[Term] = []
+    for t in value:
+        by = {n: sym(f"%{level}.{k}") for k, n in enumerate(t.variables) if n != f"%{level}.{k}"}
+        if by:
+            # A renaming that exchanges names needs new names in between.
+            apart = {n: sym(variable()) for n in by}
+            t = rename_term(t, apart)
+            t = rename_term(t, {str(a.symbol): by[n] for n, a in apart.items()})
+        made.append(t)
+    return tuple(sorted(made, key=lambda t: t.text))
+
+
+# -- substitution --------------------------------------------------------------------------------------
+def in_factor(f: Factor, by: Mapping[str, Int]) -> Value:
+    """Return the value of a factor with variables and symbols replaced."""
+    if not any(s in f.text for s in by):
+        return one(f)
+    if f.head == "read":
+        return one(factor("read", f.args[0], *(replaced(i, by) for i in f.args[1:])))
+    if f.head == "int":
+        return integer(replaced(f.args[0], by))
+    if f.head == "over":
+        return over(replaced(f.args[0], by))
+    if f.head == "param":
+        return one(f)
+    if f.head == "fn":
+        return apply(f.args[0], *(in_value(v, by) for v in f.args[1:]))
+    names, guards, inner = f.args
+    own = {n: sym(variable()) for n in names}
+    return top(
+        [str(s.symbol) for s in own.values()],
+        [replaced_in(replaced_in(g, own), by) for g in guards],
+        in_value(in_value(inner, own), by),
+    )
+
+
+def in_term(t: Term, by: Mapping[str, Int]) -> Value:
+    """Return the value of a term with symbols replaced that its sum does not bind."""
+    taken = set(by).union(*(symbols(x) for x in by.values()))
+    if taken & set(t.variables):
+        t = rename_term(t, {n: sym(variable()) for n in t.variables if n in taken})
+    product: Value = number(t.coef)
+    for f in t.factors:
+        product = times(product, in_factor(f, by))
+    return total(t.variables, [replaced_in(g, by) for g in t.guards], product)
+
+
+def in_value(value: Value, by: Mapping[str, Int]) -> Value:
+    """Return a value with symbols replaced."""
+    return plus(*(in_term(t, by) for t in value)) if by else value
+
+
+def rename_term(t: Term, by: Mapping[str, Int]) -> Term:
+    """Return a term with other names of its variables."""
+    names = tuple(str(by[n].symbol) if n in by else n for n in t.variables)
+    found = in_term(Term(t.coef, (), t.guards, t.factors), by)
+    assert len(found) == 1, "a renaming keeps the number of terms"
+    return Term(found[0].coef, (*names, *found[0].variables), found[0].guards, found[0].factors)
+
+
+def renamed(value: Value, by: Mapping[str, Int]) -> Value:
+    """Return a value with symbols replaced by symbols."""
+    return in_value(value, by)
+
+
+def _variables_inside(value: Value) -> set[str]:
+    return {n for t in value for n in t.variables}
+
+
+def free_symbols(f: Factor) -> frozenset[str]:
+    """Return the symbols that a factor has free."""
+    if f.head == "read":
+        return frozenset().union(*(symbols(i) for i in f.args[1:]))
+    if f.head in ("int", "over"):
+        return symbols(f.args[0])
+    if f.head == "param":
+        return frozenset()
+    if f.head == "fn":
+        return frozenset().union(*(free_of(v) for v in f.args[1:]))
+    inside = frozenset().union(free_of(f.args[2]), *(symbols(g) for g in f.args[1]))
+    return inside - frozenset(f.args[0])
+
+
+def free_of(value: Value) -> frozenset[str]:
+    """Return the symbols that a value has free."""
+    found: set[str] = set()
+    for t in value:
+        here = frozenset().union(*(free_symbols(f) for f in t.factors), *(symbols(g) for g in t.guards))
+        found |= here - set(t.variables)
+    return frozenset(found)
+
+
+# -- the ring -----------------------------------------------------------------------------------------
+def one(*factors: Factor) -> Value:
+    """Return a product."""
+    return term(Fraction(1), (), (), factors)
+
+
+def number(value: float | Fraction) -> Value:
+    """Return a number; a decimal is exact as written."""
+    exact = value if isinstance(value, Fraction) else Fraction(repr(float(value)))
+    return term(exact, (), (), ())
+
+
+def integer(x: Int) -> Value:
+    """Return an integer as a number: a sum of products of symbols."""
+    made = [term(Fraction(c), (), (), [factor("int", _single(a)) for a in m]) for m, c in x.terms]
+    return plus(*made)
+
+
+def _single(a: Any) -> Int:
+    return Int((((a,), 1),), f"1*{a.text}")
+
+
+def over(x: Int) -> Value:
+    """Return one divided by a positive integer, of a product factor by factor."""
+    if len(x.terms) == 1 and x.terms[0][1] > 0:
+        m, c = x.terms[0]
+        return term(Fraction(1, c), (), (), [factor("over", _single(a)) for a in m])
+    return one(factor("over", x))
+
+
+def plus(*values: Value) -> Value:
+    """Return a sum, in which equal terms are one."""
+    found: dict[tuple[Any, ...], Term] = {}
+    for t in (t for v in values for t in v):
+        key = (t.variables, t.guards, t.factors)
+        if key in found:
+            t = Term(t.coef + found[key].coef, t.variables, t.guards, t.factors)
+        found[key] = t
+    return tuple(sorted((t for t in found.values() if t.coef), key=lambda t: t.text))
+
+
+def negative(value: Value) -> Value:
+    """Return the opposite value."""
+    return tuple(
+        sorted((Term(-t.coef, t.variables, t.guards, t.factors) for t in value), key=lambda t: t.text)
+    )
+
+
+def times(x: Value, y: Value) -> Value:
+    """Return a product: of every term with every term."""
+    shared = _variables_inside(x) & _variables_inside(y)
+    if shared:
+        y = tuple(rename_term(t, {n: sym(variable()) for n in t.variables}) for t in y)
+    made = [
+        term(s.coef * t.coef, s.variables + t.variables, s.guards + t.guards, s.factors + t.factors)
+        for s in x
+        for t in y
+    ]
+    return plus(*made)
+
+
+def guarded(condition: Cond, value: Value) -> Value:
+    """Return a value if a condition holds, and 0 otherwise."""
+    return plus(*(term(t.coef, t.variables, (*t.guards, condition), t.factors) for t in value))
+
+
+def total(names: Sequence[str], guards: Sequence[Cond], value: Value) -> Value:
+    """Return the sum of a value over variables for which guards hold."""
+    return plus(*(term(t.coef, (*names, *t.variables), (*guards, *t.guards), t.factors) for t in value))
+
+
+def within(x: Int, extent: Int) -> tuple[Cond, Cond]:
+    """Return the conditions that an index lies inside an axis."""
+    return at_least(x, num(0)), at_least(extent, sub(x, num(-1)))
+
+
+def summed(extents: Sequence[Int], value: Callable[[list[Int]], Value]) -> Value:
+    """Return the sum of a value over indices from 0 below extents."""
+    names = [variable() for _ in extents]
+    places = [sym(n) for n in names]
+    RANGES.update(zip(names, extents, strict=True))
+    guards = [c for p, e in zip(places, extents, strict=True) for c in within(p, e)]
+    return total(names, guards, value(places))
+
+
+def top(names: Sequence[str], guards: Sequence[Cond], value: Value) -> Value:
+    """Return the largest of a value over variables for which guards hold.
+
+    A variable that only 0 is left for is 0, the largest of largest values is one over all variables, and
+    terms without the variables are next to it.
+    """
+    names, guards = list(names), [g for g in guards if g != TRUE]
+    texts = {g.text for g in guards}
+    for n in [n for n in names if {f"ge(1*{n})", f"ge(-1*{n})"} <= texts]:
+        names.remove(n)
+        guards = [h for g in guards if (h := replaced_in(g, {n: num(0)})) != TRUE]
+        value = in_value(value, {n: num(0)})
+    if not names and not guards:
+        return value
+    inner = _only_factor(value)
+    if inner is not None and inner.head == "top":
+        own = {n: sym(variable()) for n in inner.args[0]}
+        return top(
+            [*names, *(str(s.symbol) for s in own.values())],
+            [*guards, *(replaced_in(g, own) for g in inner.args[1])],
+            in_value(inner.args[2], own),
+        )
+    beside = tuple(t for t in value if not free_of((t,)) & set(names))
+    if beside and len(beside) < len(value):
+        return plus(top(names, guards, tuple(t for t in value if t not in beside)), beside)
+    return one(factor("top", tuple(names), tuple(guards), value))
+
+
+def _only_factor(value: Value) -> Factor | None:
+    """Return the one factor that a value is, or None."""
+    t = value[0] if len(value) == 1 else None
+    plain = t is not None and t.coef == 1 and not t.variables and not t.guards and len(t.factors) == 1
+    return t.factors[0] if t is not None and plain else None
+
+
+# -- pointwise functions -------------------------------------------------------------------------------
+#: The laws of functions: a value, or None if no law applies. ``functions.py`` fills it.
+LAWS: Final[dict[str, Callable[..., Value | None]]] = {}
+
+
+def apply(name: str, *values: Value) -> Value:
+    """Return a function of values, by the laws of that function if there are some."""
+    law = LAWS.get(name)
+    found = law(*values) if law is not None else None
+    return one(factor("fn", name, *values)) if found is None else found
+
+
+def constant(value: Value) -> Fraction | None:
+    """Return the number that a value is, or None."""
+    if not value:
+        return Fraction(0)
+    t = value[0]
+    return t.coef if len(value) == 1 and not t.factors and not t.variables and not t.guards else None

@@ -1,0 +1,100 @@
+"""Whether the right-hand side of a rule has the type of the left-hand side whenever that has one.
+
+A theorem assumes that both sides have a type and the same one; the engine checks that where a rule fires. For
+many rules it follows from the left-hand side and the conditions alone. Then the right-hand side is *typed*,
+otherwise it is *guarded* by the engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.laws.theorems import terms
+from workbench.laws.theorems.axes import NotCovered
+from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
+from workbench.laws.theorems.entailment import Facts
+from workbench.laws.theorems.equations import solution
+from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, note_places
+from workbench.laws.theorems.integers import Int, NotPositive, replaced, replaced_in
+from workbench.laws.theorems.symbolic_typing import RankOpen, Reading, Unordered
+from workbench.ops import TypeMismatch
+from workbench.rules.interpret import bound_term, read_term
+from workbench.rules.pattern import Rule
+
+
+def why_guarded(rule: Rule, known: Facts | None = None) -> str:
+    """Return why a rule's right-hand side may have no type, or another one; empty if it is typed.
+
+    Args:
+        rule: The rule.
+        known: Facts that share the solver's answers and collect its results; new ones by default.
+    """
+    if rule.each:
+        return "members may not fit together"
+    shared = Facts() if known is None else known
+    return next((why for case in cases(rule) if (why := _why(rule, case, shared))), "")
+
+
+def _why(
+    rule: Rule, case: tuple[str, dict[str, Any], int, tuple[Any, ...], tuple[str, ...]], known: Facts
+) -> str:
+    _, places, literal, keys, _ = case
+    solved: dict[str, Int] = {}
+    for _ in range(ROUNDS):
+        terms.restart()
+        types = Reading(keys, literal)
+        reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
+        try:
+            reason = _read_left(rule, reader, keys, literal)
+            facts = [replaced_in(f, solved) for f in types.facts]
+            found = solution(facts)
+            if found is None:
+                break
+            while found is not None:
+                by = dict([found])
+                solved = {k: replaced(v, by) for k, v in solved.items()} | by
+                facts = [replaced_in(f, by) for f in facts]
+                found = solution(facts)
+        except TypeMismatch:
+            return ""  # the left-hand side has no type in this case
+        except NotCovered as error:
+            return str(error)
+        except NotPositive:
+            continue
+    else:
+        return "equations that are not solved in few rounds"
+    if reason:
+        return reason
+    given = known.plus(*facts)
+    noted = len(types.facts)
+    types.strict, reader.assuming = True, False
+    try:
+        left = [read_term(s, reader) for s in rule.sources]
+        del types.facts[noted:]
+        for x, term in zip(left, rule.targets, strict=True):
+            y = read_term(term, reader)
+            types.require_same(x.kind, y.kind, "the sides have different types")
+        for fact in types.facts[noted:]:
+            if not given.entail(replaced_in(fact, solved)):
+                return f"{fact.text} may not hold"
+    except TypeMismatch as error:
+        return "" if given.absurd() else str(error)
+    except (NotCovered, NotPositive, RankOpen, Unordered) as error:
+        return str(error)
+    return ""
+
+
+def _read_left(rule: Rule, reader: Reader, keys: Any, literal: int) -> str:
+    """Read the left-hand side and the conditions; return their requirements that are not known yet."""
+    note_places(reader.types, keys, literal)
+    try:
+        for source in rule.sources:
+            bound_term(source, reader)
+        for condition in rule.conditions:
+            hold(condition, reader)
+    except RankOpen as error:
+        hold_ranks(rule, reader)
+        return str(error)
+    except (Unordered, NotPositive) as error:
+        return str(error)
+    return ""

@@ -1,0 +1,280 @@
+"""Decide one rule from its findings and proof: the verdict and the evidence for it.
+
+The functions are pure functions of plain data, so that many rules can be decided in separate processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from workbench.laws.theorems.records import is_theorem
+from workbench.laws.verification import deadline
+from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
+from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.proving.chain import find_chain, replay
+from workbench.laws.verification.proving.needed import axioms_needed
+from workbench.laws.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
+from workbench.laws.verification.refuting.cases import replays
+from workbench.laws.verification.refuting.exact_arithmetic import NEAR
+from workbench.laws.verification.refuting.models import corners_of
+from workbench.laws.verification.refuting.refute import Findings, search
+from workbench.laws.verification.refuting.region import find_region
+from workbench.ops import TypeMismatch
+from workbench.rules.pattern import Rule
+from workbench.saturation import Limits
+
+#: Largest number of generic instances without a proof that are searched for counterexamples of their own.
+OPEN_CASES: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The limits of a verification.
+
+    ``screening`` instances of every rule are evaluated before any proof, ``draws`` of those that are not
+    proved, and ``region`` more after a counterexample; fewer than ``enough`` do not decide. The prover's
+    e-graph has at most ``e_nodes`` e-nodes and ``rounds`` rounds per pass, in at most ``passes`` passes.
+    ``chain`` limits the number of terms rewritten to explain a proof (0: no explanation), ``models`` the
+    seconds in which a proof for all types is sought, so that its failure gives an instance to evaluate (0: no
+    search), ``seconds`` the whole verification.
+    """
+
+    screening: int = 24
+    draws: int = 200
+    region: int = 80
+    enough: int = 40
+    e_nodes: int = 30_000
+    rounds: int = 10
+    passes: int = 4
+    chain: int = 2000
+    models: float = 3.0
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How rules are judged: the effort, whether broadcasting is judged apart, the seed, the axioms.
+
+    ``axiom_set`` is None for the axioms of the library, which every process reads for itself. ``until`` is
+    the end of the work in seconds since the epoch.
+    """
+
+    effort: Effort
+    apart: bool
+    seed: int
+    axiom_set: tuple[Rule, ...] | None = None
+    until: float = math.inf
+
+    @property
+    def axioms(self) -> Sequence[Rule]:
+        """Return the axioms."""
+        return tuple(axioms()) if self.axiom_set is None else self.axiom_set
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The knowledge about a rule at the time of its decision.
+
+    ``case`` is the generic instance on which a proof is explained. ``unproved`` is the reason if there is
+    no proof, ``open_cases`` are the generic instances that are not proved.
+    """
+
+    rule: Rule
+    findings: Findings
+    proof: Proof | None
+    case: Instance | None
+    unproved: str
+    open_cases: tuple[Instance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The verdict on a rule, its evidence, and the time in seconds that it took."""
+
+    verdict: str
+    evidence: dict[str, Any]
+    seconds: float
+
+
+def screen(settings: Settings, rule: Rule) -> Findings:
+    """Return the findings of a first, short search for counterexamples."""
+    with deadline.ending(settings.until):
+        return _searched(settings, rule, settings.effort.screening)
+
+
+def cases_of(settings: Settings, rule: Rule) -> Cases:
+    """Return the generic instances that a proof must cover."""
+    with deadline.ending(settings.until):
+        return generic_cases(rule, broadcast=not settings.apart)
+
+
+def _searched(
+    settings: Settings,
+    rule: Rule,
+    draws: int,
+    go_on: int = 0,
+    corners: Sequence[Corner] | None = None,
+) -> Findings:
+    return search(
+        rule,
+        draws,
+        seed=settings.seed,
+        broadcast=not settings.apart,
+        go_on=go_on,
+        seconds=min(20.0, settings.effort.seconds),
+        corners=corners,
+    )
+
+
+def decide(settings: Settings, question: Question) -> Answer:
+    """Return the verdict on one rule; raise TimeIsUp if there is no time for it."""
+    began = time.perf_counter()
+    with deadline.ending(settings.until):
+        deadline.check()
+        verdict, evidence = _decided(settings, question)
+    return Answer(verdict, evidence, time.perf_counter() - began)
+
+
+def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any]]:
+    rule, found, effort = question.rule, question.findings, settings.effort
+    if rule.sources == rule.targets:
+        return "vacuous", {"reason": "both sides are the same term"}
+    if found.empty:
+        place = f"{rule.file}, line {rule.line}: " if rule.line else ""
+        return "rejected", {"reason": f"{place}the two sides have no type in common: {found.reason}"}
+    cases = [Corner(decisions_of(i), OPEN) for i in question.open_cases]
+    corners = list(dict.fromkeys(cases))[:OPEN_CASES]
+    if found.counterexample is None and question.proof is None:
+        found = _searched(settings, rule, effort.draws)
+        if found.counterexample is None and corners:
+            # A case that the axioms do not prove may be one in which the rule is wrong.
+            more = _searched(settings, rule, 0, corners=corners)
+            found = more if more.counterexample is not None else found.joined(more)
+    modelled = found.counterexample is None and effort.models > 0 and not is_theorem(rule)
+    if modelled and (at := corners_of(rule, min(effort.models, deadline.left()))):
+        # The solver's numbers are not a counterexample before both sides are evaluated on them.
+        more = _searched(settings, rule, 0, corners=at)
+        if more.counterexample is not None:
+            # A proof in generic cases is none for these numbers, so the axioms do not contradict themselves.
+            known = {} if question.proof is None else {"beyond": f"proved in {question.proof.cases} cases"}
+            evidence = _refutation(settings, replace(question, proof=None), more, at)
+            # Draws seldom have such numbers, so they do not show in which region the rule holds.
+            evidence.pop("region", None)
+            return "refuted", known | evidence
+        found = found.joined(more)
+    if found.counterexample is not None:
+        return "refuted", _refutation(settings, question, found, corners)
+    evidence = {
+        "draws": len(found.passed),
+        "unusual": found.unusual,
+        "arithmetic": dict(found.arithmetics),
+    }
+    if found.arithmetics["float64"]:
+        evidence["floating"] = {"instances": found.arithmetics["float64"], "tolerance": NEAR}
+    if found.bound is not None:
+        evidence["error_bound"] = found.bound
+    if settings.apart and spreads(rule):
+        evidence["broadcasting"] = _broadcasting(settings, rule)
+    if question.proof is not None:
+        proof = question.proof
+        evidence |= {
+            "round": proof.round,
+            "cases": proof.cases,
+            "sampled": proof.sampled,
+            "all_cases": proof.complete,
+        }
+        return "proved", evidence | _explained(settings, question)
+    if len(found.passed) < min(effort.enough, effort.draws):
+        reason = f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
+        return "unknown", evidence | {"reason": reason}
+    return "tested", evidence | {"reason": question.unproved}
+
+
+def refuted_by(found: Findings) -> dict[str, Any]:
+    """Return the evidence of a counterexample alone."""
+    assert found.counterexample is not None
+    return {
+        "summary": str(found.counterexample),
+        "counterexample": found.counterexample.record(),
+        "failed": len(found.failed),
+        "passed": len(found.passed),
+    }
+
+
+def _refutation(
+    settings: Settings, question: Question, first: Findings, corners: Sequence[Corner]
+) -> dict[str, Any]:
+    found = first
+    for further in (None, corners):
+        again = _searched(
+            settings, question.rule, settings.effort.screening, settings.effort.region, corners=further
+        )
+        if again.counterexample is not None:
+            found = again
+            break
+    assert found.counterexample is not None
+    evidence = refuted_by(found)
+    evidence["replays"] = replays(question.rule, evidence["counterexample"])
+    region = None
+    with contextlib.suppress(deadline.TimeIsUp):
+        region = find_region(
+            question.rule,
+            found,
+            broadcast=not settings.apart,
+            draws=settings.effort.enough,
+            seed=settings.seed,
+        )
+    if region is not None:
+        evidence["region"] = {"condition": str(region), "draws": region.draws}
+    if question.proof is not None:
+        proof = question.proof
+        evidence["contradiction"] = f"proved in round {proof.round} in {proof.cases} cases"
+    return evidence
+
+
+def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
+    """Return the outcome on instances whose element-wise operands broadcast, apart from the verdict."""
+    found = search(rule, settings.effort.screening // 2, seed=settings.seed, broadcast=True, seconds=5.0)
+    if found.counterexample is not None:
+        return {
+            "verdict": "refuted",
+            "summary": str(found.counterexample),
+            "counterexample": found.counterexample.record(),
+        }
+    try:
+        mismatch = broadcasting_mismatch(rule, settings.seed)
+    except (Inconsistent, NotLinear, TypeMismatch):
+        mismatch = ""
+    if mismatch:
+        return {"verdict": "ill-typed", "summary": mismatch}
+    return {"verdict": "holds", "summary": f"{len(found.passed)} instances"}
+
+
+def _explained(settings: Settings, question: Question) -> dict[str, Any]:
+    if not settings.effort.chain or question.case is None:
+        return {}
+    with contextlib.suppress(deadline.TimeIsUp):
+        return _chain(settings, question.case)
+    return {"axioms": [], "chain": None}
+
+
+def _chain(settings: Settings, case: Instance) -> dict[str, Any]:
+    """Return a chain of terms that has been replayed, otherwise the axioms that the proof needs."""
+    chains = find_chain(case, settings.axioms, settings.effort.chain)
+    if chains is not None and not replay(case, chains, settings.axioms):
+        return {"axioms": [], "chain": None, "replays": False}
+    if chains is None:
+        # The proof is too deep to be found term by term.
+        limits = Limits(
+            e_nodes=settings.effort.e_nodes, seconds=20.0, iterations=settings.effort.rounds, k_multi=0
+        )
+        return {"axioms": list(axioms_needed(case, settings.axioms, limits)), "chain": None}
+    used = dict.fromkeys(name for chain in chains for name in chain.axioms)
+    shown = [str(chain).split("\n  ") for chain in chains]
+    return {"axioms": list(used), "chain": shown, "replays": True}

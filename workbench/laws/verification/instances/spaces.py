@@ -1,0 +1,408 @@
+"""The instances of a rule: all types and attributes under which its two sides are well-typed.
+
+The operators' own type rules are run on unknown extents. Their requirements become a linear system, and
+alternatives that are not numbers (an activation, a broadcasting operand, a stride) become decisions. A
+sequence of decisions therefore gives a family of instances with some free extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from workbench.laws.verification.instances.boundary_values import MEMBERS, axes_of, coordinate_of
+from workbench.laws.verification.instances.elements import Element
+from workbench.laws.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
+from workbench.laws.verification.instances.nondeterminism import Choices
+from workbench.laws.verification.instances.permutations import allowed
+from workbench.laws.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
+from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
+from workbench.rules.expressions import inverted
+from workbench.rules.interpret import (
+    ARITHMETIC,
+    RELATIONS,
+    Bound,
+    RowAttr,
+    bound_term,
+    compared,
+    read_attributes,
+    read_term,
+    spread,
+)
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    Compare,
+    DimOf,
+    Literal,
+    RankOf,
+    Rule,
+    Var,
+    names_in,
+    operators_of,
+    subterms,
+)
+
+#: Attributes that are decided as numbers, because they divide extents.
+GROUPED: Final = ("groups", "count", "block", "times")
+#: An unknown with an upper bound below this has so few values that each is a separate case.
+FEW: Final = 4
+#: Attributes that are unknowns of the system: their name and the kind of unknown.
+_UNKNOWN: Final = {
+    "pads": "pad",
+    "extra": "pad",
+    "kernel": "kernel",
+    "start": "position",
+    "stop": "extent",
+    "size": "extent",
+    "channels": "extent",
+}
+
+
+@dataclass(slots=True)
+class Space(Bound):
+    """One family of instances: the open types and attributes, and the requirements between them.
+
+    It is the algebra in which the terms of a rule are types.
+
+    ``members`` is the number of members of an ``each`` rule; member ``i`` has its own starred variables
+    ``w_i``.
+    """
+
+    rule: Rule
+    typing: SpaceTyping
+    variables: dict[str, SpaceType] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    members: int = 0
+    quotients: list[int] = field(default_factory=lambda: [1, 2, 3])
+    steps: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def system(self) -> System:
+        """Return the linear system."""
+        return self.typing.system
+
+    # -- types --------------------------------------------------------------------------------------
+    def variable(self, name: str) -> SpaceType:
+        """Return the type of a tensor variable."""
+        if name not in self.variables:
+            axes = self.typing.axes
+            rank = self.system.fresh(f"rank({name})", "rank", axes)
+            dims = tuple(self.system.fresh(f"dim({name}, {a})", "extent") for a in range(-axes, 0))
+            self.variables[name] = SpaceType(rank, dims)
+        return self.variables[name]
+
+    def starred(self, name: str) -> list[SpaceType]:
+        """Return the types of a starred variable in every member."""
+        return [self.variable(f"{name}_{i}") for i in range(self.members)]
+
+    def apply(self, term: App, operands: list[SpaceType], attrs: dict[str, Any]) -> SpaceType:
+        """Return the type of a term's result."""
+        spec = spec_of(term.op)
+        assert spec.infer is not None
+        for name, value in attrs.items():
+            if value is None:
+                raise TypeMismatch(f"{name} has no default and must be given")
+        if not spec.min_inputs <= len(operands) <= spec.max_inputs:
+            raise TypeMismatch(f"{term.op} takes {spec.min_inputs} operands or more, not {len(operands)}")
+        result: SpaceType = spec.infer(self.typing, operands, attrs)
+        return result
+
+    # -- attributes -----------------------------------------------------------------------------------
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
+        """Return a fixed value in the form that the type rules expect."""
+        return value if attr is None else spread(value, attr)
+
+    def given(self, value: object, attr: Attr) -> object:
+        """Return an expression's value as the type rules expect it: groups are numbers, not unknowns."""
+        found = spread(value, attr)
+        open_ = attr.name in ("groups", "count") and isinstance(known(found), Linear)
+        return self.number(found) if open_ else found
+
+    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> object:
+        """Return an attribute that is not fixed yet, as unknowns or as the result of a decision."""
+        menu, pick, some = self.typing.menu, self.typing.choices.pick, self.typing.choices.some
+        name = variable if isinstance(variable, str) else f"{variable.row}.{variable.name}"
+        fixed = menu.given(coordinate_of(variable))
+        if fixed is not None:
+            if attr.name in GROUPED:
+                self.quotients.append(fixed)
+            return some((fixed,))
+        kind = _UNKNOWN.get(attr.name)
+        if kind is not None:
+            if attr.kind == "ints":
+                return tuple(self.system.fresh(f"{name}[{i}]", kind) for i in range(attr.length))
+            return self.system.fresh(name, kind)
+        if attr.name in ("strides", "dilations"):
+            options = getattr(menu, attr.name)
+            return some(options) if attr.kind == "ints" else self.step(name, attr.name, place)
+        if attr.name in GROUPED:
+            number = some(menu.groups)
+            self.quotients.append(number)
+            return number
+        if attr.kind == "extent":
+            return self.system.fresh(name, "extent")
+        if attr.kind == "act":
+            return some(menu.acts)
+        if attr.names:
+            return pick(attr.names)
+        if attr.kind == "dtype":
+            return Element()
+        if attr.name == "axis":
+            return some(tuple(range(-1, -self.typing.axes - 1, -1)))
+        if attr.name == "step":
+            return some(menu.steps)
+        if attr.name == "eps":
+            return some(menu.eps)
+        if attr.tried:
+            return some(attr.tried)
+        if attr.kind == "float":
+            return some(menu.numbers)
+        if attr.kind == "int":
+            return some(menu.flags)
+        if attr.kind == "perm":
+            return self._permutation(name)
+        if attr.kind == "axes":
+            more = tuple((-axis,) for axis in range(AXES + 1, self.typing.axes + 1))
+            return some(((-1,), (-2,), (-2, -1), (-3,), *more))
+        if attr.kind == "shape":
+            rank = some(tuple(r for r in menu.ranks if r))
+            return tuple(self.system.fresh(f"{name}[{i}]", "extent") for i in range(rank))
+        raise NotLinear(f"the attribute {attr.name}")
+
+    def step(self, name: str, kind: str, place: int) -> int:
+        """Return a stride or a dilation along one axis.
+
+        If the menu decides few alternatives, the first stride of an axis is that axis' own number. A later
+        one that a condition compares equals it or differs from it.
+        """
+        menu, pick = self.typing.menu, self.typing.choices.some
+        options: tuple[tuple[int, int], ...] = getattr(menu, kind)
+        if not menu.decide_few:
+            return pick(tuple(sorted({number for option in options for number in option})))
+        first = (kind, place) not in self.steps
+        self.steps.add((kind, place))
+        named = (v for c in self.rule.conditions for side in (c.left, c.right) for v in names_in(side))
+        if first or ("attr", name) not in named:
+            return pick(options[0][place:][:1])
+        return pick(options[0][place:] + options[0][:place])
+
+    def _permutation(self, name: str) -> tuple[int, ...]:
+        rank = self.typing.choices.some(tuple(r for r in self.typing.menu.ranks if r >= 2))
+        if rank > AXES:  # too many to enumerate, and too many to meet a condition by chance
+            return self.typing.choices.some(allowed(name, rank, self.rule.conditions))
+        left = list(range(rank))
+        found: list[int] = []
+        while left:
+            found.append(self.typing.choices.pick(tuple(left)))
+            left.remove(found[-1])
+        return tuple(found)
+
+    # -- expressions ----------------------------------------------------------------------------------
+    def dim(self, var: str, axis: int) -> Extent:
+        """Return the extent of a tensor variable's axis."""
+        return self.typing.dim(self.variable(var), axis)
+
+    def rank(self, var: str) -> Extent:
+        """Return the rank of a tensor variable."""
+        return self.variable(var).rank
+
+    def dtype(self, var: str) -> Element:
+        """Return the element type of a tensor variable."""
+        return self.variable(var).element
+
+    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+        """Return the permutation that first applies ``left`` and then ``right``."""
+        if len(left) != len(right):
+            raise Inconsistent("permutations of two ranks")
+        return tuple(left[i] for i in right)
+
+    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
+        """Return the permutation that undoes another."""
+        return inverted(perm)
+
+    def axis(self, perm: Sequence[int], axis: int) -> int:
+        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
+        if not -len(perm) <= axis < 0:
+            raise Inconsistent("an axis that is not permuted")
+        return int(perm[axis]) - len(perm)
+
+    def arith(self, sign: str, left: Extent, right: Extent) -> Extent:
+        """Return the value of an operation on two integers."""
+        # The larger of two extents is that of operands that broadcast; a number is compared either way.
+        both = isinstance(left, Linear) and isinstance(right, Linear)
+        larger = self.typing.maximum if both else self.typing.larger
+        if sign == "max":
+            return larger(left, right)
+        if sign == "min":
+            if not isinstance(left, Linear) and not isinstance(right, Linear):
+                return min(left, right)
+            return left + right - larger(left, right)
+        if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
+            raise Inconsistent("a division by 0")
+        if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
+            # Channels divided by the columns of a weight are the groups. Their number is decided, unless
+            # one of the two is a multiple of the other for all extents.
+            ratio = _ratio(left, right)
+            if ratio is not None:
+                return ratio
+            return self.number(left, right)
+        result = ARITHMETIC[sign](left, right)
+        reduced = result.reduced() if isinstance(result, Linear) else result
+        return int(reduced) if not isinstance(reduced, Linear) and reduced == int(reduced) else result
+
+    def number(self, value: Extent, unit: Extent = 1) -> int:
+        """Decide which multiple of ``unit`` an expression is, because groups are numbers, not unknowns."""
+        options = sorted({*self.quotients, sum(self.quotients[3:])} - {0})
+        number = self.typing.choices.some(tuple(options))
+        self.typing.require(value == unit * number, "a multiple")
+        return number
+
+    def condition(self, condition: Compare) -> None:
+        """Require a condition of the rule."""
+        for a, b in compared(condition, self):
+            self.typing.require(RELATIONS[condition.relation](a, b), f"condition {condition}")
+
+
+def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
+    """Run a rule's typing under a sequence of decisions; return the resulting family of instances.
+
+    Raise :class:`Inconsistent` or TypeMismatch if the family is empty, and :class:`NotLinear` if the typing
+    of an operator is not linear.
+    """
+    if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
+        raise NotLinear("a conversion between element types")
+    menu = replace(menu, axes=max(menu.axes, axes_of(rule)))
+    space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
+    lefts: list[SpaceType] = []
+    if rule.each:
+        number = menu.given(MEMBERS)
+        space.members = choices.some(menu.members if number is None else (number,))
+    for term in (t for source in rule.sources for t in subterms(source)):
+        if isinstance(term, Var):
+            if term.starred:
+                space.starred(term.name)
+            else:
+                space.variable(term.name)
+    _fix(space)
+    # Apply conditions on ranks and extents first: they rule out whole branches before typing starts, for
+    # example an operand that is a scalar.
+    for condition in rule.conditions:
+        if condition.relation == "=" and _plain(condition.left) and _plain(condition.right):
+            space.condition(condition)
+    _fix_ranks(space)
+    if rule.each:
+        lefts = [bound_term(rule.sources[0], space, member=i) for i in range(space.members)]
+    else:
+        lefts = [bound_term(term, space) for term in rule.sources]
+    for condition in rule.conditions:
+        space.condition(condition)
+    typing = space.typing
+    if rule.each:
+        merged = rule.targets[0]
+        assert isinstance(merged, App)
+        axis = read_attributes(merged, space)["axis"]
+        if axis is None:
+            raise TypeMismatch("axis has no default and must be given")
+        whole = read_term(merged.args[0], space)
+        for left in lefts:
+            typing.require_same(left, typing.with_dim(whole, axis, left.dims[axis]), "parts fit")
+        typing.require(sum(left.dims[axis] for left in lefts) == whole.dims[axis], "the parts make the whole")
+    else:
+        for before, after, left in zip(rule.sources, rule.targets, lefts, strict=True):
+            if before != after:
+                typing.require_same(left, read_term(after, space), "both sides have one type")
+    _decide(space)
+    return space
+
+
+def _fix(space: Space) -> None:
+    """Require the extents, ranks and element types that the menu fixes."""
+    for (kind, name, at), value in space.typing.menu.fixed:
+        if name not in space.variables or kind not in ("dim", "rank", "dtype"):
+            continue
+        space.typing.choices.some((value,))
+        variable = space.variables[name]
+        if kind == "dtype":
+            variable.element.among({value})
+        elif kind == "rank":
+            space.typing.require(variable.rank == value, "a rank")
+        elif isinstance(at, int):
+            space.typing.require(variable.rank >= -at, "the axis exists")
+            space.typing.require(variable.dims[at] == value, "an extent")
+
+
+def _ratio(left: Extent, right: Linear) -> int | None:
+    above, below = known(left), known(right)
+    if not isinstance(above, Linear):
+        return None
+    assert isinstance(below, Linear)
+    unknown, factor = next(iter(below.terms.items()))
+    ratio = above.terms.get(unknown, 0) / factor
+    return (
+        int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == below * int(ratio)) is True else None
+    )
+
+
+def _plain(expr: Any) -> bool:
+    if isinstance(expr, Arith):
+        return expr.operator in "+-*" and _plain(expr.left) and _plain(expr.right)
+    return isinstance(expr, Literal | RankOf) or (isinstance(expr, DimOf) and isinstance(expr.axis, int))
+
+
+def _fix_ranks(space: Space) -> None:
+    # A missing axis has extent 1: the type vectors are aligned at the right.
+    for kind in space.variables.values():
+        rank = known(kind.rank)
+        if not isinstance(rank, Linear):
+            for i in range(len(kind.dims) - rank):
+                space.typing.require(kind.dims[i] == 1, "no such axis")
+
+
+def _decide(space: Space) -> None:
+    """Decide broadcasting and the ranks that are still open."""
+    typing = space.typing
+    _fix_ranks(space)
+    while typing.pending:
+        while typing.forced():
+            _fix_ranks(space)
+        if typing.pending:
+            typing.settle()
+            _fix_ranks(space)
+    for kind in space.variables.values():
+        if isinstance(known(kind.rank), Linear):
+            typing.require(kind.rank == typing.choices.some(typing.menu.ranks), "a rank")
+    _fix_ranks(space)
+    space.system.check()
+    while typing.menu.decide_few:
+        few = next(((u, top) for u, top in space.system.bounds().items() if top < FEW), None)
+        if few is None:
+            break
+        unknown = Linear(space.system, 0, {few[0]: 1})
+        least = LEAST[space.system.kinds[few[0]]]
+        if few[1] < least:
+            raise Inconsistent(f"an extent would be below {least}")
+        typing.require(unknown == typing.choices.pick(tuple(range(least, few[1] + 1))), "one of few")
+        space.system.check()
+
+
+def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
+    """Return the type for an assignment of numbers to the unknowns."""
+
+    def number(x: Any) -> int:
+        return int(x.value(values)) if isinstance(x, Linear) else int(x)
+
+    rank = number(kind.rank)
+    dims = tuple(number(d) for d in kind.dims)
+    return TensorType(kind.element.name, dims[len(dims) - rank :])
+
+
+def plain(x: object, values: dict[int, int]) -> object:
+    """Return an attribute with its unknowns replaced by numbers."""
+    if isinstance(x, tuple):
+        return tuple(plain(v, values) for v in x)
+    if isinstance(x, Element):
+        return x.name
+    return int(x.value(values)) if isinstance(x, Linear) else x

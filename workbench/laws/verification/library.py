@@ -1,0 +1,330 @@
+"""Judge the rule library: prove or test every rule at length, and test every axiom on small shapes.
+
+Run as ``python -m workbench.laws.verification.library`` it writes its results to the folder of the rules: a record
+(``status.json``) and a table for readers (``README.md``). Tests take most of the time; ``--new`` tests only
+laws that are new or have changed since the record. ``--redundant`` instead lists the axioms that follow from
+the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+from workbench.laws.theorems.records import THEOREM, is_theorem
+from workbench.laws.verification.evidence import Effort
+from workbench.laws.verification.half_precision import range_record
+from workbench.laws.verification.instances.ground import all_values, instance_of, options
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.nondeterminism import Enumeration
+from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.typings import SMALL
+from workbench.laws.verification.proving.prove import Prover, axioms
+from workbench.laws.verification.refuting.cases import case_of
+from workbench.laws.verification.refuting.exact_arithmetic import PRIME, draw_values
+from workbench.laws.verification.refuting.refute import Findings, search
+from workbench.laws.verification.verdict import Verdict
+from workbench.laws.verification.verify import Verification
+from workbench.ops import TypeMismatch
+from workbench.ops.exact import Inexact
+from workbench.rules.foreign.reading import load_rules
+from workbench.rules.pattern import Rule
+from workbench.rules.verdicts import law_of, library, statuses, verdict_of
+from workbench.run.trace import StopReason
+from workbench.saturation import Limits
+from workbench.support.files import write_atomic
+
+#: Number of instances of an axiom after which its enumeration ends.
+EXHAUSTING: Final = 6000
+#: Largest number of instances of one family (a stride, an activation, a choice of broadcasting), so that the
+#: first families do not use up the total; and largest number of assignments tried for a family.
+FAMILY: Final = 600
+ASSIGNMENTS: Final = 1 << 14
+#: Random instances of an axiom whose enumeration is not complete.
+DRAWS: Final = 200
+#: Random instances that replace the proof of a rule that no axiom reaches, and seconds for them.
+UNPROVED, PATIENCE = 2000, 600.0
+#: Seconds in which every rule of the library must be judged.
+WHOLE_LIBRARY: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LawTest:
+    """The test of a law without a proof: how many instances agreed, and whether they are exhaustive."""
+
+    rule: Rule
+    instances: int
+    exhaustive: bool
+    counterexample: str = ""
+
+
+def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> LawTest:
+    """Evaluate an axiom on every small instance in exact arithmetic, at most ``limit`` of them.
+
+    Small means extents 1 and 2, kernels up to 3, pads 0 and 1, one or two groups, and so on
+    (:data:`~workbench.laws.verification.instances.typings.SMALL`). Random instances are added if the typing of
+    the axiom is not linear, if there are more small instances than the limit, or if there are hardly any:
+    the first instances of an enumeration are all alike.
+    """
+    rng = random.Random(seed)
+    walk = Enumeration()
+    done, exhaustive = 0, True
+    while done < limit:
+        try:
+            space = open_space(axiom, walk, SMALL)
+            free = space.system.free()
+            exhaustive &= prod(len(set(options(space, u, SMALL))) for u in free) <= ASSIGNMENTS
+            for number, values in enumerate(all_values(space, SMALL, ASSIGNMENTS)):
+                if number == FAMILY:
+                    exhaustive = False
+                    break
+                case = case_of(instance_of(space, values))
+                drawn = draw_values(case.kind, case.nodes, case.live, rng)
+                where = case.differs(case.kind, drawn)
+                if where is not None:
+                    return LawTest(axiom, done, False, str(instance_of(space, values)))
+                done += 1
+                if done >= limit:
+                    break
+        except (Inconsistent, TypeMismatch, Inexact):
+            pass
+        except NotLinear:
+            exhaustive = False
+        if not walk.advance():
+            break
+    else:
+        exhaustive = False
+    if exhaustive and done >= 40:
+        return LawTest(axiom, done, True)
+    found = search(axiom, DRAWS, seed=seed)
+    return LawTest(axiom, done + len(found.passed), False, _shown(found))
+
+
+def draw_many(rule: Rule, seed: int = 0) -> LawTest:
+    """Evaluate a rule that no axiom reaches on many random instances in exact arithmetic."""
+    found = search(rule, UNPROVED, seed=seed, seconds=PATIENCE)
+    return LawTest(rule, len(found.passed), False, _shown(found))
+
+
+def _shown(found: Findings) -> str:
+    return "" if found.counterexample is None else str(found.counterexample)
+
+
+def recorded(rule: Rule) -> LawTest | None:
+    """Return the recorded test of a law, or None if the law is new, changed or proved."""
+    known = statuses().get(rule.name)
+    if known is None or known["law"] != law_of(rule) or known["status"] == "proved":
+        return None
+    if "exhaustive" not in known and known.get("draws", 0) < UNPROVED:
+        return None
+    return LawTest(rule, known["draws"], known.get("exhaustive", False), known.get("summary", ""))
+
+
+def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
+    """Return the axioms that the others prove, each with the round in which they do.
+
+    A law that is read in both directions counts as one axiom.
+    """
+    every = list(axioms() if rules is None else rules)
+    found: dict[str, int] = {}
+    engine = None
+    for axiom in every:
+        if axiom.name.endswith("-back"):
+            continue
+        others = [a for a in every if a.name.removesuffix("-back") != axiom.name]
+        limits = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
+        prover = Prover([axiom], others, limits, engine=engine)
+        if prover.begin():
+            idle = 0
+            while not prover.pass_over and idle < 3:
+                idle = 0 if prover.step() else idle + 1
+            proof = prover.proof(0)
+            if proof is not None:
+                found[axiom.name] = proof.round
+        engine = prover.engine
+    if engine is not None:
+        engine.kill()
+    return found
+
+
+def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
+    """Return the completed verification of every rule of the library that is not an axiom.
+
+    With ``new`` rules with a recorded verdict are left out, unless an axiom is new: it may prove more.
+    """
+    rules = _library_rules()
+    if new and all(verdict_of(axiom) != "unknown" for axiom in axioms()):
+        rules = [r for r in rules if verdict_of(r) not in ("proved", "tested")]
+    verification = Verification(rules, name="library", seed=seed, effort=Effort(seconds=WHOLE_LIBRARY))
+    verification.run()
+    return verification
+
+
+def _library_rules() -> list[Rule]:
+    return [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
+
+
+def record(verdict: Verdict) -> dict[str, Any]:
+    """Return the part of a verdict that is recorded."""
+    kept = ("round", "cases", "all_cases", "axioms", "draws", "error_bound", "reason", "region", "summary")
+    known = {k: verdict.evidence[k] for k in kept if k in verdict.evidence}
+    return {"status": verdict.verdict, "law": verdict.law} | known
+
+
+def judge_ranges(rules: Sequence[Rule], pool: ProcessPoolExecutor, *, new: bool = False) -> dict[str, Any]:
+    """Return by rule name the effect on the range of 16-bit floats; with ``new`` recorded ones are reused."""
+    known = statuses()
+    found = {
+        r.name: known[r.name]["ranges"]
+        for r in rules
+        if new and known.get(r.name, {}).get("law") == law_of(r) and "ranges" in known[r.name]
+    }
+    left = [r for r in rules if r.name not in found]
+    return found | dict(zip((r.name for r in left), pool.map(range_record, left), strict=True))
+
+
+def write_ranges(ranges: dict[str, Any], folder: Path) -> None:
+    """Write the results on ranges into an existing record."""
+    file = folder / "status.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    for name, found in ranges.items():
+        if name in data["rules"]:
+            data["rules"][name]["ranges"] = found
+    write_atomic(file, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_status(
+    verification: Verification, tests: Sequence[LawTest], folder: Path, ranges: dict[str, Any] | None = None
+) -> None:
+    """Write the record and the table; each file is written completely or not at all.
+
+    Args:
+        verification: The verdicts on all rules that are not axioms.
+        tests: The tests of axioms and of rules without a proof.
+        folder: The folder of the library.
+        ranges: The effects on the range of 16-bit floats, by rule name.
+    """
+    judged = {v.name: record(v) for v in verification.verdicts}
+    kept = {r.name: statuses()[r.name] for r in _library_rules() if verdict_of(r) in ("proved", "tested")}
+    rules = kept | judged
+    for test in tests:
+        # An axiom has no verdict, only its test.
+        axiom = {"status": "tested", "law": law_of(test.rule), "draws": 0, "exhaustive": test.exhaustive}
+        known = rules.get(test.rule.name, axiom) | {"draws": test.instances}
+        if test.counterexample:
+            known |= {"status": "refuted", "summary": test.counterexample}
+        rules[test.rule.name] = known
+    for name, found in (ranges or {}).items():
+        rules[name]["ranges"] = found
+    data = {
+        "method": "batch proof on an e-graph from the axioms; instances in exact arithmetic "
+        f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
+        "seed": verification.settings.seed,
+        "versions": {"egglog": version("egglog"), "python": platform.python_version()},
+        "rules": rules,
+    }
+    write_atomic(folder / "status.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / "README.md", table(rules, folder))
+
+
+def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
+    """Return the library as a table in Markdown: each file's rules with status and evidence."""
+    counts = {s: sum(r["status"] == s for r in rules.values()) for s in ("proved", "tested", "refuted")}
+    lines = [
+        "# The rule library",
+        "",
+        "Written by `python -m workbench.laws.verification.library`, not by hand. "
+        f"{len(rules)} rules: " + ", ".join(f"{n} {s}" for s, n in counts.items() if n) + ".",
+        "",
+        "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, by the axioms "
+        "named. *tested*: no axiom reaches the rule (the reason is given), or it is an axiom itself; none of "
+        "the given number of instances refutes it in exact arithmetic. A *theorem* is also proved for all "
+        "extents and ranks, from definitions of the operators (`rules/kernel.md` says how): "
+        f"{sum(map(is_theorem, _library_rules()))} of them are. `results/library/redundancy.md` says which "
+        "default rules follow from the others.",
+    ]
+    for file in sorted(folder.glob("*.rules")):
+        heading = "| rule | status | for all types | evidence | law |"
+        lines += ["", f"## {file.name}", "", heading, "|---|---|---|---|---|"]
+        for rule in load_rules(file):
+            known = rules.get(rule.name)
+            if known is not None:
+                law = law_of(rule).replace("|", "\\|")
+                proof = THEOREM if is_theorem(rule) else ""
+                lines.append(f"| {rule.name} | {known['status']} | {proof} | {_evidence(known)} | `{law}` |")
+    return "\n".join(lines) + "\n"
+
+
+def _evidence(known: dict[str, Any]) -> str:
+    if known["status"] == "proved":
+        by = ", ".join(known.get("axioms") or ["the axioms"])
+        return f"round {known['round']}, {known['cases']} cases; by {by}"
+    if "exhaustive" in known:
+        return f"{known['draws']} instances" + (", all small ones" if known["exhaustive"] else "")
+    return f"{known.get('draws', 0)} instances; {known.get('reason') or known.get('summary', '')}"
+
+
+def _tested(
+    how: Callable[[Rule], LawTest], rules: Sequence[Rule], pool: ProcessPoolExecutor, new: bool
+) -> list[LawTest]:
+    """Return the tests of rules in their order; with ``new`` recorded tests are reused."""
+    tests = {r.name: recorded(r) if new else None for r in rules}
+    found = {t.rule.name: t for t in pool.map(how, [r for r in rules if tests[r.name] is None])}
+    return [found[name] if test is None else test for name, test in tests.items()]
+
+
+def main() -> None:
+    """Judge the library and write the outcome to its folder, or list redundant axioms."""
+    parser = argparse.ArgumentParser(description="Judge the rule library.")
+    parser.add_argument("--redundant", action="store_true", help="list axioms that follow from the others")
+    parser.add_argument("--new", action="store_true", help="test only new and changed laws")
+    parser.add_argument("--ranges", action="store_true", help="judge only the ranges of 16-bit floats")
+    chosen = parser.parse_args()
+    began = time.perf_counter()
+    if chosen.redundant:
+        for name, index in redundant_axioms().items():
+            print(f"{name}: follows from the others in round {index}")
+    elif chosen.ranges:
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
+        write_ranges(ranges, library())
+        for name, found in ranges.items():
+            for dtype, outcome in found.items():
+                if outcome != "kept":
+                    print(f"{name}, {dtype}: {outcome}")
+    else:
+        verification = judge_library(new=chosen.new)
+        if verification.stop_reason is not StopReason.FINISHED:
+            sys.exit(
+                f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine)."
+            )
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            unproved = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
+            tests = _tested(exhaust, list(axioms()), pool, chosen.new) + _tested(
+                draw_many, unproved, pool, chosen.new
+            )
+            ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
+        write_status(verification, tests, library(), ranges)
+        for verdict in verification.verdicts:
+            if verdict.verdict != "proved":
+                print(verdict)
+        refuted = [t for t in tests if t.counterexample]
+        print(f"{verification!r}\n{len(axioms())} axioms; tests refuted {len(refuted)}")
+    print(f"{time.perf_counter() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

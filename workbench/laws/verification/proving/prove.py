@@ -1,0 +1,439 @@
+"""Prove rules in batch: the sides of all rules in one typed e-graph, with axioms applied round by round.
+
+A rule is proved at a generic instance: extents are distinct primes if its typing leaves them open, so that
+extents that the axioms' guards find equal there are equal in every instance. Alternatives that are not
+numbers (activation, one group or several, rank) are separate cases, all of which must be proved. The method
+is Tensat's, whose verifier has neither types nor shapes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final
+
+from workbench.graph import GraphBuilder
+from workbench.laws.verification import deadline
+from workbench.laws.verification.instances.boundary_values import (
+    attribute_coordinates,
+    beside_literals,
+    of_more_axes,
+    spread_axes,
+)
+from workbench.laws.verification.instances.ground import Ground, Instance, instance_of
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.nondeterminism import Choices, Enumeration, RandomChoices
+from workbench.laws.verification.instances.spaces import GROUPED, Space, open_space
+from workbench.laws.verification.instances.typings import AXES, Menu
+from workbench.ops import Trait, TypeMismatch, with_trait
+from workbench.rules.foreign.reading import load_rules
+from workbench.rules.pattern import App, Rule, subterms
+from workbench.rules.ruleset import RuleSet
+from workbench.rules.verdicts import library
+from workbench.run.trace import StepKind, StopReason
+from workbench.saturation import Limits, Saturation
+from workbench.saturation.encoding import encoding_for
+from workbench.saturation.engine import Program
+from workbench.saturation.remote import RemoteEngine
+
+#: Alternatives that are proved one by one; extents and similar numbers are filled in generically.
+GENERIC: Final = Menu(
+    ranks=(1, 2, 3, 4),
+    strides=((2, 3),),
+    dilations=((3, 2),),
+    groups=(1, 5, 6),
+    acts=("none", "relu", "sigmoid", "tanh"),
+    flags=(0, 1),
+    steps=(1, 3),
+    eps=(0.5, 1e-5),
+    numbers=(0.0, 0.375),
+    members=(2, 3),
+    broadcast=False,
+    decide_few=True,
+    remainders=True,
+)
+#: Other alternatives than those that are proved one by one, for one more case.
+OTHERS: Final = replace(
+    GENERIC,
+    strides=((5, 4),),
+    dilations=((4, 5),),
+    groups=(7,),
+    steps=(4,),
+    eps=(2.0,),
+    numbers=(-7.0,),
+    members=(5,),
+)
+#: If there are more cases than this, they are sampled.
+CASES: Final = 24
+#: Largest number of cases next to the literals of a rule.
+LITERALS: Final = 12
+#: Number of randomly drawn cases in which operands broadcast, and largest number of those with a given axis.
+BROADCASTING: Final = 4
+AXES_SPREAD: Final = 8
+#: Number of nodes from which on no further cases enter a pass: they wait for the next one.
+LOAD: Final = 3_000
+#: Attributes of which proofs take few values.
+_ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
+_BROADCASTS: Final = with_trait(Trait.BROADCASTS)
+#: Assignments of generic numbers tried for a family of instances before it counts as empty.
+ATTEMPTS: Final = 64
+_PRIMES: Final = [p for p in range(11, 1000) if all(p % q for q in range(2, 32) if q < p)]
+
+
+@lru_cache(maxsize=1)
+def axioms() -> RuleSet:
+    """Return the axioms of the library."""
+    return load_rules(library() / "axioms.rules")
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The generic instances of a rule.
+
+    ``complete`` means that no alternative was left out. ``sampled`` is the number of instances that were
+    drawn at random, such as those whose operands broadcast.
+    """
+
+    instances: tuple[Instance, ...]
+    complete: bool
+    reason: str = ""
+    sampled: int = 0
+
+
+def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
+    """Return one generic instance per alternative of a rule's typing, or a sample of ``limit`` of them.
+
+    Instances next to the literals of the rule are added, one with other strides, groups and so on, and if
+    ``broadcast``, some with broadcasting operands.
+    """
+    found: list[Instance] = []
+    walk = Enumeration()
+    complete, reason = True, ""
+    sampled = 0
+    for _ in range(40 * limit):
+        deadline.check()
+        try:
+            instance = _generic(rule, walk, GENERIC)
+            if instance is not None:
+                found.append(instance)
+        except NotLinear as error:
+            complete, reason = False, str(error)
+        except (Inconsistent, TypeMismatch):
+            pass
+        if not walk.advance():
+            break
+        if len(found) > limit:
+            complete = False
+            found = _drawn(rule, GENERIC, limit)
+            sampled = len(found)
+            break
+    else:
+        complete = False
+    own = len(found)
+    if found:
+        found += _unusual(rule, broadcast)
+    if broadcast and any(
+        isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
+    ):
+        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING, broadcasting=True)
+        for corner in spread_axes(rule)[:AXES_SPREAD]:
+            found += _drawn(rule, replace(GENERIC, broadcast=True, spread=True, fixed=corner.fixed), 1)
+    return Cases(tuple(found), complete, reason, sampled + len(found) - own)
+
+
+def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
+    """Return generic instances with other strides, groups and so on, and next to the literals of a rule."""
+    found: list[Instance] = []
+    if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
+        found += _drawn(rule, OTHERS, 1)
+    for corner in beside_literals(rule)[:LITERALS]:
+        if corner.broadcasts and not broadcast:
+            continue
+        axes = max(AXES, corner.rank)
+        ranks = (corner.rank,) if corner.rank else GENERIC.ranks
+        found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)
+    for corner in of_more_axes(rule):
+        menu = replace(GENERIC, fixed=corner.fixed, axes=corner.rank, ranks=(corner.rank,))
+        more = _drawn(rule, menu, 1)
+        found += [instance for instance in more if instance not in found]
+    return found
+
+
+def spreads(rule: Rule) -> bool:
+    """Return whether a rule has operators whose operands may broadcast."""
+    terms = (t for source in rule.sources for t in subterms(source))
+    return any(isinstance(t, App) and t.op in _BROADCASTS for t in terms)
+
+
+def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) -> list[Instance]:
+    """Return generic instances of random alternatives, or only broadcasting ones."""
+    rng = random.Random(count)
+    drawn: list[Instance] = []
+    for _ in range(15 * count):
+        deadline.check()
+        if len(drawn) >= count:
+            break
+        try:
+            instance = _generic(rule, RandomChoices(rng), menu)
+        except (NotLinear, Inconsistent, TypeMismatch):
+            continue
+        if instance is not None and (instance.broadcasts or not broadcasting):
+            drawn.append(instance)
+    return drawn
+
+
+def _generic(rule: Rule, choices: Choices, menu: Menu) -> Instance | None:
+    space = open_space(rule, choices, menu)
+    for attempt in range(ATTEMPTS):
+        values = space.system.complete(_numbers(space, attempt))
+        if values is None:
+            continue
+        instance = instance_of(space, values)
+        Ground().add(instance)
+        return instance
+    return None
+
+
+@lru_cache(maxsize=64)
+def _ordered(attempt: int) -> tuple[int, ...]:
+    """Return distinct primes, larger ones first, as a kernel is smaller than the input that it slides over.
+
+    Later attempts use other orders. Most of them begin with three or four large primes for an input:
+    sometimes the second of two kernels must be the larger one, or positions must follow each other.
+    """
+    left = list(_PRIMES)
+    rng = random.Random(attempt)
+    if attempt >= ATTEMPTS // 8 and attempt % 4 == 0:
+        return tuple(rng.sample(left, len(left)))
+    if attempt >= ATTEMPTS // 8:
+        large = left[80 : 77 - attempt // 4 % 2 : -1]
+        small = left[attempt % 8 : 60 : 2 + attempt % 3]
+        return (*large, *(small if attempt % 4 == 1 else rng.sample(small, len(small))))
+    ideal, factor = ((900.0, 0.75), (900.0, 0.6), (400.0, 0.85), (900.0, 0.5))[attempt % 4]
+    found: list[int] = []
+    while left and len(found) < 60:
+        found.append(min(left, key=lambda p: abs(p - ideal)))
+        left.remove(found[-1])
+        ideal *= factor
+    return tuple(found)
+
+
+def _numbers(space: Space, attempt: int) -> dict[int, int]:
+    rng = random.Random(attempt)
+    primes = iter(_ordered(attempt))
+    small = rng.sample(range(1, 8), 7)
+    numbers: dict[int, int] = {}
+    kinds = space.system.kinds
+    of_pads = {u for d, _, u in space.system.divisions if all(kinds[v] == "pad" for v in d.terms)}
+    for k, unknown in enumerate(space.system.free()):
+        kind = "pad" if unknown in of_pads else kinds[unknown]
+        if kind in ("extent", "quotient"):
+            number = next(primes)
+        elif kind == "kernel":
+            number = small[k % 7] + 2
+        elif kind == "remainder":
+            number = small[k % 7] % (space.system.top[unknown] + 1)
+        elif kind == "pad":
+            number = small[k % 7] % (4, 4, 2)[attempt % 3]
+        else:
+            number = small[k % 7]
+        top = space.system.top.get(unknown)
+        numbers[unknown] = number if top is None else min(number, top)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one.
+
+    ``sampled`` is the number of cases that were drawn at random.
+    """
+
+    cases: int
+    complete: bool
+    round: int
+    sampled: int = 0
+
+
+@dataclass(slots=True)
+class _Goal:
+    """One case of one rule, with the pairs of nodes that must be found equal."""
+
+    rule: int
+    case: int
+    pairs: list[tuple[int, int]]
+
+
+def warm_engine(memory: int) -> RemoteEngine:
+    """Return an engine whose process is running already, with an almost empty e-graph."""
+    builder = GraphBuilder()
+    x = builder.input("x", (1,))
+    graph = builder.graph({"y": builder.op("relu", x)})
+    engine = RemoteEngine(Program(graph, encoding_for(graph), ()), memory)
+    engine.start()
+    return engine
+
+
+@dataclass(slots=True)
+class Prover:
+    """A proof of many rules at once, one round of axioms per step.
+
+    A pass loads unproved cases, as many as an e-graph holds, into a fresh one and applies axioms until
+    everything is proved, nothing can change any more, or a limit is reached. Passes over all cases are a
+    sweep. Another sweep follows if this one proved some cases and left others. ``rounds`` maps each proved
+    case to the round in which its sides met. A given ``engine`` is reused. ``egraph_seconds`` is the part of
+    ``seconds`` in which e-graphs are loaded and grown, without making instances and starting the engine's
+    process.
+    """
+
+    rules: Sequence[Rule]
+    axioms: Sequence[Rule]
+    limits: Limits
+    broadcast: bool = True
+    cases: dict[int, Cases] = field(default_factory=dict)
+    rounds: dict[tuple[int, int], int] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    stop_reason: StopReason | None = None
+    seconds: float = 0.0
+    egraph_seconds: float = 0.0
+    passes: int = 0
+    sweeps: int = 0
+    saturation: Saturation | None = None
+    _goals: list[_Goal] = field(default_factory=list)
+    engine: RemoteEngine | None = None
+    _waiting: list[tuple[int, int]] = field(default_factory=list)
+    _met_in_sweep: int = 0
+    _cut_in_sweep: bool = False
+
+    def open_goals(self) -> list[tuple[int, int]]:
+        """Return the pairs (rule, case) that are not proved yet."""
+        found = []
+        for number, rule in enumerate(self.rules):
+            if number in self.dropped:
+                continue
+            if number not in self.cases:
+                self.cases[number] = generic_cases(rule, broadcast=self.broadcast)
+            count = len(self.cases[number].instances)
+            found += [(number, case) for case in range(count) if (number, case) not in self.rounds]
+        return found
+
+    @property
+    def loaded(self) -> set[int]:
+        """Return the rules that have open cases in the current pass."""
+        return {goal.rule for goal in self._goals}
+
+    def proof(self, number: int) -> Proof | None:
+        """Return the proof of a rule, or None if a case is open or the rule has no cases."""
+        cases = self.cases.get(number)
+        if cases is None or not cases.instances:
+            return None
+        rounds = [self.rounds.get((number, case)) for case in range(len(cases.instances))]
+        known = [r for r in rounds if r is not None]
+        if len(known) < len(rounds):
+            return None
+        return Proof(len(known), cases.complete, max(known), cases.sampled)
+
+    def open_cases(self, number: int) -> tuple[Instance, ...]:
+        """Return the generic instances of a rule that are not proved."""
+        cases = self.cases.get(number)
+        if cases is None:
+            return ()
+        return tuple(i for k, i in enumerate(cases.instances) if (number, k) not in self.rounds)
+
+    def begin(self) -> bool:
+        """Start a pass with open cases, those that wait first; return whether there are any."""
+        began = time.perf_counter()
+        self._cut_in_sweep |= bool(self._goals) and self._unfinished
+        open_ = self.open_goals()
+        goals = sorted(set(open_) & set(self._waiting))
+        if not goals:
+            goals, self._met_in_sweep, self._cut_in_sweep = open_, 0, False
+            self.sweeps += 1
+        if self.engine is None and goals:
+            self.engine = warm_engine(self.limits.memory)
+        if self.engine is not None:
+            self.engine.until = deadline.until()
+        ready = time.perf_counter()
+        ground = Ground(canonical=True)
+        self._goals = []
+        self._waiting = []
+        for place, (number, case) in enumerate(goals):
+            if len(ground.builder.nodes) > LOAD:
+                self._waiting = goals[place:]
+                break
+            deadline.check()
+            instance = self.cases[number].instances[case]
+            self._goals.append(_Goal(number, case, ground.add(instance)))
+        if not self._goals:
+            return False
+        roots = sorted({i for goal in self._goals for pair in goal.pairs for i in pair})
+        graph = ground.builder.graph([(f"r{i}", i) for i in roots])
+        found = dict(zip(roots, graph.output_ids, strict=True))
+        for goal in self._goals:
+            goal.pairs = [(found[a], found[b]) for a, b in goal.pairs]
+        # Every pass has the time that is left, not that of the first one.
+        limits = replace(self.limits, seconds=max(0.001, min(self.limits.seconds, deadline.left())))
+        self.saturation = Saturation(graph, self.axioms, limits, engine=self.engine, keep=0)
+        self.engine = self.saturation.engine
+        self.passes += 1
+        self.saturation.start_engine()
+        self._met_in_sweep += self._check(0)
+        self.seconds += time.perf_counter() - began
+        self.egraph_seconds += time.perf_counter() - ready
+        return True
+
+    def step(self) -> int:
+        """Apply one round of axioms; return the number of cases that it proved."""
+        began = time.perf_counter()
+        assert self.saturation is not None
+        self.saturation.engine.until = deadline.until()
+        step = self.saturation.step()
+        # Without the last iteration nothing is new; asking for it would repeat all others.
+        undone = self.saturation.stop_reason in (StopReason.TIME_LIMIT, StopReason.MEMORY_LIMIT)
+        met = 0 if undone and step.kind is StepKind.CUT else self._check(step.index)
+        self._met_in_sweep += met
+        self.seconds += time.perf_counter() - began
+        self.egraph_seconds += time.perf_counter() - began
+        return met
+
+    def _check(self, index: int) -> int:
+        assert self.saturation is not None
+        classes = self.saturation.classes()
+        open_, met = [], 0
+        for goal in self._goals:
+            if all(classes[a] == classes[b] for a, b in goal.pairs):
+                self.rounds[goal.rule, goal.case] = index
+                met += 1
+            else:
+                open_.append(goal)
+        self._goals = open_
+        return met
+
+    @property
+    def pass_over(self) -> bool:
+        """Return whether the pass can prove no more."""
+        return not self._goals or self.saturation is None or self.saturation.stop_reason is not None
+
+    @property
+    def productive(self) -> bool:
+        """Return whether another pass may prove more: cases wait, or a sweep that proved some was cut."""
+        cut = self._cut_in_sweep or self._unfinished
+        again = bool(self.open_goals()) and self._met_in_sweep > 0 and cut
+        return self.waiting or again
+
+    @property
+    def _unfinished(self) -> bool:
+        return self.saturation is not None and self.saturation.stop_reason is not StopReason.SATURATED
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether cases wait for a pass of the sweep that has begun."""
+        return bool(set(self._waiting) & set(self.open_goals()))
+
+    def close(self) -> None:
+        """End the engine's process."""
+        if self.engine is not None:
+            self.engine.kill()

@@ -1,0 +1,198 @@
+"""Instances of a rule with values: the nodes of both sides, their difference, and a record that replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.graph import Node
+from workbench.laws.verification.instances.ground import Ground, Instance
+from workbench.laws.verification.refuting.exact_arithmetic import (
+    ARITHMETICS,
+    MACHINE,
+    arithmetic_for,
+    differs,
+    filled,
+    live_nodes,
+    run,
+)
+from workbench.laws.verification.refuting.literals import ROUNDED_BY, rounded
+from workbench.ops import TensorType
+from workbench.rules.pattern import Rule
+from workbench.rules.variadic import starred
+
+#: Largest number of elements of an instance's nodes together, with machine numbers and with others.
+ELEMENTS: Final = 100_000
+SLOW_ELEMENTS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """An instance on which the two sides differ.
+
+    ``kinds`` and ``inputs`` are the types and the numbers, as nested lists, of every variable of the rule, of
+    those too that only give context; ``settings`` are the attributes; ``left``
+    and ``right`` are the values of the rule's output number ``output``, which differ at ``index``.
+    """
+
+    kinds: dict[str, TensorType]
+    settings: dict[str, Any]
+    inputs: dict[str, Any]
+    output: int
+    index: tuple[int, ...]
+    left: Any
+    right: Any
+    arithmetic: str
+    left_text: str
+    right_text: str
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes by variable."""
+        return {name: kind.shape for name, kind in self.kinds.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Return the counterexample as plain data, ready for JSON."""
+        return {
+            "inputs": {
+                n: {"shape": list(k.shape), "dtype": k.dtype, "data": self.inputs[n]}
+                for n, k in self.kinds.items()
+            },
+            "settings": {n: list(v) if isinstance(v, tuple) else v for n, v in self.settings.items()},
+            "output": self.output,
+            "index": list(self.index),
+            "left": self.left,
+            "right": self.right,
+            "left_term": self.left_text,
+            "right_term": self.right_text,
+            "arithmetic": self.arithmetic,
+        }
+
+    def at(self) -> tuple[Any, Any]:
+        """Return the two values at the index at which they differ."""
+        a, b = self.left, self.right
+        for i in self.index:
+            a, b = a[i], b[i]
+        return a, b
+
+    def __str__(self) -> str:
+        shapes = ", ".join(f"{n}{list(s)}" for n, s in self.shapes.items())
+        return f"{shapes}: {self.at()[0]} on the left, {self.at()[1]} on the right"
+
+
+@dataclass(slots=True)
+class Case:
+    """One instance with its nodes."""
+
+    instance: Instance
+    nodes: Sequence[Node]
+    leaves: dict[str, int]
+    pairs: list[tuple[int, int]]
+    kind: str
+
+    @property
+    def live(self) -> list[int]:
+        """Return the nodes that the two sides depend on."""
+        return live_nodes(self.nodes, [i for pair in self.pairs for i in pair])
+
+    @property
+    def large(self) -> bool:
+        """Return whether the nodes have too many elements to be evaluated in a moment."""
+        most = ELEMENTS if self.kind in ("modular", "ordered", MACHINE) else SLOW_ELEMENTS
+        return sum(self.nodes[i].tensor.elements for i in self.live) > most
+
+    def differs(self, kind: str, values: dict[int, np.ndarray]) -> tuple[int, tuple[int, ...]] | None:
+        """Return the output and the index at which the two sides differ on some values, or None."""
+        live = self.live
+        results = run(kind, self.nodes, live, values)
+        allowed = ROUNDED_BY if rounded(self.nodes, live) else Fraction(0)
+        for number, (left, right) in enumerate(self.pairs):
+            where = differs(kind, results[left], results[right], allowed=allowed)
+            if where is not None:
+                return number, where
+        return None
+
+
+def case_of(instance: Instance) -> Case:
+    """Return an instance with both sides as nodes; raise TypeMismatch if the types do not fit."""
+    ground = Ground()
+    pairs = ground.add(instance)
+    nodes = ground.builder.nodes
+    live = live_nodes(nodes, [i for pair in pairs for i in pair])
+    kind = arithmetic_for(nodes[i] for i in live)
+    return Case(instance, nodes, ground.leaves, pairs, kind)
+
+
+def plain_list(array: np.ndarray) -> list[Any] | int | str:
+    """Return an array as nested lists of whole numbers; other numbers become text."""
+
+    def number(x: Any) -> Any:
+        try:
+            if x == int(x):
+                return int(x)
+        except (OverflowError, ValueError):
+            return str(x)
+        return str(x)
+
+    def nested(value: object) -> Any:
+        return [nested(v) for v in value] if isinstance(value, list) else number(value)
+
+    return nested(array.tolist())
+
+
+def text_of(nodes: Sequence[Node], root: int, names: dict[int, str]) -> str:
+    """Return a ground term as text in the rule language."""
+    from workbench.graph.text import format_attr
+    from workbench.ops import spec_of
+
+    node = nodes[root]
+    if root in names:
+        return names[root]
+    given = [
+        f"{attr.name}={format_attr(value)}"
+        for attr, value in zip(spec_of(node.op).attrs, node.attrs, strict=True)
+        if value != attr.default
+    ]
+    inside = ", ".join(text_of(nodes, i, names) for i in node.inputs)
+    return f"{node.op}{'[' + ', '.join(given) + ']' if given else ''}({inside})"
+
+
+# -- records ----------------------------------------------------------------------------------------
+def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
+    """Return whether a rule's two sides differ on a recorded counterexample, with the recorded values.
+
+    Only the record is read: types, attributes and values of all variables of the rule.
+    """
+    settings = {name: _tuples(value) for name, value in record["settings"].items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        row, dot, attribute = name.partition(".")
+        if dot:
+            rows.setdefault(row, {})[attribute] = value
+    inputs = record["inputs"]
+    kinds = {n: TensorType(given["dtype"], tuple(given["shape"])) for n, given in inputs.items()}
+    members = sum(name.rpartition("_")[0] == starred(rule)[0] for name in inputs) if rule.each else 0
+    attrs = {name: value for name, value in settings.items() if "." not in name}
+    case = case_of(Instance(rule, kinds, attrs, rows, members))
+    kind = next(name for name, text in ARITHMETICS.items() if text == record["arithmetic"])
+    values = {
+        case.leaves[name]: filled(kind, [Fraction(v) for v in _flat(given["data"])], kinds[name].shape)
+        for name, given in inputs.items()
+    }
+    results = run(kind, case.nodes, case.live, values)
+    sides = [results[i] for i in case.pairs[record["output"]]]
+    shown = [plain_list(side) for side in sides] == [record["left"], record["right"]]
+    allowed = ROUNDED_BY if rounded(case.nodes, case.live) else Fraction(0)
+    return shown and differs(kind, *sides, allowed=allowed) == tuple(record["index"])
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _flat(data: Any) -> list[Any]:
+    return [x for part in data for x in _flat(part)] if isinstance(data, list) else [data]

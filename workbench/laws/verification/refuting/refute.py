@@ -1,0 +1,332 @@
+"""Search for a counterexample: both sides of a rule on small instances, in exact arithmetic."""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from workbench.laws.verification import deadline
+from workbench.laws.verification.instances.boundary_values import (
+    Corner,
+    beside_literals,
+    of_more_axes,
+    spread_axes,
+    wild,
+)
+from workbench.laws.verification.instances.elements import converts
+from workbench.laws.verification.instances.ground import Instance, instance_of, sample
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
+from workbench.laws.verification.instances.spaces import Space, open_space
+from workbench.laws.verification.instances.typings import AXES, Menu
+from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of
+from workbench.laws.verification.refuting.element_types import retyped
+from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree, draw_values
+from workbench.laws.verification.refuting.sampling import draw_instance
+from workbench.laws.verification.refuting.shrinking import small
+from workbench.ops import TypeMismatch
+from workbench.ops.exact import Inexact
+from workbench.rules.pattern import Rule, measured, operators_of
+from workbench.rules.symmetry import canonical
+
+#: The menu of the first draws, so that a counterexample found among them is already small.
+TINY: Final = Menu(
+    strides=((1, 1),),
+    dilations=((1, 1),),
+    groups=(1, 2),
+    members=(2,),
+    extents=(1, 1, 2),
+    kernels=(1, 1, 2),
+    pads=(0, 0, 1),
+    steps=(1,),
+)
+FULL: Final = Menu()
+#: The menus at a corner, in turn: the other numbers are small, so that one large number is cheap.
+_FEW: Final = replace(FULL, acts=("none", "relu"))
+_NEAR: Final = replace(
+    _FEW, extents=(1, 2, 3, 4), kernels=(1, 2, 3), strides=((2, 2), (1, 1), (3, 2), (5, 5)), remainders=True
+)
+CORNERS: Final = (
+    _NEAR,
+    replace(_FEW, extents=(1, 2, 6), kernels=(1, 2)),
+    _NEAR,
+    replace(TINY, acts=_FEW.acts),
+)
+#: Tries per instance that is wanted at a corner.
+TRIES: Final = 4
+#: The largest number at a corner that kernels and pads may have as well.
+WINDOW: Final = 20
+#: Largest number of corners next to literals, and of instances at all of them together.
+LITERALS: Final = 48
+BESIDE_ALL: Final = 240
+
+
+@dataclass(slots=True)
+class Findings:
+    """The findings of a search for counterexamples.
+
+    The instances in ``passed`` agreed, counted by arithmetic in ``arithmetics``; those in ``failed`` did
+    not. ``unusual`` is the number of them with a number that no menu has. ``bound`` is the chance that one
+    polynomial instance passed although its sides differ (Schwartz-Zippel: degree over field size). ``empty``
+    means that the two sides have no type in common; ``reason`` is the last reason why an instance could not
+    be made.
+    """
+
+    passed: list[Instance] = field(default_factory=list)
+    failed: list[Instance] = field(default_factory=list)
+    arithmetics: Counter[str] = field(default_factory=Counter)
+    counterexample: Counterexample | None = None
+    degree: int = 0
+    tries: int = 0
+    unusual: int = 0
+    seconds: float = 0.0
+    empty: bool = False
+    reason: str = ""
+
+    @property
+    def draws(self) -> int:
+        """Return the number of instances evaluated."""
+        return len(self.passed) + len(self.failed)
+
+    def joined(self, other: Findings) -> Findings:
+        """Return the findings of two searches that found no counterexample."""
+        return Findings(
+            self.passed + other.passed,
+            [],
+            self.arithmetics + other.arithmetics,
+            None,
+            max(self.degree, other.degree),
+            self.tries + other.tries,
+            self.unusual + other.unusual,
+            self.seconds + other.seconds,
+            reason=self.reason,
+        )
+
+    @property
+    def bound(self) -> float | None:
+        """Return the error bound per polynomial instance, or None if no instance was polynomial."""
+        return self.degree / PRIME if self.arithmetics["modular"] else None
+
+
+def search(
+    rule: Rule,
+    draws: int = 60,
+    *,
+    seed: int = 0,
+    broadcast: bool = True,
+    go_on: int = 0,
+    seconds: float = 20.0,
+    corners: Sequence[Corner] | None = None,
+) -> Findings:
+    """Evaluate both sides of a rule on random instances, small ones first, then on unusual ones.
+
+    The search stops at the first counterexample, or ``go_on`` instances later: further failures and passes
+    show in which region the rule holds. The same seed gives the same search for all renamings of a rule,
+    unless the time limit ends it.
+
+    Args:
+        rule: The rule.
+        draws: Number of instances.
+        seed: Seed of the random instances.
+        broadcast: Whether the shapes of element-wise operands may differ.
+        go_on: Number of instances after the first counterexample.
+        seconds: Time limit.
+        corners: Coordinates at values that are evaluated besides; by default those next to the rule's
+            literals, every axis that may broadcast, and one unusual value for every fourth draw.
+    """
+    began = time.perf_counter()
+    one = _Search(rule, random.Random(seed_of(rule, seed)), broadcast, min(seconds, deadline.left()))
+    if corners is None:
+        unusual = wild(rule)
+        one.rng.shuffle(unusual)
+        spread = spread_axes(rule) if broadcast else []
+        corners = _beside(rule) + spread + unusual[: draws // 4] + of_more_axes(rule)
+    one.random(draws, go_on)
+    if not one.found.empty:
+        one.at_corners(corners, go_on)
+    one.found.seconds = time.perf_counter() - began
+    return one.found
+
+
+def _beside(rule: Rule) -> list[Corner]:
+    """Return the corners next to the literals of a rule, with fewer instances at each if they are many."""
+    corners = beside_literals(rule)[:LITERALS]
+    most = BESIDE_ALL // max(1, len(corners))
+    return [replace(corner, instances=min(corner.instances, most)) for corner in corners]
+
+
+def seed_of(rule: Rule, seed: int) -> int:
+    """Return the seed for a law: that of all rules that differ only in names."""
+    terms, conditions = canonical([*rule.sources, *rule.targets], rule.conditions)
+    text = f"{terms} {sorted(map(repr, conditions))} {len(rule.sources)} {rule.each}"
+    return seed * 1_000_003 + zlib.crc32(text.encode())
+
+
+@dataclass(slots=True)
+class _Search:
+    """The state of one search; ``left`` is the number of instances that are still wanted."""
+
+    rule: Rule
+    rng: random.Random
+    broadcast: bool
+    seconds: float
+    found: Findings = field(default_factory=Findings)
+    left: int = 0
+    curved: int = 0
+    began: float = field(default_factory=time.perf_counter)
+    converts: bool = field(init=False)
+    plain: Rule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.converts = converts(operators_of(self.rule))
+        # An instance is drawn with one element type first, so conditions on others come later.
+        conditions = tuple(c for c in self.rule.conditions if measured(c) and not c.of_dtypes)
+        self.plain = replace(self.rule, conditions=conditions) if self.converts else self.rule
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.perf_counter() - self.began >= self.seconds
+
+    def random(self, draws: int, go_on: int) -> None:
+        """Evaluate instances of the menus."""
+        found = self.found
+        tiny, full = (replace(menu, broadcast=self.broadcast) for menu in (TINY, FULL))
+        self.left = draws
+        while self.left > 0 and found.tries < 60 * (draws + go_on) and not self.out_of_time:
+            # Small instances first, unless hardly any of them is well-typed.
+            rare = found.tries > 20 * (found.draws + 10)
+            self.one(full if rare or found.draws >= draws // 3 else tiny, go_on)
+            if found.tries == 200 and not found.draws and not self.curved and typed(self.rule, full) is False:
+                found.empty = True
+                return
+
+    def typed(self, instance: Instance) -> Instance:
+        """Return an instance, with random element types if the rule converts between element types."""
+        return retyped(replace(instance, rule=self.rule), self.rng) if self.converts else instance
+
+    def at_corners(self, corners: Sequence[Corner], go_on: int) -> None:
+        """Evaluate instances at corners, as long as there is no counterexample."""
+        for corner in corners:
+            if self.found.counterexample is not None:
+                return
+            if corner.broadcasts and not self.broadcast:
+                continue
+            self.left, turn = corner.instances, 0
+            while self.left > 0 and turn < TRIES * corner.instances and not self.out_of_time:
+                menu = replace(_fitting(CORNERS[turn % len(CORNERS)], corner), broadcast=self.broadcast)
+                before = self.found.draws
+                self.one(menu, go_on)
+                self.found.unusual += self.found.draws - before
+                turn += 1
+
+    def one(self, menu: Menu, go_on: int) -> None:
+        """Evaluate one instance, if one can be made."""
+        rule, rng, found = self.rule, self.rng, self.found
+        found.tries += 1
+        space: Space | None = None
+        values: dict[int, int] | None = None
+        try:
+            if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
+                space = open_space(rule, RandomChoices(rng), menu)
+                values = sample(space, rng, menu)
+                if values is None:
+                    return
+                case = case_of(self.typed(instance_of(space, values)))
+            else:
+                drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
+                if drawn is None:
+                    return
+                case = case_of(self.typed(drawn))
+            if case.large:
+                found.reason = "too many elements"
+                return
+        except NotLinear as error:
+            # Some sequences of decisions are not linear (ceil_mode), or all of them (a reshape).
+            self.curved, found.reason = self.curved + 1, str(error)
+            return
+        except (Inconsistent, TypeMismatch) as error:
+            found.reason = str(error)
+            return
+        try:
+            outcome = _evaluated(case, rng)
+        except Inexact as error:
+            found.reason = str(error)
+            return
+        self.left -= 1
+        found.arithmetics[case.kind] += 1
+        if case.kind == "modular" and not found.degree:
+            found.degree = max(max(degree(case.nodes, a), degree(case.nodes, b)) for a, b in case.pairs)
+        if outcome is None:
+            found.passed.append(case.instance)
+            return
+        if found.counterexample is None:
+            shown = small(rule, case, space, values, rng, menu)
+            if shown is None:  # whole numbers of this size do not show the difference: try another instance
+                found.arithmetics[case.kind] -= 1
+                return
+            found.counterexample = shown
+            self.left = go_on
+        found.failed.append(case.instance)
+
+
+def _fitting(menu: Menu, corner: Corner) -> Menu:
+    """Return a menu in which instances at a corner exist: a large step needs an extent that is as large."""
+    given = [v for _, value in corner.fixed for v in (value if isinstance(value, tuple) else (value,))]
+    whole = max((v for v in given if isinstance(v, int)), default=0)
+    real = max((v for v in given if isinstance(v, float)), default=0.0)
+    window = tuple(v for v in (whole, whole + 1) if v <= WINDOW)
+    rank = corner.rank
+    return replace(
+        menu,
+        extents=menu.extents + ((whole, whole + 1, 2 * whole + 1) if whole > 2 else ()),
+        kernels=menu.kernels + window,
+        pads=menu.pads + window[:1],
+        numbers=menu.numbers + ((real, 2 * real + 10.0) if real else ()),
+        ranks=(rank,) if rank else menu.ranks,
+        axes=max(AXES, rank),
+        fixed=corner.fixed,
+        spread=corner.spread,
+    )
+
+
+def _evaluated(case: Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | None:
+    """Return the place at which the sides of an instance differ on random values, or None.
+
+    Other values are tried if a divisor is 0, and the weaker arithmetic if a root is not a fraction. Raise
+    Inexact if that does not help.
+    """
+    for attempt in range(6):
+        if attempt >= 3 and case.kind == "rational":
+            case.kind = "digits"
+        try:
+            return case.differs(case.kind, draw_values(case.kind, case.nodes, case.live, rng))
+        except Inexact as error:
+            reason = error
+    raise reason
+
+
+def typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool | None:
+    """Return whether the two sides of a rule have a type in common.
+
+    None means that no sequence of decisions leads to one, but that some decisions were among few of the
+    possibilities: another stride, or a larger rank, may lead to a type.
+    """
+    walk, limited = Enumeration(), False
+    for _ in range(limit):
+        deadline.check()
+        try:
+            open_space(rule, walk, menu)
+        except (Inconsistent, TypeMismatch) as error:
+            limited |= walk.limited or (isinstance(error, Inconsistent) and error.limited)
+        except NotLinear:
+            limited = True
+        else:
+            return True
+        if not walk.advance():
+            return None if limited else False
+    return None

@@ -1,0 +1,111 @@
+"""The verdict on a rule, and the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from workbench.rules.pattern import Rule
+from workbench.rules.verdicts import law_of
+from workbench.run.display import Face
+
+VERDICTS: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Face):
+    """The verdict on one rule.
+
+    ``proved``: both sides meet in the e-graph in every case of the rule's typing, and no instance
+    refutes the rule. ``refuted``: the sides of an instance differ in exact arithmetic. ``tested``: neither
+    proved nor refuted, on a stated number of instances. ``unknown``: too few instances. ``vacuous``: both
+    sides are the same term. ``rejected``: it is not a rule. ``index`` is the rule's place in its file;
+    ``evidence`` is plain data.
+    """
+
+    index: int
+    name: str
+    verdict: str
+    seconds: float
+    evidence: dict[str, Any] = field(default_factory=dict)
+    rule: Rule | None = None
+
+    @property
+    def law(self) -> str:
+        """Return the law as text."""
+        return "" if self.rule is None else law_of(self.rule)
+
+    @property
+    def sampled(self) -> int:
+        """Return the number of cases of a proof that were drawn at random."""
+        return int(self.evidence.get("sampled", 0))
+
+    @property
+    def complete(self) -> bool:
+        """Return whether a proof has a case for every alternative of the rule's typing."""
+        return bool(self.evidence.get("all_cases"))
+
+    @property
+    def contradiction(self) -> bool:
+        """Return whether the rule was both proved and refuted, which is a defect in the axioms."""
+        return "contradiction" in self.evidence
+
+    def record(self) -> dict[str, Any]:
+        """Return the verdict as plain data, ready for JSON."""
+        return {
+            "rule": self.index,
+            "name": self.name,
+            "verdict": self.verdict,
+            "all_cases": self.complete if self.verdict == "proved" else None,
+            "seconds": round(self.seconds, 6),
+            "law": self.law,
+            "evidence": self.evidence,
+        }
+
+    def reason(self) -> str:
+        """Return the evidence in one line."""
+        known = self.evidence
+        if self.contradiction:
+            return "CONTRADICTION in the axioms: " + str(known["contradiction"])
+        if self.verdict == "proved":
+            text = f"round {known['round']}, {known['cases']} cases"
+            if not self.complete:
+                text += " (a sample)"
+            if known.get("axioms"):
+                text += ", by " + ", ".join(known["axioms"])
+            return text + _apart(known)
+        if self.verdict == "refuted":
+            text = str(known["summary"])
+            region = known.get("region")
+            return text + (f"; holds where {region['condition']}" if region else "") + _apart(known)
+        if self.verdict == "tested":
+            bound = known.get("error_bound")
+            shown = f", error ≤ {bound:.1e} each" if bound else ""
+            if known.get("floating"):
+                near = known["floating"]["tolerance"]
+                shown = f" in float64 within {near:.0e}, the weakest evidence"
+            return f"{known['draws']} instances{shown}; not proved: {known['reason']}" + _apart(known)
+        return str(known.get("reason", ""))
+
+    def details(self) -> str:
+        """Return the evidence in full: the chain of terms, or the counterexample's tensors and values."""
+        lines = [f"{self.verdict}: {self.reason()}"]
+        lines += ["\n  ".join(chain) for chain in self.evidence.get("chain") or []]
+        example = self.evidence.get("counterexample")
+        if example:
+            lines += [f"  {n} {x['shape']} = {x['data']}" for n, x in example["inputs"].items()]
+            lines += [f"  {name} = {value}" for name, value in example["settings"].items()]
+            lines.append(f"  left   {example['left_term']} = {example['left']}")
+            lines.append(f"  right  {example['right_term']} = {example['right']}")
+            lines.append(f"  differ at {example['index']} of output {example['output']}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.verdict}: {self.reason()}"
+
+
+def _apart(known: dict[str, Any]) -> str:
+    apart = known.get("broadcasting")
+    if not apart or apart["verdict"] == "holds":
+        return ""
+    return f"; with broadcasting operands {apart['verdict']}: {apart['summary']}"

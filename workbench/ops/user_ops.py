@@ -1,0 +1,374 @@
+"""Operators of the user's own: a numpy function from which all the other forms of an operator follow."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+import numpy as np
+
+from workbench.ops import registry
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers
+from workbench.ops.onnx_form import Emitter
+from workbench.ops.own_exact import check_digits, check_polynomial, check_step
+from workbench.ops.serialization import CannotTravel, definition_of
+from workbench.ops.spec import MANY, Attr, AttrValue, OpSpec
+from workbench.ops.traits import Trait
+from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.ops.typing import CONCRETE, Attrs, N, T, TypeRule, Typing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: The domain of ONNX operators for which no other form is given.
+DOMAIN: Final = "workbench.own"
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+#: Names that mean something else in a rule.
+_RESERVED: Final = frozenset(
+    {"where", "each", "inf", "dim", "rank", "dtype", "compose", "constant", "running", "distinct"}
+)
+#: Kinds of attributes by the type of their default.
+_KINDS: Final[dict[type, str]] = {bool: "int", int: "int", float: "float", str: "str"}
+#: Values of attributes with which rules are tested, besides the default.
+_TRIED: Final[dict[str, tuple[AttrValue, ...]]] = {
+    "int": (0, 1, 2, 3),
+    "float": (0.0, 1.0, 0.5, 2.0),
+    "str": (),
+}
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+
+class OperatorReplaced(UserWarning):
+    """The warning that an operator was registered again with another definition."""
+
+
+def elementwise(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    """Return the type of an elementwise operator: that of its operands, which broadcast."""
+    first, *rest = xs
+    t.require_float(first)
+    for other in rest:
+        t.require_same_dtype(first, other)
+        first = t.broadcast(first, other)
+    return first
+
+
+@overload
+def operator(function: F, /) -> F: ...
+
+
+@overload
+def operator(
+    *,
+    name: str | None = ...,
+    type_rule: TypeRule = ...,
+    onnx: str | Function | None = ...,
+    flops: float | Function = ...,
+    exact: int | str | Function | None = ...,
+    torch: Function | None = ...,
+    attrs: Sequence[Attr] | None = ...,
+) -> Callable[[F], F]: ...
+
+
+def operator(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    type_rule: TypeRule = elementwise,
+    onnx: str | Function | None = None,
+    flops: float | Function = 1.0,
+    exact: int | str | Function | None = None,
+    torch: Function | None = None,
+    attrs: Sequence[Attr] | None = None,
+) -> F | Callable[[F], F]:
+    """Register an operator by a numpy function, which is returned unchanged.
+
+    The operands are the function's positional parameters (``*xs`` for any number of them), the attributes its
+    keyword-only parameters: ``def swish(x, *, beta=1.0)``. The first line of its docstring describes the
+    operator.
+
+    A name can be registered again, as when a cell runs again. The new definition replaces the old one with a
+    warning (:class:`OperatorReplaced`), also in graphs that are built already.
+
+    Args:
+        function: The semantics: arrays and attributes to an array. Without it, return a decorator.
+        name: The name in rules and graphs; by default the function's.
+        type_rule: The type of the result (``docs/typing.md``). By default the operator is elementwise.
+        onnx: The ONNX form. ``"com.example::Silu"`` is an operator of a custom domain, ``"Softsign"`` a
+            standard one; either is also read back. A function ``(node, *operands, **attributes)`` writes
+            standard operators: ``lambda node, x: node("Mul", x, node("Sigmoid", x))``. By default the
+            operator has its own name in the domain ``workbench.own``.
+        flops: The number of arithmetic operations per element of the result, or a function ``(inputs,
+            result, **attributes)`` of types that returns the number of all.
+        exact: How rules are judged exactly. A whole number: the result is a polynomial of this degree with
+            whole coefficients. ``"ordered"``: only comparisons, sums and products of whole numbers.
+            ``"rational"``: divisions as well. A function ``(numbers, *elements, **attributes)``: the result
+            for one element, to 60 digits (:class:`workbench.ops.exact.Numbers`). By default rules are tested
+            in float64, which is the weakest evidence.
+        torch: The semantics in torch: tensors and attributes to a tensor.
+        attrs: The attributes, if the parameters' defaults do not tell their kinds.
+
+    Raises:
+        ValueError: If the name is that of a built-in operator or not a name, or if ``exact`` is not true of
+            the function.
+
+    >>> @operator(exact=2, onnx=lambda node, x: node("Mul", x, x))
+    ... def square(x):
+    ...     "x * x"
+    ...     return x * x
+    >>> from workbench.graph import GraphBuilder
+    >>> b = GraphBuilder()
+    >>> b.type(b.op("square", b.input("x", (2, 3))))
+    float32[2, 3]
+    """
+
+    def register(given: F) -> F:
+        own = name or given.__name__
+        if not _NAME.fullmatch(own) or own in _RESERVED:
+            raise ValueError(
+                f"an operator's name must be lower-case letters, digits and _, and no word of the rule "
+                f"language, got {own!r}"
+            )
+        least, most, kinds = _parameters(own, given, attrs)
+        spec = OpSpec(
+            own,
+            least,
+            most,
+            type_rule,
+            _Semantics(own, given, type_rule),
+            kinds,
+            _Flops(flops),
+            _traits(type_rule, most),
+            _Export(own, onnx),
+            _Torch(torch) if torch is not None else None,
+            _exact_form(own, given, least, kinds, exact),
+            doc=(inspect.getdoc(given) or "").partition("\n")[0],
+            onnx_form=_form(own, onnx),
+            module=given.__module__,
+        )
+        before = _definition(own)
+        registry.replace(spec)
+        if before and before != _definition(own):
+            text = f"operator {own} is registered again: the new definition replaces the old one"
+            warnings.warn(text, OperatorReplaced, stacklevel=2 if function is None else 3)
+        return given
+
+    return register if function is None else register(function)
+
+
+def _definition(name: str) -> str:
+    if registry.known(name) is None:
+        return ""
+    try:
+        return definition_of(name)
+    except CannotTravel:  # it cannot be compared, so it counts as another one
+        return f"object {id(registry.spec_of(name))}"
+
+
+def _traits(rule: TypeRule, most: int) -> Trait:
+    if rule is not elementwise:
+        return Trait.OWN
+    return Trait.OWN | Trait.GROWS | (Trait.BROADCASTS if most > 1 else Trait.NONE)
+
+
+def _form(name: str, onnx: str | Function | None) -> tuple[str, str] | None:
+    if onnx is None:
+        return DOMAIN, name
+    if not isinstance(onnx, str):
+        return None
+    domain, _, op_type = onnx.rpartition("::")
+    if not op_type:
+        raise ValueError(f"the ONNX form of {name} must be a type or domain::type, got {onnx!r}")
+    return domain, op_type
+
+
+# -- parameters ---------------------------------------------------------------------------------------
+def _parameters(
+    name: str, function: Function, attrs: Sequence[Attr] | None
+) -> tuple[int, int, tuple[Attr, ...]]:
+    """Return the least and the largest number of operands and the attributes of a function."""
+    least = most = 0
+    found: list[Attr] = []
+    for p in inspect.signature(function).parameters.values():
+        if p.kind is p.VAR_POSITIONAL:
+            least, most = max(least, 1), MANY
+        elif p.kind is p.KEYWORD_ONLY:
+            if attrs is None:
+                found.append(_attribute(name, p))
+        elif p.kind is p.VAR_KEYWORD or p.default is not p.empty:
+            raise ValueError(
+                f"{name}: an attribute must be a keyword-only parameter, got {p} "
+                f"(try def {name}(x, *, {p.name}=…))"
+            )
+        else:
+            least, most = least + 1, max(most, least + 1)
+    if not most:
+        raise ValueError(f"{name} must take at least one operand, got none")
+    return least, most, tuple(found if attrs is None else attrs)
+
+
+def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
+    default = None if parameter.default is parameter.empty else parameter.default
+    if isinstance(default, tuple | list):
+        whole = tuple(int(v) for v in default)
+        return Attr(parameter.name, "ints", whole, len(default), tried=(whole,))
+    if default is not None and type(default) in _KINDS:
+        value: AttrValue = int(default) if isinstance(default, bool) else default
+        others = (0, 1) if isinstance(default, bool) else _TRIED[_KINDS[type(default)]]
+        tried = tuple(dict.fromkeys((value, *others)))
+        return Attr(parameter.name, _KINDS[type(default)], value, tried=tried)
+    kinds: dict[Any, str] = {**_KINDS, **{kind.__name__: text for kind, text in _KINDS.items()}}
+    kind = kinds.get(parameter.annotation)
+    if default is not None or kind is None:
+        raise ValueError(
+            f"{name}: the attribute {parameter.name} must have a default that is an int, a float, a str or "
+            f"integers, got {default!r} (try attrs=[workbench.ops.Attr({parameter.name!r}, kind)])"
+        )
+    return Attr(parameter.name, kind, tried=_TRIED[kind])
+
+
+# -- the forms of an operator, each a function of the user in the signature of OpSpec ---------------------
+@dataclass(frozen=True, slots=True)
+class _Semantics:
+    """A numpy function; the type of a floating-point result is checked against the type rule."""
+
+    name: str
+    function: Function
+    rule: TypeRule
+
+    def __call__(self, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+        found = np.asarray(self._called(xs, attrs))
+        if not all(str(x.dtype) in FLOAT_DTYPES for x in xs):
+            return found
+        kind = self.rule(CONCRETE, [TensorType.of(x) for x in xs], attrs)
+        if found.shape != kind.shape:
+            raise TypeMismatch(
+                f"{self.name}: the type rule says {kind}, the function gave {list(found.shape)}"
+            )
+        return found.astype(kind.numpy_dtype(), copy=False)
+
+    def _called(self, xs: Sequence[np.ndarray], attrs: Attrs) -> Any:
+        """Call the function; one that writes into its operands, which others read too, gets copies."""
+        views = [np.asarray(x).view() for x in xs]
+        for view in views:
+            view.flags.writeable = False
+        try:
+            return self.function(*views, **attrs)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+        return self.function(*(np.array(x) for x in xs), **attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flops:
+    given: float | Function
+
+    def __call__(self, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+        if callable(self.given):
+            return float(self.given(inputs, out, **attrs))
+        return float(self.given) * out.elements
+
+
+@dataclass(frozen=True, slots=True)
+class _Torch:
+    function: Function
+
+    def __call__(self, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+        return self.function(*xs, **attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """A writer of standard ONNX operators: ``node("Mul", x, 0.5)``.
+
+    A number becomes a constant of the element type of ``type``, the result's; an array stays as it is.
+    """
+
+    emitter: Emitter
+    type: TensorType
+
+    def __call__(self, op_type: str, /, *operands: Any, **attrs: Any) -> str:
+        """Write a node and return the name of its result."""
+        return self.emitter.node(op_type, [self._named(x) for x in operands], **attrs)
+
+    @property
+    def opset(self) -> int:
+        """Return the version of the default operator set."""
+        return self.emitter.opset
+
+    def _named(self, operand: Any) -> str:
+        if isinstance(operand, str):
+            return operand
+        whole = isinstance(operand, np.ndarray)
+        return self.emitter.constant(operand if whole else np.asarray(operand, self.type.numpy_dtype()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    name: str
+    onnx: str | Function | None
+
+    def __call__(
+        self, e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
+    ) -> str:
+        if self.onnx is None or isinstance(self.onnx, str):
+            return e.node(self.onnx or f"{DOMAIN}::{self.name}", xs, **attrs)
+        return str(self.onnx(Nodes(e, out), *xs, **attrs))
+
+
+# -- exact arithmetic ---------------------------------------------------------------------------------
+_STEPS: Final = {"ordered": Arithmetic.ORDERED, "rational": Arithmetic.RATIONAL}
+
+
+@dataclass(frozen=True, slots=True)
+class _Power:
+    """The degree of a polynomial of polynomials."""
+
+    degree: int
+
+    def __call__(self, degrees: Sequence[int]) -> int:
+        return self.degree * max(degrees, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _InDigits:
+    """An elementwise function of long decimals."""
+
+    function: Function
+
+    def __call__(self, numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+        apply = np.frompyfunc(lambda *elements: self.function(numbers, *elements, **attrs), len(xs), 1)
+        return np.asarray(apply(*xs), dtype=object)
+
+
+def _exact_form(
+    name: str, function: Function, least: int, attrs: Sequence[Attr], exact: int | str | Function | None
+) -> ExactForm:
+    if exact is None:
+        return ExactForm(Arithmetic.FLOATS)
+    defaults = {a.name: a.default for a in attrs}
+    known = all(value is not None for value in defaults.values())
+    if callable(exact):
+        if known:
+            check_digits(name, function, exact, least, defaults)
+        compute: ExactCompute = _InDigits(exact)
+        return ExactForm(Arithmetic.DIGITS, compute)
+    if isinstance(exact, str):
+        if exact not in _STEPS:
+            raise ValueError(f"exact must be a degree, {', '.join(_STEPS)} or a function, got {exact!r}")
+        if known:
+            check_step(name, function, exact, least, defaults)
+        return ExactForm(_STEPS[exact], bound=None)
+    if exact < 1:
+        raise ValueError(f"exact, as a polynomial's degree, must be at least 1, got {exact}")
+    if known:
+        check_polynomial(name, function, least, defaults, exact)
+    return ExactForm(Arithmetic.POLYNOMIAL, degree=_Power(exact), bound=None)

@@ -1,0 +1,120 @@
+"""Ask a saturation: read the target, and collect the facts of the e-graph and of the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from workbench.egraph.class_map import eclasses_of
+from workbench.graph import Graph
+from workbench.rules.language import parse_term
+from workbench.rules.pattern import Rule, Term, format_term
+from workbench.saturation.explain.egraph_index import Examined
+from workbench.saturation.explain.explanation import explain_terms
+from workbench.saturation.explain.report import Explanation, WhyNot
+from workbench.saturation.explain.search import Run
+from workbench.saturation.explain.targets import TargetError, graph_of
+from workbench.saturation.explain.why_not import why_not_graph, why_not_rule
+from workbench.support.suggestions import unknown
+
+if TYPE_CHECKING:
+    from workbench.saturation.saturation import Saturation
+
+Target = Graph | Term | Rule | str
+
+
+def rules_by_name(saturation: Saturation, more: Iterable[Rule]) -> Mapping[str, Rule]:
+    """Return the rules that a target may name: those of the saturation first."""
+    return {r.name: r for r in (*more, *saturation.rules)}
+
+
+def ask_why_not(saturation: Saturation, target: Target, equals: str | None, more: Iterable[Rule]) -> WhyNot:
+    """Return why a target is not in an e-graph; the arguments are those of :meth:`Saturation.why_not`."""
+    examined, run = _examined(saturation), _run(saturation, more)
+    if isinstance(target, str):
+        named = rules_by_name(saturation, run.more).get(target)
+        if named is None and re.fullmatch(r"\w+(-\w+)+", target):
+            raise TargetError(unknown("rule", target, rules_by_name(saturation, run.more), listed=False))
+        target = named if named is not None else parse_term(target)
+    if isinstance(target, Rule):
+        if equals is not None:
+            raise TargetError(f"a rule is compared with its own matches, got equals={equals!r}")
+        return why_not_rule(examined, run, target)
+    if isinstance(target, Graph):
+        if equals is not None:
+            raise TargetError(f"a graph is compared with the outputs of the model, got equals={equals!r}")
+        goals = _roots(examined, saturation.graph, target)
+        return why_not_graph(examined, run, target, goals, target.name, "the model's outputs")
+    graph = graph_of(target, saturation.graph)
+    compared = equals if equals is not None else _alike(saturation.graph, graph)
+    (goal,) = _classes(examined, graph_of(parse_term(compared), saturation.graph))
+    if goal < 0:
+        raise TargetError(f"a target must be compared with a term of the e-graph, got {compared}")
+    return why_not_graph(examined, run, graph, (goal,), format_term(target), compared)
+
+
+def ask_explain(saturation: Saturation, left: Target, right: Target) -> Explanation:
+    """Return the chain of rules between two terms of one e-class; see :meth:`Saturation.explain`."""
+    examined = _examined(saturation)
+    graphs, names, classes = [], [], []
+    for target in (left, right):
+        if isinstance(target, Rule):
+            raise TargetError(f"terms must be explained, got the rule {target.name}")
+        term = parse_term(target) if isinstance(target, str) else target
+        graph = term if isinstance(term, Graph) else graph_of(term, saturation.graph)
+        graphs.append(graph)
+        names.append(graph.name if isinstance(term, Graph) else format_term(term))
+        classes.append(_classes(examined, graph)[0])
+    if classes[0] < 0 or classes[0] != classes[1]:
+        both = f"{names[0]} and {names[1]}"
+        raise TargetError(f"terms must be in one e-class to be explained, got {both} (try why_not)")
+    return explain_terms(examined, saturation.rules, graphs[0], graphs[1], (names[0], names[1]), classes[0])
+
+
+def _examined(saturation: Saturation) -> Examined:
+    """Return the tables of the present e-graph, which are kept until it changes."""
+    egraph = saturation.egraph()
+    known = saturation.examined
+    if not isinstance(known, Examined) or known.egraph is not egraph:
+        known = saturation.examined = Examined(egraph)
+    return known
+
+
+def _run(saturation: Saturation, more: Iterable[Rule]) -> Run:
+    return Run(
+        saturation.graph,
+        saturation.rules,
+        tuple(more),
+        saturation.engine.program.weights,
+        saturation.stop_reason,
+        *saturation.withheld(),
+    )
+
+
+def _classes(examined: Examined, graph: Graph) -> tuple[int, ...]:
+    classes = eclasses_of(graph, examined.egraph)
+    return tuple(classes[i] for i in graph.output_ids)
+
+
+def _roots(examined: Examined, model: Graph, target: Graph) -> tuple[int, ...]:
+    """Return the e-classes that a target's outputs are compared with, found by name or by place."""
+    roots = dict(zip((name for name, _ in model.outputs), examined.egraph.roots, strict=True))
+    names = [name for name, _ in target.outputs]
+    if all(name in roots for name in names):
+        return tuple(roots[name] for name in names)
+    if len(names) != len(roots):
+        raise TargetError(f"a target must have the {len(roots)} outputs of the model, got {len(names)}")
+    return tuple(examined.egraph.roots)
+
+
+def _alike(model: Graph, target: Graph) -> str:
+    """Return the name of the first output whose type a term has."""
+    wanted = next(iter(target.output_types.values()))
+    for _, i in model.outputs:
+        if model.nodes[i].type == wanted:
+            return f"n{i}"
+    raise TargetError(
+        f"a term must have the type of an output, got {wanted} (name a term to compare it with: equals=… in "
+        "Python, --equals on the command line, a == b in a view)"
+    )

@@ -1,0 +1,129 @@
+"""An e-graph under examination: look-ups of terms, and the names of e-classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+from workbench.egraph.egraph import EGraph
+from workbench.graph.text import format_attr
+from workbench.ops import AttrValue, spec_of
+from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
+from workbench.saturation.explain.proof_graph import ECLASS, HELD, Proofs
+
+#: Limit on the e-nodes of one e-class that are looked at.
+MOST_MEMBERS: Final = 60
+#: Depth to which terms are written out.
+DEPTH: Final = 3
+
+
+class Examined:
+    """A snapshot of an e-graph with the tables that questions need, each made once."""
+
+    def __init__(self, egraph: EGraph) -> None:
+        self.egraph = egraph
+
+    @cached_property
+    def known(self) -> dict[tuple[str, tuple[AttrValue, ...], tuple[int, ...]], int]:
+        """Return the e-class of every e-node, by operator, attributes and operands."""
+        egraph = self.egraph
+        children, start = egraph.children.tolist(), egraph.child_start.tolist()
+        return {
+            (egraph.ops[i], egraph.attrs[i], tuple(children[start[i] : start[i + 1]])): c
+            for i, c in enumerate(egraph.eclass.tolist())
+        }
+
+    @cached_property
+    def members(self) -> list[list[int]]:
+        """Return the e-nodes of every e-class."""
+        return self.egraph.members()
+
+    @cached_property
+    def constant(self) -> list[bool]:
+        """Return for every e-class whether it has a term of weights alone."""
+        found: list[bool] = self.egraph.constant_classes().tolist()
+        return found
+
+    @cached_property
+    def running(self) -> list[bool]:
+        """Return for every e-class whether it has a term that depends on an input."""
+        egraph = self.egraph
+        found = [False] * egraph.n_classes
+        classes = egraph.eclass.tolist()
+        stack = [classes[i] for i, op in enumerate(egraph.ops) if op in RUNTIME]
+        while stack:
+            c = stack.pop()
+            if not found[c]:
+                found[c] = True
+                stack += [classes[i] for i in self.readers[c]]
+        return found
+
+    @cached_property
+    def readers(self) -> list[list[int]]:
+        """Return the e-nodes that read every e-class."""
+        found: list[list[int]] = [[] for _ in range(self.egraph.n_classes)]
+        children, start = self.egraph.children.tolist(), self.egraph.child_start.tolist()
+        for i in range(len(self.egraph)):
+            for c in dict.fromkeys(children[start[i] : start[i + 1]]):
+                found[c].append(i)
+        return found
+
+    def named(self, op: str, name: str) -> int:
+        """Return the e-class of an input or a weight, -1 if there is none."""
+        return self.known.get((op, (name,), ()), -1)
+
+    # -- terms of a collection ------------------------------------------------------------------------
+    def leaf(self, proofs: Proofs, eclass: int) -> int:
+        """Return the term that stands for an e-class."""
+        types = self.egraph.types
+        return proofs.add(ECLASS, (eclass,), (), types[eclass] if types else None)
+
+    def held(self, proofs: Proofs, term: int) -> int:
+        """Return the e-class of a term, -1 if the e-graph does not represent it."""
+        entry = proofs.entries[term]
+        if entry.op == ECLASS:
+            return int(entry.attrs[0])  # type: ignore[arg-type]
+        operands = tuple([self.held(proofs, i) for i in entry.operands])
+        return -1 if -1 in operands else self.known.get((entry.op, entry.attrs, operands), -1)
+
+    def bring(self, proofs: Proofs, eclass: int, *, only: Sequence[int] | None = None) -> None:
+        """Add the e-nodes of an e-class, over its operands' e-classes, to a collection."""
+        leaf = self.leaf(proofs, eclass)
+        egraph = self.egraph
+        for i in self.members[eclass][:MOST_MEMBERS] if only is None else only:
+            operands = tuple([self.leaf(proofs, c) for c in egraph.operands(i).tolist()])
+            term = proofs.add(egraph.ops[i], egraph.attrs[i], operands, proofs.entries[leaf].type)
+            proofs.union(term, leaf, HELD)
+
+    # -- text -----------------------------------------------------------------------------------------
+    def text(self, proofs: Proofs, term: int, depth: int = DEPTH) -> str:
+        """Return a term as text; deeper subterms are left out."""
+        entry = proofs.entries[term]
+        if entry.op == ECLASS:
+            return self.class_text(int(entry.attrs[0]), depth)  # type: ignore[arg-type]
+        if depth == 0 and entry.operands:
+            return "…"
+        return written(entry.op, entry.attrs, [self.text(proofs, i, depth - 1) for i in entry.operands])
+
+    def class_text(self, eclass: int, depth: int = DEPTH) -> str:
+        """Return the oldest term of an e-class as text."""
+        egraph = self.egraph
+        i = min(self.members[eclass], key=lambda i: (len(egraph.operands(i)) > 0, i))
+        operands = egraph.operands(i).tolist()
+        if depth <= 0 and operands:
+            return "…"
+        return written(egraph.ops[i], egraph.attrs[i], [self.class_text(c, depth - 1) for c in operands])
+
+
+def written(op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str:
+    """Return an application as rules write it: attributes that have their defaults are left out."""
+    if op in NAMED:
+        return str(attrs[0])
+    given = [
+        f"{attr.name}={format_attr(value)}"
+        for attr, value in zip(spec_of(op).attrs, attrs, strict=True)
+        if attr.default is None or attr.default != value
+    ]
+    inside = f"[{', '.join(given)}]" if given else ""
+    return f"{op}{inside}({', '.join(operands)})"

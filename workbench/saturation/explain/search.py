@@ -1,0 +1,418 @@
+"""One question about an e-graph: the terms around a target, grown until the target meets the e-graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from workbench.graph import Graph
+from workbench.graph.uniform_constants import numbers_in
+from workbench.rules.pattern import Rule
+from workbench.run.trace import StopReason
+from workbench.saturation.explain.egraph_index import Examined
+from workbench.saturation.explain.matching import Index
+from workbench.saturation.explain.proof_graph import HELD, Link, Proofs
+from workbench.saturation.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
+from workbench.saturation.explain.rule_application import Applied, Growth, TooManyTerms, reads
+from workbench.saturation.pushdown_guard import sinks
+
+#: Rounds of growth by rules as they are read, by rules read backward too, and by other rules too.
+ROUNDS: Final = (2, 3, 2)
+#: Limit on the terms that are compared in one round.
+WORK: Final = 20_000
+#: Limits on the matches that are applied in one round: of all rules, and of one.
+MOST_MATCHES, MOST_OF_ONE = 1_500, 150
+#: Limit on the terms that a question adds to those that it brings in.
+MOST_NEW: Final = 4_000
+#: Limits on the e-classes that are brought in around the target, and on those next to the missing equality.
+MOST_CLASSES, MOST_BESIDE = 150, 40
+#: Limit on the rules reported at the missing equality.
+MOST_TRIED: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The facts about a saturation that decide why a rule did not apply.
+
+    ``rules`` are its rules, ``more`` other rules that may fill a gap. ``multi_left`` says whether rules of
+    several roots may still run, ``out`` names the rules that are out of their phase, ``resting`` those that
+    rest because they matched too often.
+    """
+
+    graph: Graph
+    rules: tuple[Rule, ...]
+    more: tuple[Rule, ...]
+    weights: bool
+    stop_reason: StopReason | None
+    multi_left: bool
+    out: frozenset[str]
+    resting: frozenset[str]
+
+
+class Asking:
+    """One question: the terms around a target, grown by rules until the target meets the e-graph."""
+
+    def __init__(self, examined: Examined, run: Run) -> None:
+        self.examined, self.run = examined, run
+        self.proofs = Proofs()
+        self.growth = Growth(
+            self.proofs,
+            constant=lambda term: self._flag(term, examined.constant, default=False),
+            running=lambda term: self._flag(term, examined.running, default=True),
+            weights=run.weights,
+            made=self._made,
+        )
+        self.own = {r.name: r for r in run.rules}
+        self._by_op: dict[str, list[int]] = {}
+        self._brought: set[int] = set()
+        for node, value in numbers_in(run.graph).items():
+            e_node = int(examined.egraph.original[node]) if len(examined.egraph.original) else -1
+            if e_node >= 0:
+                leaf = examined.leaf(self.proofs, int(examined.egraph.eclass[e_node]))
+                self.growth.numbers[leaf] = value
+
+    def _flag(self, term: int, flags: Sequence[bool], *, default: bool) -> bool:
+        """Return a property of a term's e-class; of a term without one, whether its operands have it."""
+        c = self._eclass(term)
+        if c >= 0:
+            return flags[c]
+        operands = self.proofs.entries[term].operands
+        found = [self._flag(i, flags, default=default) for i in operands]
+        return any(found) if default else bool(found) and all(found)
+
+    def _eclass(self, term: int) -> int:
+        return self.examined.held(self.proofs, term)
+
+    def _made(self, term: int) -> None:
+        """Unite a new term with its e-class if the e-graph represents it."""
+        c = self._eclass(term)
+        if c >= 0:
+            self.proofs.union(term, self.examined.leaf(self.proofs, c), HELD)
+
+    # -- the part of the e-graph that is looked at --------------------------------------------------
+    def classes_with(self, op: str) -> list[int]:
+        """Return the e-classes that have an e-node of an operator."""
+        if not self._by_op:
+            eclass = self.examined.egraph.eclass.tolist()
+            found: dict[str, dict[int, None]] = {}
+            for i, name in enumerate(self.examined.egraph.ops):
+                found.setdefault(name, {}).setdefault(eclass[i])
+            self._by_op = {name: list(classes) for name, classes in found.items()}
+        return self._by_op.get(op, [])[:MOST_CLASSES]
+
+    def bring(self, eclass: int) -> None:
+        """Bring in the e-nodes of an e-class, once."""
+        if eclass not in self._brought and len(self._brought) < 4 * MOST_CLASSES:
+            self._brought.add(eclass)
+            self.examined.bring(self.proofs, eclass)
+
+    def bring_below(self, eclass: int, depth: int) -> None:
+        """Bring in an e-class and the operands of its e-nodes, down to a depth."""
+        self.bring(eclass)
+        if depth > 0:
+            for i in self.examined.members[eclass][:8]:
+                for c in self.examined.egraph.operands(i).tolist():
+                    self.bring_below(c, depth - 1)
+
+    def bring_beside(self, eclass: int) -> None:
+        """Bring in e-nodes with the operator and the operands of an e-class's e-nodes."""
+        egraph, seen = self.examined.egraph, 0
+        for i in self.examined.members[eclass][:4]:
+            for c in egraph.operands(i).tolist():
+                for j in self.examined.readers[c]:
+                    if egraph.ops[j] == egraph.ops[i] and seen < MOST_BESIDE:
+                        seen += 1
+                        self.examined.bring(self.proofs, int(egraph.eclass[j]), only=[j])
+
+    # -- the missing equality -----------------------------------------------------------------------
+    def pairs(self, goal: int, target: int) -> list[tuple[int, int]]:
+        """Return pairs of terms, any of which would make a goal equal to a target if it were equal.
+
+        The pair with the deepest terms is last. If no single equality is enough, the last pair is the first
+        of several.
+        """
+        found: dict[tuple[int, int], None] = {(goal, target): None}
+        queue = [(goal, target)]
+        several: tuple[int, int] | None = None
+        for left, right in queue:
+            if len(queue) > 60:
+                break
+            self.bring_leaf(left)
+            self.bring_leaf(right)
+            classes = self.proofs.classes()
+            lefts, rights = (classes.get(self.proofs.find(t), {}) for t in (left, right))
+            fewest = 0
+            for op in lefts:
+                for a in lefts[op]:
+                    for b in rights.get(op, ()):
+                        x, y = self.proofs.entries[a], self.proofs.entries[b]
+                        if x.attrs != y.attrs or len(x.operands) != len(y.operands):
+                            continue
+                        missing = [
+                            (p, q)
+                            for p, q in zip(x.operands, y.operands, strict=True)
+                            if self.proofs.find(p) != self.proofs.find(q)
+                        ]
+                        distinct = list(dict.fromkeys(missing))
+                        kinds = [
+                            (self.proofs.entries[p].type, self.proofs.entries[q].type) for p, q in distinct
+                        ]
+                        if any(k != m for k, m in kinds) or len(distinct) == len(x.operands) > 1:
+                            continue
+                        if len(distinct) == 1 and distinct[0] not in found:
+                            found[distinct[0]] = None
+                            queue.append(distinct[0])
+                        elif distinct and (not fewest or len(distinct) < fewest):
+                            fewest, several = len(distinct), distinct[0]
+        return [*found, *([several] if several is not None and len(found) == 1 else [])]
+
+    def bring_leaf(self, term: int) -> None:
+        """Bring in the e-class of a term, and the e-classes that it reads."""
+        c = self._eclass(term)
+        if c >= 0:
+            self.bring_below(c, 2)
+
+    def held_equal(self, a: int, b: int) -> bool:
+        """Return whether the e-graph holds an equality of two terms."""
+        c = self._eclass(a)
+        return c >= 0 and c == self._eclass(b)
+
+    # -- growth ---------------------------------------------------------------------------------------
+    def answer(
+        self,
+        target: int,
+        goal: int,
+        name: str,
+        compared: str,
+        *,
+        elsewhere: bool,
+        parts: tuple[Represented, ...],
+        brought: Sequence[int],
+    ) -> WhyNot:
+        """Grow until the target meets its goal; return the missing terms.
+
+        Args:
+            target: The number of the target's term.
+            goal: The e-class that the target should be in.
+            name: The name of the target.
+            compared: The name of the term that it is compared with.
+            elsewhere: Whether the e-graph holds the target in another e-class.
+            parts: The parts of the target that the e-graph represents.
+            brought: The e-classes of these parts.
+        """
+        root = self.examined.leaf(self.proofs, goal)
+        for c in dict.fromkeys(brought[-MOST_CLASSES:]):
+            self.bring(c)
+        fresh = {t for t, entry in enumerate(self.proofs.entries) if self._eclass(t) < 0} | {target, root}
+        pairs = self.pairs(root, target)
+        for left, _ in pairs:
+            c = self._eclass(left)
+            if c >= 0:
+                self.bring_beside(c)
+        self.growth.most = len(self.proofs) + MOST_NEW
+        rest = [r for r in self.run.more if r.name not in self.own]
+        closest = pairs[-1]
+        guarded: Applied | None = None
+        try:
+            for stage, (rules, back, rounds) in enumerate(
+                (
+                    (self.run.rules, False, ROUNDS[0]),
+                    (self.run.rules, True, ROUNDS[1]),
+                    (rest, True, ROUNDS[2]),
+                )
+            ):
+                if stage == 2:
+                    guarded = self._guarded(pairs := self.pairs(root, target))
+                    if guarded is not None:
+                        break
+                for _ in range(rounds):
+                    if self.proofs.find(root) == self.proofs.find(target):
+                        break
+                    if not self._round(rules, fresh, pairs, backward=back):
+                        break
+                    pairs = self.pairs(root, target)
+                if self.proofs.find(root) == self.proofs.find(target):
+                    break
+        except TooManyTerms:
+            guarded = guarded or self._guarded_in_peace(pairs)
+        if guarded is not None:
+            self.growth.record(guarded)
+        if self.proofs.find(root) == self.proofs.find(target):
+            return self._told(self.proofs.chain(root, target), name, compared, elsewhere, parts)
+        if guarded is not None:  # one of several missing equalities
+            a, b = guarded.pairs[0]
+            return self._told(self.proofs.chain(a, b), name, compared, elsewhere, parts)
+        left, right = closest
+        gap = Gap(self._say(left), self._say(right), self._eclass(left))
+        return WhyNot(
+            name, compared, Cause.UNKNOWN, elsewhere, parts, gap,
+            tried=self._tried(left), stop_reason=self.run.stop_reason,
+        )  # fmt: skip
+
+    def _guarded_in_peace(self, pairs: Sequence[tuple[int, int]]) -> Applied | None:
+        self.growth.most *= 2
+        try:
+            return self._guarded(pairs)
+        except TooManyTerms:
+            return None
+
+    def _hot(self, fresh: set[int], pairs: Sequence[tuple[int, int]]) -> set[int]:
+        return {self.proofs.find(t) for t in (*fresh, *(t for pair in pairs for t in pair))}
+
+    def _round(
+        self, rules: Iterable[Rule], fresh: set[int], pairs: Sequence[tuple[int, int]], *, backward: bool
+    ) -> bool:
+        """Apply rules once around the target; return whether that changed anything."""
+        index = self.growth.index(WORK)
+        hot = reads(self.proofs, self._hot(fresh, pairs), index)
+        before = len(self.proofs)
+        changed, applied = False, 0
+        for rule in rules:
+            found = list(self._applications(rule, index, hot, backward=backward))
+            for one in found:
+                applied += 1
+                if one.pairs and not one.guards:
+                    changed |= self.growth.record(one)
+            if applied > MOST_MATCHES:
+                break
+        fresh.update(t for t in range(before, len(self.proofs)) if self._eclass(t) < 0)
+        return changed
+
+    def _applications(self, rule: Rule, index: Index, hot: set[int], *, backward: bool) -> Iterator[Applied]:
+        if rule.each:
+            for place in sorted(hot):
+                yield from self.growth.merges(rule, index, place)
+            return
+        for forward in (True, False) if backward else (True,):
+            found = self.growth.matches(rule, index, forward=forward, hot=hot)
+            for places, bound in islice(found, MOST_OF_ONE):
+                yield self.growth.apply(rule, places, bound)
+
+    def _guarded(self, pairs: Sequence[tuple[int, int]]) -> Applied | None:
+        """Return a rule of the run that would give a missing equality if its guards held."""
+        index = self.growth.index(WORK)
+        hot = self._hot(set(), pairs)
+        for rule in self.run.rules:
+            if self.run.weights and not (rule.conditions or rule.constants or rule.running or rule.distinct):
+                continue
+            for one in list(self._applications(rule, index, hot, backward=True)):
+                if one.guards and any(self._gives(one, pair) for pair in pairs):
+                    return one
+        return None
+
+    def _gives(self, applied: Applied, pair: tuple[int, int]) -> bool:
+        wanted = {self.proofs.find(t) for t in pair}
+        return any({self.proofs.find(a), self.proofs.find(b)} == wanted for a, b in applied.pairs)
+
+    # -- the answer -----------------------------------------------------------------------------------
+    def _say(self, term: int) -> str:
+        return self.examined.text(self.proofs, term)
+
+    def moves(self, links: Sequence[Link]) -> tuple[Move, ...]:
+        """Return the links of a chain as data, without those that the e-graph holds by itself."""
+        return tuple(
+            Move(
+                self._say(link.before),
+                self._say(link.after),
+                link.because.rule,
+                link.forward,
+                self.held_equal(link.before, link.after),
+                link.because.guards,
+            )
+            for link in links
+            if link.because.rule
+        )
+
+    def _told(
+        self,
+        links: Sequence[Link],
+        name: str,
+        compared: str,
+        elsewhere: bool,
+        parts: tuple[Represented, ...],
+    ) -> WhyNot:
+        chain = self.moves(links)
+        absent = [k for k in links if k.because.rule and not self.held_equal(k.before, k.after)]
+        # If a guard does not hold, the other steps alone do not help.
+        first = next((k for k in absent if k.because.guards), next(iter(absent), None))
+        if first is None:  # every step is held: only the limit of a chain's length can hide the missing one
+            return WhyNot(name, compared, Cause.UNKNOWN, elsewhere, parts, chain=chain)
+        gap = Gap(self._say(first.before), self._say(first.after), self._eclass(first.before))
+        return WhyNot(
+            name, compared, self._cause(first), elsewhere, parts, gap,
+            first.because.rule, first.because.guards, chain, self._tried(first.before), self.run.stop_reason,
+        )  # fmt: skip
+
+    def _cause(self, link: Link) -> Cause:
+        rule = self.own.get(link.because.rule)
+        if rule is None:
+            return Cause.RULE
+        if link.because.guards:
+            return Cause.GUARD
+        if not link.forward:
+            return Cause.DIRECTION
+        return self._unapplied(rule)
+
+    def _unapplied(self, rule: Rule) -> Cause:
+        """Return why a rule of the run did not apply although it matches and its guards hold."""
+        if rule.multi and not self.run.multi_left:
+            return Cause.MULTI
+        if rule.name in self.run.out:
+            return Cause.PHASE
+        if self.run.stop_reason is not StopReason.SATURATED or rule.name in self.run.resting:
+            return Cause.LIMIT
+        return Cause.WHOLE if sinks(rule) else Cause.EXCLUDED
+
+    def single(self, rule: Rule, applied: Applied, target: str) -> WhyNot:
+        """Return why one application of a rule is missing."""
+        compared = f"matches of {rule.name}"
+        if applied.misfit:
+            tried = (Tried(rule.name, Outcome.MISFIT, (), applied.misfit),)
+            return WhyNot(
+                target, compared, Cause.GUARD, rule=rule.name, tried=tried, stop_reason=self.run.stop_reason
+            )
+        a, b = next(p for p in applied.pairs if not self.held_equal(*p))
+        cause = Cause.GUARD if applied.guards else Cause.RULE
+        if rule.name in self.own and not applied.guards:
+            cause = self._unapplied(rule)
+        gap = Gap(self._say(a), self._say(b), self._eclass(a))
+        return WhyNot(
+            target, compared, cause, self._eclass(b) >= 0, (), gap, rule.name, applied.guards,
+            tried=self._tried(a), stop_reason=self.run.stop_reason,
+        )  # fmt: skip
+
+    def _tried(self, term: int) -> tuple[Tried, ...]:
+        """Return the rules of the run whose left-hand sides match at a term of the e-graph."""
+        c = self._eclass(term)
+        # Among terms of the e-graph alone: this question has united some of them with others.
+        return Asking(self.examined, self.run).tried_at(c) if c >= 0 else ()
+
+    def tried_at(self, eclass: int) -> tuple[Tried, ...]:
+        """Return the rules of the run whose left-hand sides match at an e-class."""
+        found: dict[str, Tried] = {}
+        self.bring_below(eclass, 2)
+        self.bring_beside(eclass)
+        index = self.growth.index(WORK)
+        self.growth.most = len(self.proofs) + MOST_NEW
+        hot = {self.proofs.find(self.examined.leaf(self.proofs, eclass))}
+        for rule in self.run.rules:
+            if len(found) >= MOST_TRIED:
+                break
+            try:
+                for one in self._applications(rule, index, hot, backward=False):
+                    tried = self._judged(rule, one)
+                    if rule.name not in found or tried.outcome is Outcome.ABSENT:
+                        found[rule.name] = tried
+            except TooManyTerms:
+                break
+        return tuple(found.values())
+
+    def _judged(self, rule: Rule, one: Applied) -> Tried:
+        if one.misfit:
+            return Tried(rule.name, Outcome.MISFIT, (), one.misfit)
+        if one.guards:
+            return Tried(rule.name, Outcome.GUARD, one.guards)
+        held = all(self.held_equal(a, b) for a, b in one.pairs)
+        return Tried(rule.name, Outcome.HELD if held else Outcome.ABSENT)

@@ -1,0 +1,311 @@
+"""Apply ``each`` rules: merge any number of operators that share an operand, at once.
+
+The engine collects the members in a relation. This module groups them, builds the merged operator for each
+whole group, and unites every member with its part. Multi-pattern rules merge pairs instead; a cascade of
+pairs would go through exponentially many partial merges to reach the whole group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
+from workbench.rules.expressions import Numbers
+from workbench.rules.interpret import Bound, read_term, value
+from workbench.rules.pattern import App, Var
+from workbench.rules.variadic import joined_axes, off_axis, parts
+from workbench.saturation.compile import CompiledRule
+from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts, literal, vector
+from workbench.saturation.merge_filter import Reader, independent
+from workbench.saturation.snapshot import Decoder
+from workbench.saturation.state import State
+
+Value = Any  # the engine's value for an e-class
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the members' relation."""
+
+    root: Value
+    shared: tuple[Value, ...]
+    starred: tuple[Value, ...]
+    attrs: tuple[Any, ...]
+
+
+class Names:
+    """Names ``(h_ n)`` of e-classes for use in program text."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.functions = state.functions
+        self.decode = Decoder(state)
+        self.handle: dict[Value, int] = {}
+        for row in self.functions["h_"].rows:
+            number = self.decode.integer(row.inputs[0])
+            known = self.handle.get(row.output)
+            self.handle[row.output] = number if known is None else min(known, number)
+        self.types: dict[Value, tuple[int, ...]] = {}
+        for row in self.functions["ty_"].rows:
+            self.types[row.inputs[0]] = self.decode.vector(row.output)
+        self._makers: dict[Value, tuple[Constructor, Any]] | None = None
+        self._readers: dict[Value, list[Reader[Value]]] | None = None
+
+    def type(self, value: Value) -> TensorType:
+        """Return the type of an e-class."""
+        return self.state.encoding.type_of(self.types[value])
+
+    def of(self, value: Value) -> int | None:
+        """Return the handle of an e-class, naming it by one of its finite terms if necessary."""
+        if value in self.handle:
+            return self.handle[value]
+        if self._makers is None:
+            self._makers = self._finite()
+        if value not in self._makers:
+            return None
+        constructor, row = self._makers[value]
+        width = len(constructor.columns())
+        operands = [self.of(v) for v in row.inputs[width:]]
+        columns = [
+            self._literal(sort, v) for sort, v in zip(constructor.columns(), row.inputs[:width], strict=True)
+        ]
+        text = " ".join(columns + [f"(h_ {n})" for n in operands])
+        self.handle[value] = self.state.name(f"({constructor.name} {text})")
+        return self.handle[value]
+
+    def outputs(self) -> list[Value]:
+        """Return the e-classes of the graph's outputs."""
+        ids = frozenset(self.state.graph.output_ids)
+        rows = [*self.functions["h_"].rows, *self.functions["ht_"].rows]
+        return [row.output for row in rows if self.decode.integer(row.inputs[0]) in ids]
+
+    def readers(self) -> dict[Value, list[Reader[Value]]]:
+        """Return the e-nodes that read an e-class."""
+        if self._readers is None:
+            self._readers = {}
+            for constructor in self.state.record.constructors:
+                if constructor.name not in self.functions:
+                    continue
+                width = len(constructor.columns())
+                selects = Trait.SELECTS in spec_of(constructor.op).traits
+                for row in self.functions[constructor.name].rows:
+                    reader = Reader(row.output, tuple(row.inputs[width:]), selects)
+                    for value in dict.fromkeys(reader.operands):
+                        self._readers.setdefault(value, []).append(reader)
+        return self._readers
+
+    def _finite(self) -> dict[Value, tuple[Constructor, Any]]:
+        """Return for every e-class without a handle an e-node whose operands have, or can get, handles."""
+        rows = [
+            (constructor, row, row.inputs[len(constructor.columns()) :])
+            for constructor in self.state.record.constructors
+            # A constructor declared after the freeze, for an earlier group, has no rows here.
+            if not constructor.many and constructor.op != "project" and constructor.name in self.functions
+            for row in self.functions[constructor.name].rows
+        ]
+        makers: dict[Value, tuple[Constructor, Any]] = {}
+        grown = True
+        while grown:
+            grown = False
+            for constructor, row, operands in rows:
+                known = row.output in self.handle or row.output in makers
+                if not known and all(v in self.handle or v in makers for v in operands):
+                    makers[row.output] = (constructor, row)
+                    grown = True
+        return makers
+
+    def _literal(self, sort: str, value: Value) -> str:
+        decoded: Any = self.decode.by_sort[sort](value)
+        return vector(decoded) if sort == "VI" else literal(decoded)
+
+
+def collect(state: State, rule: CompiledRule) -> tuple[int, list[Candidate]]:
+    """Run the collecting query of an ``each`` rule; return the number of new matches and all members."""
+    member = rule.member
+    assert member is not None
+    (output,) = state.run(f"(run {rule.ruleset} 1)")
+    matches = sum(output.report.num_matches_per_rule.values())
+    rows = state.functions[member.relation].rows
+    first = 1 + len(member.shared)
+    second = first + len(member.starred)
+    return matches, [
+        Candidate(
+            r.inputs[0],
+            tuple(r.inputs[1:first]),
+            tuple(r.inputs[first:second]),
+            tuple(r.inputs[second:]),
+        )
+        for r in rows
+    ]
+
+
+def merge_members(
+    state: State, rule: CompiledRule, step: int, rows: Sequence[Candidate], among: frozenset[Value] | None
+) -> bool:
+    """Merge every whole group of members; return whether the e-graph has changed.
+
+    Args:
+        state: The e-graph.
+        rule: An ``each`` rule.
+        step: The number of the iteration, the birth of the e-nodes made.
+        rows: The members that the rule has collected.
+        among: The e-classes to which members and their operands are restricted, or None.
+    """
+    if among is not None:
+        rows = [r for r in rows if among.issuperset((r.root, *r.shared, *r.starred))]
+    groups: dict[tuple[Any, ...], dict[Value, Candidate]] = {}
+    for row in rows:
+        groups.setdefault((row.shared, row.attrs), {}).setdefault(row.root, row)
+    if not any(len(g) > 1 for g in groups.values()):
+        return False
+    names = Names(state)
+    merged = {value for value, n in names.handle.items() if n in state.record.made_by_merge}
+    changed = False
+    outputs = names.outputs()
+    for members in groups.values():
+        own = [m for m in members.values() if not merged.intersection(m.starred)]
+        for part in _alike(rule, own, names):
+            kept = independent([member.root for member in part], names.readers(), outputs)
+            if len(kept) > 1:
+                alike = [member for member in part if member.root in kept]
+                changed |= _merge(rule, step, alike, names, among or frozenset())
+    return changed
+
+
+def _alike(rule: CompiledRule, rows: list[Candidate], names: Names) -> list[list[Candidate]]:
+    """Split members into those whose operands agree except along the joined axes; drop single members."""
+    assert rule.member is not None
+    axes = joined_axes(rule.rule)
+    groups: dict[tuple[Any, ...], list[Candidate]] = {}
+    for row in rows:
+        operands = zip(rule.member.starred, row.starred, strict=True)
+        key = tuple(off_axis(names.type(value), axes[name]) for name, value in operands)
+        groups.setdefault(key, []).append(row)
+    return [g for g in groups.values() if len(g) > 1]
+
+
+def _read_by(root: Value, names: Names, among: frozenset[Value]) -> list[tuple[bool, int]]:
+    """Return how the e-nodes among e-classes that read an e-class differ: by selection and operands."""
+    readers = (r for r in names.readers().get(root, ()) if r.eclass in among)
+    return sorted({(r.selects, len(r.operands)) for r in readers})
+
+
+def _merge(
+    rule: CompiledRule, step: int, rows: list[Candidate], names: Names, among: frozenset[Value]
+) -> bool:
+    """Build the merged operator of one group and unite every member with its part.
+
+    Members that are read alike are neighbours, so that one operator can read them all.
+    """
+    handles = [(names.of(r.root), r) for r in rows]
+    ordered = sorted(
+        ((n, r) for n, r in handles if n is not None),
+        key=lambda pair: (_read_by(pair[1].root, names, among), pair[0]),
+    )
+    rows = [r for _, r in ordered]
+    key = (rule.number, tuple(n for n, _ in ordered))
+    state = names.state
+    if len(rows) < 2 or key in state.record.merged:
+        return False
+    build = _Build(rule, step, rows, names)
+    merged = rule.rule.targets[0]
+    assert isinstance(merged, App), merged
+    axis = value(dict(merged.attrs)["axis"], build)
+    try:
+        whole, kind = read_term(merged.args[0], build)
+        kinds = [names.type(row.root) for row in rows]
+        slices = [spec_of("slice").pack(given) for given in parts(kinds, axis)]
+        if sum(k.shape[axis] for k in kinds) != kind.shape[axis] or kinds != [
+            spec_of("slice").result_type([kind], attrs) for attrs in slices
+        ]:
+            return False
+    except TypeMismatch:
+        return False
+    lines = build.lines
+    for (number, _), own, attrs in zip(ordered, kinds, slices, strict=True):
+        part = build.insert("slice", attrs, [whole], own)
+        lines.append(f"(union (h_ {number}) (h_ {part}))")
+    state.record.merged.add(key)
+    state.record.made_by_merge.update(build.joined)
+    for constructor in build.constructors:
+        state.declare(constructor)
+    for at in range(0, len(lines), 12):  # parsing a long text is quadratic, but every call has a cost too
+        state.run("\n".join(lines[at : at + 12]))
+    return True
+
+
+class _Build(Bound, Numbers):
+    """The algebra that writes the target of an ``each`` rule for concrete members.
+
+    A tensor is the handle of an e-class and its type.
+    """
+
+    def __init__(self, rule: CompiledRule, step: int, rows: list[Candidate], names: Names) -> None:
+        assert rule.member is not None
+        self.names, self.member, self.candidates = names, rule.member, rows
+        self.birth = step * BIRTH_BASE + rule.number
+        self.lines: list[str] = []
+        self.joined: list[int] = []
+        self.constructors: list[Constructor] = []
+        self.tensors = dict(zip(rule.member.shared, rows[0].shared, strict=True))
+        self.attrs: dict[str, Any] = {}
+        self.rows: dict[str, dict[str, Any]] = {}
+        at = 0
+        for (name, *of_row), attr in rule.member.attrs:
+            sorts = column_sorts(attr)
+            raw = rows[0].attrs[at : at + len(sorts)]
+            at += len(sorts)
+            decoded = [names.decode.by_sort[s](v) for s, v in zip(sorts, raw, strict=True)]
+            found = names.state.encoding.decode_attr(attr, decoded)
+            if of_row:
+                self.rows.setdefault(name, {})[of_row[0]] = found
+            else:
+                self.attrs[name] = found
+
+    def kind(self, name: str) -> TensorType:
+        """Return the type of a tensor variable."""
+        return self.names.type(self.tensors[name])
+
+    def variable(self, name: str) -> tuple[int, TensorType]:
+        """Return the handle and the type of a variable that all members share."""
+        return self._named(name, self.tensors[name])
+
+    def starred(self, name: str) -> list[tuple[int, TensorType]]:
+        """Return the handle and the type of a starred variable in every member."""
+        column = self.member.starred.index(name)
+        return [self._named(name, row.starred[column]) for row in self.candidates]
+
+    def _named(self, name: str, value: Value) -> tuple[int, TensorType]:
+        number = self.names.of(value)
+        if number is None:
+            raise TypeMismatch(f"no finite term names {name}")
+        return number, self.names.type(value)
+
+    def apply(
+        self, term: App, operands: list[tuple[int, TensorType]], attrs: dict[str, Any]
+    ) -> tuple[int, TensorType]:
+        """Insert an application; return its handle and type."""
+        spec = spec_of(term.op)
+        packed = spec.pack(attrs)
+        kind = spec.result_type([k for _, k in operands], packed)
+        number = self.insert(term.op, packed, [n for n, _ in operands], kind)
+        if any(isinstance(arg, Var) and arg.starred for arg in term.args):
+            self.joined.append(number)
+        return number, kind
+
+    def insert(self, op: str, attrs: tuple[Any, ...], operands: list[int], kind: TensorType) -> int:
+        """Write the commands that insert an e-node; return its handle."""
+        encoding = self.names.state.encoding
+        constructor = Constructor(op, len(operands))
+        self.constructors.append(constructor)
+        columns = encoding.attr_literals(op, attrs, kind.dtype)
+        text = " ".join(columns + [f"(h_ {n})" for n in operands])
+        number = self.names.state.new_handle()
+        self.lines += [
+            f"(set (h_ {number}) ({constructor.name} {text}))",
+            f"(set (ty_ (h_ {number})) {vector(encoding.type_vector(kind))})",
+            f"(set ({constructor.born} {text}) {self.birth})",
+        ]
+        return number

@@ -1,6 +1,0 @@
-"""TASO's backtracking search: the baseline, with the same rules, costs and graphs as saturation."""
-
-from workbench.search.modes import MODES, Mode
-from workbench.search.search import BacktrackingSearch
-
-__all__ = ["MODES", "BacktrackingSearch", "Mode"]

@@ -1,0 +1,1 @@
+"""The studies wing: experiments, benchmark networks, TASO's interface and search, analysis of runs."""

@@ -1,0 +1,259 @@
+"""Ablation: the optimisation repeated without each of its rules in turn."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from workbench.costs import CostModel
+from workbench.costs.registry import cost_model
+from workbench.extraction.limits import Limit
+from workbench.extraction.solution import Status
+from workbench.optimizer.pipeline import Optimized, optimize
+from workbench.optimizer.rule_selection import Rules, rules_of
+from workbench.optimizer.stages import graph_of
+from workbench.rules import RuleSet
+from workbench.run.stepper import Stepwise
+from workbench.run.trace import Step, StepKind, StopReason, Trace
+from workbench.studies.analysis.rule_activity import contributions
+from workbench.support.formatting import change, gain, microseconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.optimizer.job import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """The result without ``rule``: its cost in microseconds, its proven bound, and the rules used instead.
+
+    ``complete`` is whether the run saturated and its extraction is optimal. If not, a limit affected the
+    result, and a small difference may be due to chance.
+    """
+
+    rule: str
+    cost: float
+    bound: float
+    instead: tuple[str, ...]
+    e_nodes: int
+    stop_reason: StopReason
+    complete: bool
+    seconds: float
+
+
+class Ablation(Stepwise):
+    """A stepwise ablation: the first step optimises with all rules, each further step without one rule.
+
+    ``best`` is the result with all rules; ``rows`` holds the results without one of them. Only ``best``
+    is certified. Ctrl-C keeps the finished rows; ``run()`` then continues with the interrupted rule.
+
+    Args:
+        model: The model, as for :func:`ablation`.
+        rules: A rule set, its name, or rules.
+        candidates: Rules to leave out; by default those that made the result.
+        cost: The cost model, its name, or the path of a recorded table.
+        certify: Whether ``best`` is certified.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        rules: Rules = "default",
+        *,
+        candidates: Sequence[str] | None = None,
+        cost: str | os.PathLike[str] | CostModel = "analytic",
+        certify: bool = True,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self.rules = rules_of(rules)
+        for name in candidates or ():
+            self.rules[name]  # raises KeyError for an unknown name
+        # The model is read once, so that every run has the same graph and the same prices.
+        self.graph = graph_of(model, settings.pop("dims", None))[0]
+        self.cost = cost_model(cost)
+        self.settings = settings
+        self.best: Optimized | None = None
+        self.rows: list[Without] = []
+        self._certify = certify
+        self._candidates = None if candidates is None else tuple(dict.fromkeys(candidates))
+        self.trace = Trace({"kind": "ablation", "graph": self.graph.name, "rule_set": self.rules.name})
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Return the rules that are left out in turn: the given ones, or those that made the best graph."""
+        if self._candidates is None:
+            return () if self.best is None else tuple(c.rule for c in contributions(self.best))
+        return self._candidates
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Return the rules that are still to be left out."""
+        done = {row.rule for row in self.rows}
+        return tuple(name for name in self.candidates if name not in done)
+
+    def step(self) -> Step:
+        """Run the optimisation once; raise StopIteration if every rule has been left out."""
+        if not self.unfinished:
+            raise StopIteration("the ablation has finished")
+        self.stop_reason = None
+        began = time.perf_counter()
+        if self.best is None:
+            self.best = result = self._optimize(self.rules, self._certify)
+            seconds = time.perf_counter() - began
+            self.trace.meta |= {"cost_source": result.cost_source, "cost_before": result.cost_before}
+            self.trace.meta |= {"cost_after": result.cost_after}
+            return self._record(result, StepKind.REFERENCE, seconds, "all rules")
+        name = self.left[0]
+        kept = tuple(rule for rule in self.rules if rule.name != name)
+        result = self._optimize(replace(self.rules, rules=kept), False)
+        seconds = time.perf_counter() - began
+        self.rows.append(
+            Without(
+                name,
+                result.cost_after,
+                result.solution.bound,
+                result.rules,
+                result.e_nodes,
+                result.stop_reason,
+                _complete(result),
+                seconds,
+            )
+        )
+        return self._record(result, StepKind.WITHOUT, seconds, f"without {name}")
+
+    def _optimize(self, rules: RuleSet, certify: bool) -> Optimized:
+        result = optimize(self.graph, rules=rules, cost=self.cost, certify=certify, **self.settings)
+        # An interrupted optimisation returns its best result so far, which is not comparable with the others.
+        limits = result.solution.limits
+        if result.stop_reason is StopReason.INTERRUPTED or Limit.INTERRUPTED in limits:
+            raise KeyboardInterrupt
+        return result
+
+    def _record(self, result: Optimized, kind: StepKind, seconds: float, note: str) -> Step:
+        step = Step(
+            len(self.trace),
+            kind,
+            seconds,
+            result.e_nodes,
+            result.e_classes,
+            cost=result.cost_after,
+            bound=result.solution.bound,
+            note=note,
+        )
+        self.trace.add(step)
+        if not self.left:
+            self.stop_reason = StopReason.FINISHED
+        return step
+
+    def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
+        """Step until every rule has been left out once; Ctrl-C stops and keeps the finished rows."""
+        return self.drive(progress)
+
+    def loss(self, row: Without) -> float:
+        """Return the relative increase in cost without the rule: 0.07 is 7 % more than with all rules.
+
+        Under limits the loss can be negative: without the rule the e-graph had room for a better graph.
+        """
+        best = 0.0 if self.best is None else self.best.cost_after
+        return row.cost / best - 1 if best > 0 else 0.0
+
+    @property
+    def caution(self) -> str:
+        """Return a caution if a limit affected some result, otherwise an empty text."""
+        if self.best is None or (_complete(self.best) and all(row.complete for row in self.rows)):
+            return ""
+        return "a limit ended some run: small differences may be due to chance"
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per rule left out, the most needed first; ``loss`` is in percent."""
+        import pandas as pd
+
+        rows = [
+            (
+                row.rule,
+                row.cost,
+                100 * self.loss(row),
+                row.bound,
+                ", ".join(row.instead),
+                row.e_nodes,
+                row.stop_reason.value,
+                row.complete,
+                row.seconds,
+            )
+            for row in sorted(self.rows, key=lambda r: (-r.cost, r.rule))
+        ]
+        columns = [
+            "rule",
+            "cost",
+            "loss",
+            "bound",
+            "instead",
+            "e_nodes",
+            "stop_reason",
+            "complete",
+            "seconds",
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
+    def __repr__(self) -> str:
+        name = self.graph.name
+        if self.best is None:
+            return f"Ablation of {name!r}: not begun"
+        state = f", {len(self.left)} rules left" if self.left else ""
+        best = self.best
+        lines = [
+            f"Ablation of {name!r}: {gain(best.cost_before, best.cost_after)} with "
+            f"all rules ({best.cost_source}){state}"
+        ]
+        if not self.candidates:
+            lines.append("  no rule made the result: the original is the best graph found")
+        rows = sorted(self.rows, key=lambda r: (-r.cost, r.rule))
+        lines += [
+            f"  without {row.rule}: {microseconds(row.cost)} ({change(best.cost_after, row.cost)})"
+            + ("" if row.complete else " *")
+            for row in rows[:8]
+        ]
+        lines += [f"  … {len(rows) - 8} more"] if len(rows) > 8 else []
+        return "\n".join([*lines, f"  * {self.caution}"] if self.caution else lines)
+
+
+def _complete(result: Optimized) -> bool:
+    solution = result.solution
+    proved = solution.status is Status.OPTIMAL and solution.scope == "e-graph"
+    return proved and result.stop_reason is StopReason.SATURATED
+
+
+def ablation(
+    model: Model,
+    rules: Rules = "default",
+    *,
+    candidates: Sequence[str] | None = None,
+    progress: Callable[[Step], None] | None = None,
+    **settings: Any,
+) -> Ablation:
+    """Optimise a model, then again without each of the rules that made the result, and compare.
+
+    A rule and its reverse (``NAME`` and ``NAME-back``) are two rules.
+
+    Args:
+        model: The model: a graph, a file, or any other model that :func:`workbench.optimize` accepts.
+        rules: A rule set, its name, or rules.
+        candidates: Rules to leave out instead, for example rules that only prepare a match of another rule.
+        progress: A function called with the step after each run.
+        settings: Settings of :func:`workbench.optimize`.
+
+    Raises:
+        KeyError: A candidate is not among the rules; the message has the nearest name.
+
+    >>> import workbench
+    >>> ablation(workbench.benchmark("bert", layers=1), certify=False).frame()["rule"].tolist()
+    ['merge-matmuls']
+    """
+    made = Ablation(model, rules, candidates=candidates, **settings)
+    made.run(progress)
+    return made

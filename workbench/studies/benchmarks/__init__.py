@@ -1,0 +1,54 @@
+"""The published networks, built from code; weights are seeded generators, so building is instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from workbench.graph import Graph
+from workbench.studies.benchmarks.bert import bert, transformer
+from workbench.studies.benchmarks.inception import inceptionv3
+from workbench.studies.benchmarks.mobilenet import mobilenetv2
+from workbench.studies.benchmarks.nasnet import nasneta
+from workbench.studies.benchmarks.nasrnn import nasrnn
+from workbench.studies.benchmarks.published import PUBLISHED, Published
+from workbench.studies.benchmarks.resnet import resnet50, resnext50
+from workbench.studies.benchmarks.squeezenet import squeezenet
+from workbench.studies.benchmarks.tensat_size import tensat_size
+from workbench.studies.benchmarks.vgg import vgg19
+from workbench.support.suggestions import unknown
+
+__all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "tensat_size"]
+
+_NETWORKS: Final[dict[str, Callable[..., Graph]]] = {
+    "bert": bert,
+    "nasrnn": nasrnn,
+    "resnext50": resnext50,
+    "nasneta": nasneta,
+    "inceptionv3": inceptionv3,
+    "squeezenet": squeezenet,
+    "vgg19": vgg19,
+    "resnet50": resnet50,
+    "mobilenetv2": mobilenetv2,
+    "transformer": transformer,
+}
+
+
+class UnknownBenchmark(LookupError):
+    """Raised when no network has the given name; the message names the nearest one and lists all."""
+
+
+def benchmarks() -> list[str]:
+    """Return the networks' names: Tensat's seven first."""
+    return list(_NETWORKS)
+
+
+def benchmark(name: str, **parameters: Any) -> Graph:
+    """Return a published network; ``parameters`` change its size from the published one.
+
+    >>> benchmark("bert", layers=1).operators()["matmul"]
+    6
+    """
+    if name not in _NETWORKS:
+        raise UnknownBenchmark(unknown("benchmark", name, _NETWORKS))
+    return _NETWORKS[name](**parameters)

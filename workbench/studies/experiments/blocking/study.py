@@ -1,0 +1,138 @@
+"""The study of blocking: growth and results of generic rules, of rules on demand, and of whole products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.studies.experiments.blocking.config import MOBILENET, BlockingStudy
+from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
+
+if TYPE_CHECKING:
+    from workbench.graph import Graph
+    from workbench.kernels.accelerators import Unit
+    from workbench.optimizer.pipeline import Optimized
+    from workbench.rules import RuleSet
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process."""
+
+    network: str
+    unit: str
+    method: str
+    e_nodes: int
+    seconds: float
+    certify: bool
+    seed: int
+
+
+def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, network by network; files of units are relative to ``home``."""
+    return plan_apart(study, folder, block_one, _runs(study, home), blank={"seconds": {}})
+
+
+def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
+    for network, name, method in product(study.networks, study.units, study.methods):
+        place = str(home / name) if name.endswith(".toml") else name
+        known = Path(name).stem
+        for repeat, seed in repeats(study.repeats, study.seed):
+            order = Order(network, place, method, study.e_nodes, study.seconds, study.certify, seed)
+            config = {"study": "blocking", **asdict(order), "unit": _described(place)}
+            columns = {"network": network, "unit": known, "by": "saturation"}
+            run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
+            yield run, Call(order, columns, study.grace)
+
+
+def _described(place: str) -> str:
+    """Return a unit's numbers as a text, so that another file of its name is another run."""
+    from workbench.kernels.accelerators import unit
+
+    return repr(unit(place))
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a run in one line."""
+    row = record["row"]
+    return (
+        f"{row['e_nodes']} e-nodes, {record['stop_reason']}; {row['products_left']} products left, "
+        f"{row['tiles']} tiles, {row['cycles']:.0f} cycles"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def network(name: str) -> Graph:
+    """Return a published network, or MobileNet-v1."""
+    from workbench.studies.benchmarks import benchmark
+    from workbench.studies.benchmarks.mobilenet import mobilenetv1
+
+    return mobilenetv1() if name == MOBILENET else benchmark(name)
+
+
+def rules_of(method: str, unit: Unit) -> RuleSet:
+    """Return the rules of a method for a unit."""
+    from workbench.kernels.accelerators import unit_rules
+    from workbench.kernels.accelerators.glenside_rules import demanded, generic
+
+    if method in ("generic", "demanded"):
+        return (generic if method == "generic" else demanded)(unit)
+    return (
+        unit_rules(unit, orientations=("streamed-left",))
+        if method.startswith("glenside")
+        else unit_rules(unit)
+    )
+
+
+def block_one(order: Order) -> Record:
+    """Put a network on a unit once, and return the figures with the trace."""
+    from workbench.kernels.accelerators import AcceleratorCost, unit
+    from workbench.optimizer.pipeline import optimize
+    from workbench.optimizer.summary import running_operators
+
+    chosen = unit(order.unit)
+    done = optimize(
+        network(order.network),
+        rules=rules_of(order.method, chosen),
+        cost=AcceleratorCost(chosen),
+        e_nodes=order.e_nodes,
+        seconds=order.seconds,
+        certify=order.certify,
+        seed=order.seed,
+    )
+    return {
+        "row": _row(done, chosen),
+        "status": done.solution.status.value,
+        "stop_reason": done.stop_reason.value,
+        "seconds": dict(done.seconds),
+        "result": {
+            "operators_before": running_operators(done.original),
+            "operators_after": running_operators(done.graph),
+        },
+        "trace": done.trace,
+    }
+
+
+def _row(done: Optimized, chosen: Unit) -> Record:
+    placed = done.placement
+    assert placed is not None
+    calls = done.graph.operators().get(chosen.name, 0)  # the tiles of a literal program
+    certificate = done.certificate
+    return {
+        "e_nodes": done.e_nodes,
+        "e_classes": done.e_classes,
+        "iterations": done.iterations,
+        "saturation": done.seconds["saturation"],
+        "extraction": done.seconds["extraction"],
+        "products": len(placed.layers),
+        "products_left": sum(left.count for left in placed.left if not left.what.startswith("depthwise")),
+        "depthwise_left": sum(left.count for left in placed.left if left.what.startswith("depthwise")),
+        "tiles": placed.tiles + calls,
+        "cycles": done.cost_after * chosen.clock,
+        "utilisation": placed.utilisation,
+        "certified": None if certificate is None else certificate.passed,
+    }

@@ -1,0 +1,260 @@
+"""Strict YAML → dataclass loading; errors name the offending key and suggest the closest valid one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+import yaml
+
+from workbench.studies.experiments.resources import is_file_name
+from workbench.support.suggestions import nearest, unknown
+
+T = TypeVar("T")
+
+
+class StudyError(ValueError):
+    """Raised when a study is not valid; the message names the key at fault."""
+
+
+_NOUNS: Final = {
+    dict: "a mapping",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "empty",
+}
+
+#: Limits on characters, levels and values (with aliases expanded); studies are written by hand.
+LONGEST: Final = 1 << 20
+DEEPEST: Final = 50
+MOST_NODES: Final = 100_000
+
+_PLAIN: Final = (int, float, bool, str)
+
+
+def parse(text: str) -> dict[Any, Any]:
+    """Return a YAML text as a mapping.
+
+    Raise yaml.YAMLError if the text is not YAML, and :class:`StudyError` if it is not a mapping, has a
+    duplicate key or exceeds the limits on size.
+    """
+    _check_size(text)
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    _check_aliases(node)
+    data = yaml.safe_load(text)
+    _check_keys(node)
+    if not isinstance(data, dict):
+        raise StudyError(f"a study must be a mapping of keys to values, got {said(data)}")
+    return data
+
+
+def _check_size(text: str) -> None:
+    """Raise StudyError if a text is longer than LONGEST or nested deeper than DEEPEST."""
+    if len(text) > LONGEST:
+        raise StudyError(f"a study must have at most {LONGEST} characters, got {len(text)}")
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1
+            raise StudyError(f"line {line}: a study must have at most {DEEPEST} levels, got more")
+
+
+def _check_aliases(root: Any) -> None:
+    """Raise StudyError if an alias contains itself or if expanded aliases exceed :data:`MOST_NODES`."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any) -> int:
+        if id(node) in sizes:
+            if not sizes[id(node)]:
+                raise StudyError(f"line {node.start_mark.line + 1}: an alias must not contain itself")
+            return sizes[id(node)]
+        sizes[id(node)] = 0
+        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
+        pairs = isinstance(node, yaml.MappingNode)
+        total = 1 + sum(size(p[0]) + size(p[1]) if pairs else size(p) for p in parts)
+        if total > MOST_NODES:
+            raise StudyError(
+                f"line {node.start_mark.line + 1}: expanded aliases must have at most {MOST_NODES} values, "
+                "got more"
+            )
+        sizes[id(node)] = total
+        return total
+
+    if root is not None:
+        size(root)
+
+
+def _check_keys(node: Any) -> None:
+    """Raise StudyError for a duplicate key in a mapping; YAML would silently keep the last value."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise StudyError(f"line {key.start_mark.line + 1}: the key {key.value!r} is duplicated")
+            seen.add(key.value)
+            _check_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _check_keys(value)
+
+
+def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
+    """Return settings of a class from a mapping; ``prefix`` is the path of keys that leads to it.
+
+    Raise :class:`StudyError` for an unknown or missing key, a value of another type, or invalid settings.
+    """
+    hints = get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for key in data:
+        if key not in fields:
+            raise StudyError(f"unknown key '{prefix}{key}'{nearest(str(key), fields)}")
+    for name, f in fields.items():
+        needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if needed and name not in data:
+            raise StudyError(f"'{prefix}{name}' is missing")
+    values = {key: _value(hints[key], value, f"{prefix}{key}") for key, value in data.items()}
+    try:
+        return cls(**values)
+    except StudyError as error:
+        raise StudyError(f"{prefix}{error}") from None
+    except (ValueError, LookupError, OSError) as error:
+        message = str(error.args[0] if error.args else error)
+        # A message about a key begins with its name, which then continues the path to it.
+        own = message.partition(" ")[0] in fields
+        path = prefix if own or not prefix else prefix.rstrip(".") + ": "
+        raise StudyError(path + message) from None
+
+
+def _value(hint: Any, data: Any, key: str) -> Any:
+    """Return a value of the type that a field declares; raise StudyError if the data do not fit it."""
+    if isinstance(hint, types.UnionType):
+        if set(get_args(hint)) <= set(_PLAIN):
+            return _plain(data, key)
+        return _one_of(get_args(hint), dict(_of(dict, data, key)), key)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return read_object(hint, _of(dict, data, key), f"{key}.")
+    if get_origin(hint) is tuple:
+        kind = get_args(hint)[0]
+        return tuple(_of(kind, item, f"{key}[{i}]") for i, item in enumerate(_of(list, data, key)))
+    if hint is float:
+        return float(_of(float, data, key))
+    if hint in (int, str, bool):
+        return _of(hint, data, key)
+    value = get_args(hint)[1]
+    return {
+        _of(str, name, key): _value(value, v, f"{key}.{name}") for name, v in _of(dict, data, key).items()
+    }
+
+
+def _plain(data: Any, key: str) -> Any:
+    """Return a number, a text or a truth value unchanged; raise StudyError for anything else."""
+    if not isinstance(data, _PLAIN):
+        raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
+    return data
+
+
+def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
+    """Return settings of one of several classes, selected by the key ``by``."""
+    known = {kind.BY: kind for kind in kinds}
+    if "by" not in data:
+        raise StudyError(f"'{key}.by' is missing; it must be one of {', '.join(known)}")
+    by = _of(str, data.pop("by"), f"{key}.by")
+    check_names(f"{key}.by", "way", [by], known)
+    return read_object(known[by], data, f"{key}.")
+
+
+def _of(kind: type, data: Any, key: str) -> Any:
+    fits: Callable[[Any], bool] = {
+        float: lambda d: isinstance(d, int | float) and not isinstance(d, bool),
+        int: lambda d: isinstance(d, int) and not isinstance(d, bool),
+    }.get(kind, lambda d: isinstance(d, kind))
+    if not fits(data):
+        wanted = "a whole number" if kind is int else _NOUNS[kind]
+        raise StudyError(f"{key} must be {wanted}, got {said(data)}")
+    return data
+
+
+def said(data: object) -> str:
+    """Return a description of a value for messages: its kind and, for simple values, the value itself."""
+    noun = _NOUNS.get(type(data), f"a {type(data).__name__}")
+    return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"
+
+
+def check_given(**named: Collection[object]) -> None:
+    """Raise :class:`StudyError` for the first key that names nothing."""
+    for key, names in named.items():
+        if not names:
+            raise StudyError(f"{key} must name at least one, got none")
+
+
+def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for an unknown name, with the nearest known one, or for a duplicate.
+
+    Args:
+        key: The key of the names in the study.
+        noun: A noun for the message, such as ``"network"``.
+        names: The names to check.
+        known: The valid names.
+    """
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise StudyError(f"{key}: {unknown(noun, name, known)}")
+    check_double(key, names)
+
+
+def check_double(key: str, names: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for a duplicate name."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise StudyError(f"{key}: {name!r} is duplicated")
+        seen.add(name)
+
+
+def check_numbers(
+    seconds: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, repeats: int = 1, seed: int = 0
+) -> None:
+    """Check the numeric settings of a study.
+
+    Args:
+        seconds: Limits that must be positive and finite, by their keys.
+        grace: Seconds, at least 0 and below 2^32.
+        memory: GiB, positive and finite.
+        repeats: A positive number.
+        seed: A seed, at least 0 and below 2^32.
+
+    Raises:
+        StudyError: A number is out of its range.
+    """
+    for key, value in {**seconds, "memory": memory, "repeats": repeats}.items():
+        if not 0 < value < float("inf"):
+            raise StudyError(f"{key} must be a positive number, got {value}")
+    for key, value in {"grace": grace, "seed": seed}.items():
+        if not 0 <= value < 2**32:
+            raise StudyError(f"{key} must be at least 0 and below 2^32, got {value}")
+
+
+def check_keys(key: str, names: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for a name that cannot be part of a folder's name."""
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise StudyError(
+                f"{key}: a name must start with a letter or digit and contain only letters, digits, '.', '_' "
+                f"and '-', got {name!r}"
+            )
+
+
+def check_rules(rules: str) -> None:
+    """Raise LookupError with the nearest name if a text is neither a file's name nor a rule set's name."""
+    from workbench.rules import rule_set
+
+    if not is_file_name(rules):
+        rule_set(rules)

@@ -1,0 +1,235 @@
+"""Tables of the optimisation study: costs, seconds, e-graphs, and saturation against TASO's search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import OptimisationStudy
+from workbench.studies.experiments.markdown import about, distinct, lines, missing, repeat_text, seconds_text
+from workbench.studies.experiments.plan import Plan, Record
+from workbench.studies.experiments.results import (
+    NOTHING,
+    frame_of,
+    geometric_mean,
+    labels,
+    row_of,
+    with_published,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: Final = (
+    "network", "method", "published", "by", "repeat", "original", "optimized", "speedup", "claimed",
+    "certified", "bound", "saturation", "extraction", "seconds", "seconds_best", "call_seconds",
+    "wall_seconds", "nodes", "classes", "programs", "iter", "k_multi", "budget", "candidates", "status",
+    "stop_reason", "limits_hit", "cost_source", "hardware", "failed", "notes",
+)  # fmt: skip
+
+#: Relative difference up to which two costs are the same: a search counts in picoseconds.
+SAME: Final = 1e-7
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run, followed by the figures of TASO's and Tensat's papers for the networks."""
+    return with_published(frame_of(map(row_of, records)))[list(COLUMNS)]
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text, with published figures after the runs, marked as published."""
+    assert isinstance(plan.study, OptimisationStudy)
+    frame = frame.assign(label=labels(frame))
+    ours = frame[~frame["published"]]
+    parts = [f"# {plan.folder.name}: networks by methods", _about(plan.study, ours, records)]
+    parts += ["## Costs", _costs(frame), "## Seconds of the optimiser", _seconds(frame, "seconds")]
+    parts += _whole_calls(ours)
+    parts += _against(frame) + _e_graphs(ours) + _refused(ours, records) + missing(plan)
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(study: OptimisationStudy, ours: pd.DataFrame, records: Sequence[Record]) -> str:
+    sources = "; ".join(distinct(str(s) for s in ours["cost_source"] if s)) or "none yet"
+    text = [
+        f"Costs: {sources}, the same for all methods; sums over operators in µs, not measured run times.",
+        "Seconds: the optimiser's time. Saturation runs: saturation + reading the e-graph + extraction "
+        "(Tensat's definition). Search runs: the search. Loading, engine start-up, pricing and certification "
+        "are excluded for both: the seconds of the whole call have a table of their own, and `run.json` has "
+        "every stage.",
+    ]
+    if any(method.BY == "search" for method in study.methods.values()):
+        text.append(
+            "TASO's search is the workbench's implementation, in Python on one thread, with the same costs "
+            "and graphs. It edits and prices graphs incrementally, which makes it much faster than TASO's "
+            "program: its seconds do not measure TASO, and the ratios below are not those of the papers."
+        )
+    return about(records, ", one row per run.", *text)
+
+
+def _costs(frame: pd.DataFrame) -> str:
+    rows = []
+    for network, group in frame.groupby("network", sort=False):
+        original = group.loc[~group["published"], "original"].mean()
+        cells = [_gain(group[group["label"] == label]) for label in distinct(frame["label"])]
+        rows.append([str(network), NOTHING if original != original else f"{original:.1f}", *cells])
+    means = []
+    for label in distinct(frame["label"]):
+        gains = frame[frame["label"] == label].groupby("network", sort=False)["speedup"].mean()
+        found = geometric_mean((1 + gains / 100).tolist())
+        means.append(NOTHING if found is None else f"{100 * (found - 1):+.1f}% (n {gains.count()})")
+    rows.append(["geometric mean", "", *means])
+    key = (
+        "Each cell: original / optimised − 1, and the cost in µs; for repeats the mean ± its standard error. "
+        "**✗**: the certificate refused the result, and the original stays; the claimed gain is in brackets. "
+        "**…**: a limit affected the result. n is the number of networks in the mean. Published figures are "
+        "measured speed-ups of run times on the named hardware."
+    )
+    return lines(["network", "original µs", *distinct(frame["label"])], rows) + "\n\n" + key
+
+
+def _gain(rows: pd.DataFrame) -> str:
+    from workbench.faces.plots.records import estimate
+
+    done = rows[rows["speedup"].notna()]
+    if done.empty:
+        return NOTHING if rows.empty else f"† {rows.iloc[0]['status']}"
+    gain = estimate(done["speedup"])
+    text = f"{gain.mean:+.1f}%" + (f" ± {gain.error:.1f}" if gain.error > 0.05 else "")
+    if done["optimized"].notna().any():
+        text += f", {done['optimized'].mean():.1f}"
+    if (done["certified"].eq(False)).any():
+        claimed = (done["original"] / done["claimed"] - 1).mean()
+        text += f" ✗ ({claimed:+.1%})"
+    return text + (" …" if done["limits_hit"].fillna("").ne("").any() else "")
+
+
+def _seconds(frame: pd.DataFrame, column: str) -> str:
+    names = distinct(frame["label"])
+    rows = []
+    for network, group in frame.groupby("network", sort=False):
+        rows.append([str(network), *(_spent(group[group["label"] == name], column) for name in names)])
+    totals, means = [], []
+    for name in names:
+        spent = frame[frame["label"] == name].groupby("network", sort=False)[column].mean().dropna()
+        totals.append(f"{seconds_text(spent.sum())} (n {len(spent)})" if len(spent) else NOTHING)
+        means.append(seconds_text(geometric_mean(spent.tolist())) or NOTHING)
+    rows += [["sum", *totals], ["geometric mean", *means]]
+    return lines(["network", *names], rows)
+
+
+def _spent(rows: pd.DataFrame, column: str) -> str:
+    from workbench.faces.plots.records import estimate
+
+    spent = estimate(rows[column])
+    if not spent.count:
+        return NOTHING if rows.empty else f"† {rows.iloc[0]['status']}"
+    return seconds_text(spent.mean) + (f" ± {seconds_text(spent.error)}" if spent.count > 1 else "")
+
+
+def _whole_calls(ours: pd.DataFrame) -> list[str]:
+    """Return the seconds of whole calls, which include those of the optimiser."""
+    if not ours["call_seconds"].notna().any():
+        return []
+    key = (
+        "The sum of all stages of a call: import, engine start, pricing and certificate are among them, each "
+        "as in the commit that made the run. "
+        "`wall_seconds` in `table.csv` is the time of the process, which also loads Python and makes the "
+        "network."
+    )
+    return ["## Seconds of the whole call", _seconds(ours, "call_seconds") + "\n\n" + key]
+
+
+def _against(frame: pd.DataFrame) -> list[str]:
+    """Return the section that compares saturation with search: networks with a higher cost, and seconds."""
+    figures = ["optimized", "claimed", "seconds"]
+    means = {
+        str(label): rows.groupby("network", sort=False)[figures].mean().dropna(subset=["seconds"])
+        for label, rows in frame.groupby("label", sort=False)
+    }
+    kinds = frame.drop_duplicates("label")
+    saturations = [str(label) for label in kinds.loc[kinds["by"] == "saturation", "label"]]
+    searches = [str(label) for label in kinds.loc[kinds["by"] == "search", "label"]]
+    if not saturations or not searches:
+        return []
+    others = [str(label) for label in kinds.loc[kinds["published"], "label"]]
+    rows = []
+    for saturation in saturations:
+        for other in (*searches, *others):
+            shared = [network for network in means[saturation].index if network in means[other].index]
+            a, b = means[saturation].loc[shared], means[other].loc[shared]
+            if not shared:
+                continue
+            worse = [_worse(a["optimized"], b[cost]) for cost in ("optimized", "claimed")]
+            total, rival = float(a["seconds"].sum()), float(b["seconds"].sum())
+            ratio = _ratio(rival, total)
+            seven = _seven_ratio(a["seconds"], b["seconds"])
+            rows.append(
+                [
+                    saturation,
+                    other,
+                    str(len(shared)),
+                    *(worse if other in searches else [NOTHING] * 2),
+                    ratio,
+                    seven,
+                ]
+            )
+    head = ["saturation", "against", "networks", "costlier than its result", "costlier than its claim"]
+    head += ["its seconds / saturation's", "the same on Tensat's seven"]
+    key = (
+        "*Costlier*: networks on which saturation's result costs more. A *claim* of the search may be a "
+        "wrong graph, made by TASO's published rules and refused by the certificate. Published seconds come "
+        "from other programs on other machines, and TASO's include the measuring of kernels on its GPU."
+    )
+    return ["## Saturation against TASO's search", lines(head, rows) + "\n\n" + key]
+
+
+def _worse(a: pd.Series[Any], b: pd.Series[Any]) -> str:
+    found = [
+        f"{network} {a[network] / b[network] - 1:+.2%}"
+        for network in a.index
+        if a[network] > b[network] * (1 + SAME)
+    ]
+    return ", ".join(found) or "none"
+
+
+def _seven_ratio(a: pd.Series[Any], b: pd.Series[Any]) -> str:
+    from workbench.studies.benchmarks.published import PUBLISHED
+
+    if not set(PUBLISHED) <= set(a.index):
+        return NOTHING
+    rival, total = (float(seconds[list(PUBLISHED)].sum()) for seconds in (b, a))
+    return f"{seconds_text(rival)} / {seconds_text(total)} = {_ratio(rival, total)}"
+
+
+def _ratio(rival: float, total: float) -> str:
+    if not total > 0:
+        return NOTHING
+    return f"{rival / total:.1f}×" if rival >= total else f"{rival / total:.2g}×"
+
+
+def _e_graphs(ours: pd.DataFrame) -> list[str]:
+    grown = ours[ours["nodes"].notna()]
+    if grown.empty:
+        return []
+    rows = []
+    for row in grown.to_dict("records"):
+        method = str(row["method"]) + repeat_text(row["repeat"])
+        counts = [f"{row[name]}" for name in ("nodes", "classes")]
+        spent = [seconds_text(row[name]) for name in ("saturation", "extraction")]
+        ended = [str(row["stop_reason"]), str(row["status"])]
+        size = [f"{row['programs']:.0f}", f"{row['iter']}"]
+        rows.append([str(row["network"]), method, *counts, *size, *spent, *ended])
+    head = ["network", "method", "nodes", "classes", "programs (log2)", "iter", "saturation", "extraction"]
+    return ["## E-graphs", lines([*head, "saturation stopped by", "extraction"], rows)]
+
+
+def _refused(ours: pd.DataFrame, records: Sequence[Record]) -> list[str]:
+    if not ours["certified"].eq(False).any():
+        return []
+    found = [
+        f"- {r['name']}: claimed {r['row']['claimed']:.1f} µs; rules at fault: "
+        f"{', '.join(r['result']['offending_rules']) or 'not found'}"
+        for r in records
+        if r["row"].get("certified") is False
+    ]
+    return ["## Results that the certificate refused", "\n".join(found)]

@@ -1,0 +1,145 @@
+"""The plan of a study: its runs, the folders of their records, and the runs without a record."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from workbench.studies.experiments.store import digest, load_record
+
+if TYPE_CHECKING:
+    from workbench.run.trace import Trace
+    from workbench.studies.experiments.config import Study
+    from workbench.studies.experiments.process import Job, Outcome
+
+Record: TypeAlias = dict[str, Any]
+Tell: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a study: a method applied to a subject, which is a network, an e-graph or a set of rules.
+
+    ``config`` holds the settings that determine the figures. ``seconds`` is the time that the limits allow.
+    ``absent`` names a required file missing on this machine; ``config`` then has no digest for it.
+    """
+
+    subject: str
+    method: str
+    config: Mapping[str, Any]
+    seconds: float
+    seed: int
+    repeat: int = 0
+    absent: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name ``SUBJECT:METHOD``, with ``#2`` and so on appended for repeats."""
+        return f"{self.subject}:{self.method}" + (f"#{self.repeat + 1}" if self.repeat else "")
+
+    @property
+    def stem(self) -> str:
+        """Return the beginning of the name of the run's folder."""
+        return f"{self.subject.replace('/', '-')}-{self.method}"
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the run's folder."""
+        return f"{self.stem}-{digest(self.config)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run with its job, or with the reason ``why`` no job is possible.
+
+    ``known`` holds figures that are known before the job is done.
+    """
+
+    run: Run
+    job: Job | None
+    why: str = ""
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Work(Protocol):
+    """The part of a sweep that depends on the kind of study."""
+
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[Sequence[Task]]:
+        """Prepare runs and yield their tasks, in batches of runs that share a preparation."""
+        ...
+
+    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
+        """Return the record of a run without its settings and provenance, and the trace or None."""
+        ...
+
+    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+        """Return records of other machines whose runs cannot be planned here because files are missing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The runs of a study, the folder of its records, and the reasons for which runs are skipped."""
+
+    study: Study
+    work: Work
+    runs: tuple[Run, ...]
+    folder: Path
+    skipped: tuple[str, ...]
+
+    def place(self, run: Run) -> Path:
+        """Return the folder of a run's record."""
+        return self.folder / "runs" / run.folder
+
+    def load(self, run: Run) -> Record | None:
+        """Return the record of a run, or None.
+
+        If a file of the run is missing here, a record from another machine with the same settings is used.
+        """
+        if not run.absent:
+            return load_record(self.place(run))
+        for folder in sorted((self.folder / "runs").glob(f"{run.stem}-*")):
+            record = load_record(folder)
+            if record is not None and without_digests(record["config"]) == run.config:
+                return record
+        return None
+
+    def records(self) -> list[Record]:
+        """Return the existing records, in the order of the study."""
+        found = [record for run in self.runs if (record := self.load(run)) is not None]
+        if self.skipped:
+            # Records of files come before those of networks, as on a machine that has the files.
+            found = self.work.elsewhere(self.folder, {record["name"] for record in found}) + found
+        return found
+
+    def missing(self) -> list[Run]:
+        """Return the runs that can be done here and have no record."""
+        return [run for run in self.runs if not run.absent and load_record(self.place(run)) is None]
+
+    def only(self, pattern: str | None) -> list[Run]:
+        """Return the runs whose name, subject or method matches a pattern; None matches all.
+
+        Runs with a missing file are left out. Raise ValueError if the pattern matches no run of the study.
+        """
+
+        def fits(run: Run) -> bool:
+            names = (run.name, run.subject, run.method)
+            return pattern is None or any(fnmatch.fnmatchcase(name, pattern) for name in names)
+
+        found = [run for run in self.runs if fits(run)]
+        if not found and self.runs:
+            raise ValueError(
+                f"the pattern must match SUBJECT:METHOD, a subject or a method, got {pattern!r} "
+                f"(try {self.runs[0].name})"
+            )
+        return [run for run in found if not run.absent]
+
+
+def without_digests(config: object) -> object:
+    """Return settings without the digests of files."""
+    if not isinstance(config, Mapping):
+        return config
+    return {key: without_digests(value) for key, value in config.items() if key != "sha256"}

@@ -1,0 +1,170 @@
+"""Functions run in separate processes, with a time limit that is enforced even if they hang.
+
+Run as a program (``python -m workbench.studies.experiments.process``), this module is such a process: it reads a
+function and its argument from a pipe and writes the function's result, or the reason of its failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+
+from workbench.studies.experiments.plugin_transfer import register, registered
+from workbench.support.child import Child
+from workbench.support.processes import limit_memory, receive, send
+
+#: Seconds in which a terminated process can end its own processes before it is killed.
+PATIENCE: Final = 3.0
+
+#: Seconds between two checks of whether to halt.
+GLANCE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A call of a module's function in its own process.
+
+    The process is killed after ``seconds`` and may use ``memory`` bytes; None means no limit.
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    argument: Any
+    seconds: float
+    seed: int = 0
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The way in which a job ended.
+
+    ``status`` is ``"done"`` with a value, or, with a note, ``"failed"`` (the function raised),
+    ``"crashed"`` (the process died) or ``"killed"`` (the time limit was reached).
+    """
+
+    status: str
+    value: Any = None
+    note: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A job that runs, and its process."""
+
+    job: Job
+    child: Child
+    said: IO[bytes]
+    began: float = field(default_factory=time.perf_counter)
+
+    @classmethod
+    def start(cls, job: Job) -> _Run:
+        said = tempfile.TemporaryFile()  # noqa: SIM115  (closed in end)
+        seeded = {"PYTHONHASHSEED": str(job.seed)}
+        child = Child("workbench.studies.experiments.process", variables=seeded, errors=said)
+        with contextlib.suppress(BrokenPipeError):
+            child.send(registered())
+            child.send((job.function, job.argument, job.memory))
+        return cls(job, child, said)
+
+    @property
+    def left(self) -> float:
+        return self.began + self.job.seconds - time.perf_counter()
+
+    def outcome(self) -> Outcome:
+        """Wait until the job ends, and return its outcome."""
+        try:
+            status, value, note = self.child.receive()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(PATIENCE)
+        except EOFError:
+            code = self.child.wait()
+            how = f"ended with code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+            self.said.seek(0)
+            last = self.said.read().decode(errors="replace").strip().rpartition("\n")[2]
+            status, value, note = "crashed", None, f"the process {how}" + (f": {last}" if last else "")
+        return Outcome(status, value, note, time.perf_counter() - self.began)
+
+    def end(self) -> None:
+        """End the process; it has PATIENCE seconds to end its own children first."""
+        self.child.terminate(PATIENCE)
+        self.said.close()
+
+
+def run_jobs(
+    jobs: Iterable[Job], at_once: int = 1, halt: threading.Event | None = None
+) -> Generator[tuple[Job, Outcome]]:
+    """Run jobs, ``at_once`` at a time, and yield each with its outcome when it ends.
+
+    All processes end with the iteration, however it ends. It ends soon after ``halt`` is set.
+    """
+    waiting, running = deque(jobs), list[_Run]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(_Run.start(waiting.popleft()))
+            if halt is not None and halt.is_set():
+                return
+            wait = max(0.0, min(run.left for run in running))
+            wait = wait if halt is None else min(wait, GLANCE)
+            ready, _, _ = select.select([run.child for run in running], [], [], wait)
+            for run in list(running):
+                if run.child in ready:
+                    outcome = run.outcome()
+                elif run.left <= 0:
+                    note = f"not finished after {run.job.seconds:g} s"
+                    outcome = Outcome("killed", None, note, time.perf_counter() - run.began)
+                else:
+                    continue
+                run.end()
+                running.remove(run)
+                yield run.job, outcome
+    finally:
+        for run in running:
+            run.end()
+
+
+def _end_with_parent() -> None:
+    """Wait until the pipe closes, which happens when the parent dies, and then end this process too."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(PATIENCE)
+    os._exit(1)
+
+
+def main() -> None:
+    """Do one job; all output that it prints goes to standard error."""
+    # SIGTERM raises an exception, so that code which started further processes can end them.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    register(receive(requests))
+    function, argument, memory = receive(requests)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    limit_memory(memory)
+    try:
+        answer = ("done", function(argument), "")
+    except MemoryError:
+        answer = ("failed", None, "out of memory")
+    except Exception as error:  # every failure is a row of the study
+        answer = ("failed", None, f"{type(error).__name__}: {error}")
+    send(answers, answer)
+
+
+if __name__ == "__main__":
+    main()

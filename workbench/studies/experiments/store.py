@@ -1,0 +1,130 @@
+"""Records of runs: one folder per run, named by the settings, that appears whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from workbench.run.trace import Trace
+from workbench.support.files import UnwritableOutput
+from workbench.support.machine import processor
+
+#: The file of the record, whose existence means that the run is done, and the file of the steps.
+RECORD: Final = "run.json"
+TRACE: Final = "trace.parquet"
+
+
+#: The folder of the package.
+PACKAGE: Final = Path(__file__).resolve().parents[2]
+
+
+def digest(config: Mapping[str, Any]) -> str:
+    """Return a digest of settings, twelve hexadecimal digits, that does not depend on the order of keys."""
+    text = json.dumps(config, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def repetition(record: Mapping[str, Any]) -> int:
+    """Return the number of an extraction's run among its repetitions, from 1.
+
+    A run is called ``INSTANCE:METHOD`` or ``INSTANCE:METHOD#2``. An instance's name may itself have a ``#``.
+    """
+    own = f"{record['row']['instance']}:{record['row']['method']}"
+    return int(record["name"].removeprefix(own).removeprefix("#") or 1)
+
+
+def load_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a run, or None if it is not done; raise ValueError if it cannot be read."""
+    file = folder / RECORD
+    if not file.exists():
+        return None
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{file} must be the record of a run, got unreadable JSON: {error} (delete it to run it again)"
+        ) from None
+    if not isinstance(record, dict):
+        raise ValueError(
+            f"{file} must be the record of a run, got {type(record).__name__} (delete it to run it again)"
+        )
+    return record
+
+
+def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = None) -> None:
+    """Write a run's record, and its trace as Parquet, replacing an existing record.
+
+    Raise :class:`~workbench.support.files.UnwritableOutput` if the files cannot be written.
+    """
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as temporary:
+            whole = Path(temporary) / "new"
+            whole.mkdir()
+            if trace is not None:
+                trace.save(whole / TRACE)
+            (whole / RECORD).write_text(text, encoding="utf-8")
+            if folder.exists():
+                folder.rename(Path(temporary) / "old")
+            whole.rename(folder)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror or error}") from error
+
+
+def provenance() -> dict[str, Any]:
+    """Return the conditions, apart from its settings, on which a run's figures depend on this machine.
+
+    These are versions, commit (with ``+`` if files differ from it), machine, the time and the machine's load.
+    """
+    from workbench.optimizer.stages import versions
+
+    return {
+        "versions": {**versions(), **{name: version(name) for name in ("ortools", "numpy")}},
+        "commit": commit(),
+        "machine": {
+            "cpus": os.cpu_count(),
+            "processor": processor(),
+            "platform": platform.platform(),
+            "memory_gib": _memory(),
+        },
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
+
+
+def commit() -> str | None:
+    """Return the git commit of the package, with ``+`` if files differ from it; None outside of git."""
+    root = PACKAGE
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+            )
+        except OSError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    # A package that is installed below another repository does not belong to that repository.
+    if git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    head = git("rev-parse", "--short=12", "HEAD")
+    changed = git("status", "--porcelain", "--", ".", "../rules")
+    return head and head + ("+" if changed else "")
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

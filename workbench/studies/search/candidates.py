@@ -1,0 +1,178 @@
+"""Find every application of every rule in a graph, reusing the matches of the graph before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.rules.pattern import Rule
+from workbench.rules.symmetry import symmetric
+from workbench.rules.variadic import joined_axes
+from workbench.studies.search.nodes import NodeTable
+from workbench.studies.search.patterns import Match, Source
+from workbench.studies.search.plans import admits, group_key, plan_merge, plan_rule
+from workbench.studies.search.program import Plan, Program
+
+#: The matches with a given root node, each with the number of its source pattern.
+Found = tuple[tuple[int, Match], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    rule: Rule
+    sources: tuple[int, ...]
+    symmetric: bool
+    stars: dict[str, int]
+
+
+class Candidates:
+    """All applications in a graph: by rule in order, then by the root nodes of the sources.
+
+    A match consists of node numbers, and a node keeps its number when the graph around it changes. A graph
+    therefore takes over the matches of the graph before, except within a pattern's depth above a change,
+    and an edit that was built and typed once is not built again.
+
+    Args:
+        rules: The rules, in order.
+        table: The nodes of the search.
+        exclusive: Whether an operator below the root of a match must have no reader outside the match, as
+            in TASO.
+        ordered: Whether both orders count if exchanging two sources is a renaming.
+    """
+
+    def __init__(self, rules: Sequence[Rule], table: NodeTable, *, exclusive: bool, ordered: bool) -> None:
+        self.table, self.exclusive = table, exclusive
+        self._entries: list[_Entry] = []
+        self._sources: list[Source] = []
+        for rule in rules:
+            first = len(self._sources)
+            self._sources += [Source(rule, term) for term in rule.sources]
+            numbers = tuple(range(first, len(self._sources)))
+            alike = not ordered and not rule.contextual and symmetric(rule)
+            self._entries.append(_Entry(rule, numbers, alike, joined_axes(rule) if rule.each else {}))
+        self._by_op: dict[str, list[tuple[int, Source]]] = {}
+        for number, source in enumerate(self._sources):
+            self._by_op.setdefault(source.op, []).append((number, source))
+        self._depth = max((s.depth for s in self._sources), default=0)
+        self._conditional = {
+            e.sources[0]: e.rule for e in self._entries if len(e.sources) == 1 and e.rule.conditions
+        }
+
+    # -- matches ----------------------------------------------------------------------------------
+    def matches(self, program: Program) -> dict[int, Found]:
+        """Return the matches in a graph by root node."""
+        known: dict[int, Found] | None = program.found
+        if known is None:
+            before: dict[int, Found] | None = program.parent.found if program.parent is not None else None
+            stale = self._stale(program) if before is not None else frozenset()
+            known = {}
+            for node in sorted(program.inputs):
+                if before is not None and node in before and node not in stale:
+                    known[node] = before[node]
+                else:
+                    known[node] = self._ending_in(program, node)
+            program.found = known
+        return known
+
+    def _stale(self, program: Program) -> frozenset[int]:
+        """Return the nodes whose surroundings, within the depth of patterns, differ from the parent's."""
+        assert program.parent is not None
+        before = program.parent.inputs
+        front = [n for n, operands in program.inputs.items() if before.get(n) != operands]
+        stale = set(front)
+        for _ in range(self._depth):
+            front = [u for n in front for u in program.around.users[n] if u not in stale]
+            stale.update(front)
+        return frozenset(stale)
+
+    def _ending_in(self, program: Program, node: int) -> Found:
+        kinds = self.table.kinds
+        found = []
+        for number, source in self._by_op.get(kinds[node].op, ()):
+            match = source.match(node, kinds, program.inputs)
+            if match is None:
+                continue
+            rule = self._conditional.get(number)
+            if rule is None or admits(rule, match.bindings, self.table):
+                found.append((number, match))
+        return tuple(found)
+
+    # -- applications -----------------------------------------------------------------------------
+    def plans(self, program: Program) -> Iterator[Plan]:
+        """Yield every well-typed application of every rule, in a fixed order."""
+        by_source: list[list[Match]] = [[] for _ in self._sources]
+        for found in self.matches(program).values():
+            for number, match in found:
+                by_source[number].append(match)
+        for place, entry in enumerate(self._entries):
+            for matches in self._applications(entry, by_source, program):
+                known = matches[0].plans
+                key = (place, *matches[1:])
+                if key not in known:
+                    make = plan_merge if entry.rule.each else plan_rule
+                    known[key] = make(entry.rule, matches, self.table)
+                plan = known[key]
+                if plan is not None and not (self.exclusive and _read_elsewhere(program, matches)):
+                    yield plan
+
+    def _applications(
+        self, entry: _Entry, by_source: list[list[Match]], program: Program
+    ) -> Iterable[tuple[Match, ...]]:
+        first, *rest = entry.sources
+        if entry.rule.each:
+            return self._groups(entry, by_source[first], program)
+        if not rest:
+            return ((m,) for m in by_source[first])
+        return self._joined(entry, by_source)
+
+    def _joined(self, entry: _Entry, by_source: list[list[Match]]) -> Iterator[tuple[Match, ...]]:
+        """Yield one match per source such that the matches agree on shared names and have distinct roots."""
+        first, *rest = entry.sources
+        names = set(self._sources[first].names)
+        partial: list[tuple[Match, ...]] = [(m,) for m in by_source[first]]
+        for number in rest:
+            shared = [n for n in self._sources[number].names if n in names]
+            names.update(self._sources[number].names)
+            table: dict[tuple[Any, ...], list[Match]] = {}
+            for match in by_source[number]:
+                table.setdefault(tuple(match.bindings[n] for n in shared), []).append(match)
+            partial = [
+                (*some, match)
+                for some in partial
+                for match in table.get(tuple(_bound(some, n) for n in shared), ())
+                if all(match.root != m.root for m in some)
+                and not (entry.symmetric and match.root < some[0].root)
+            ]
+        yield from partial
+
+    def _groups(
+        self, entry: _Entry, matches: Sequence[Match], program: Program
+    ) -> Iterator[tuple[Match, ...]]:
+        """Yield whole groups of members, split such that no member depends on another."""
+        groups: dict[tuple[Any, ...], dict[int, Match]] = {}
+        for match in matches:
+            key = group_key(match, entry.stars, self.table)
+            groups.setdefault(key, {}).setdefault(match.root, match)
+        for members in groups.values():
+            left = sorted(members.values(), key=lambda m: program.around.position[m.root])
+            while len(left) > 1:
+                layer: list[Match] = []
+                for member in left:
+                    operands = [v for n, v in member.bindings.items() if n[0] not in "@#"]
+                    if not any(program.around.feeds(kept.root, v) for kept in layer for v in operands):
+                        layer.append(member)
+                if len(layer) > 1:
+                    yield tuple(sorted(layer, key=lambda m: m.root))
+                left = [m for m in left if m not in layer]
+
+
+def _bound(matches: Sequence[Match], name: str) -> Any:
+    return next(m.bindings[name] for m in matches if name in m.bindings)
+
+
+def _read_elsewhere(program: Program, matches: Sequence[Match]) -> bool:
+    """Return whether a node below the roots is an output or has a reader that is not matched."""
+    inner = {n for m in matches for n in m.inner}
+    matched, around = inner | {m.root for m in matches}, program.around
+    return any(sum(u in matched for u in around.users[n]) < around.uses[n] for n in inner)

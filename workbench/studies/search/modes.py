@@ -1,0 +1,112 @@
+"""Ways to run the search: soundly, as in TASO's release, and as in Tensat's comparison with TASO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from workbench.rules.foreign.translation import law
+from workbench.rules.foreign.vocabulary import SAME, Variable, make
+from workbench.rules.language import parse_rules
+from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
+from workbench.support.suggestions import unknown
+
+#: The epsilon that TASO uses for every folded batch normalisation, instead of the model's: cuDNN's smallest.
+_EPSILON: Final = "0.00001"
+_ACTIVATIONS: Final = {"none": 0, "relu": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A way to run the search.
+
+    ``handwritten`` selects the rules written in C++ in TASO that precede the given rules;
+    ``exclusive`` and ``ordered`` are as in :class:`~workbench.studies.search.candidates.Candidates`.
+    """
+
+    name: str
+    handwritten: str
+    exclusive: bool
+    ordered: bool
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the hand-written rules."""
+        if not self.handwritten:
+            return ()
+        return (_fusions() if self.handwritten == "all" else ()) + _merges()
+
+
+MODES: Final[dict[str, Mode]] = {
+    m.name: m
+    for m in (
+        Mode("sound", "", exclusive=False, ordered=False),
+        Mode("taso-release", "all", exclusive=True, ordered=True),
+        Mode("tensat-fork", "merges", exclusive=True, ordered=True),
+    )
+}
+
+
+def mode_of(name: str) -> Mode:
+    """Return a mode; raise ValueError with the nearest name if there is no such mode."""
+    if name not in MODES:
+        raise ValueError(unknown("search mode", name, MODES))
+    return MODES[name]
+
+
+def guarded_merges() -> tuple[Rule, ...]:
+    """Return TASO's hand-written merges of two convolutions, with the missing condition of one group each."""
+    guard = tuple(Compare("=", AttrVar(name), Literal(1)) for name in ("g0", "g1"))
+    return tuple(
+        replace(rule, name=rule.name.removeprefix("taso-"), conditions=rule.conditions + guard)
+        for rule in _merges()
+        if rule.multi
+    )
+
+
+@cache
+def _fusions() -> tuple[Rule, ...]:
+    """Return TASO's twelve fusions: a convolution absorbs a relu, a batch normalisation or a factor.
+
+    The last kind is wrong, and was released so: the factor is dropped. The operator that TASO adds after a
+    folded batch normalisation (BroadcastAdd, at no cost) is the convolution's bias here.
+    """
+    lines = []
+    for stride in (1, 2):
+        for padding in ("same", "valid"):
+            pads = "p, q, p, q" if padding == "same" else "0, 0, 0, 0"
+            conv = f"conv2d[strides=({stride}, {stride}), pads=({pads}), dilations=(1, 1), groups=g, act="
+            where = (
+                " where dim(w, -2) = 2 * p + 1, dim(w, -1) = 2 * q + 1" if padding == "same" else ""
+            ) + "  @ taso-handwritten"
+            name = f"{stride}-{padding}"
+            scaled = f"mul(w, transpose[perm=(1, 0, 2, 3)](bn_scale[eps={_EPSILON}](s, v)))"
+            lines += [
+                f"taso-conv-relu-{name}: relu({conv}none](x, w)) => {conv}relu](x, w){where}",
+                f"taso-conv-batchnorm-{name}: batchnorm[eps=e]({conv}none](x, w), s, b, m, v) => "
+                f"{conv}none](x, {scaled}, bn_shift[eps={_EPSILON}](s, b, m, v)){where}",
+                f"taso-conv-mul-{name}: mul({conv}none](x, w), y) => {conv}none](x, w){where}",
+            ]
+    order = {"relu": 0, "batchnorm": 1, "mul": 2}
+    return tuple(sorted(parse_rules("\n".join(lines), "TASO"), key=lambda r: order[r.name.split("-")[2]]))
+
+
+@cache
+def _merges() -> tuple[Rule, ...]:
+    """Return TASO's other six rules: merges of two convolutions of one input, and of neighbouring groups."""
+    x, w, v = Variable("x"), Variable("w"), Variable("v")
+    rules = []
+    for act, number in _ACTIVATIONS.items():
+        params = {"stride_h": 1, "stride_w": 1, "pad": SAME, "act": number}
+        joined = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
+        whole = make("conv2d", params, [x, joined])
+        parts = [make("part", {"axis": 1, "index": i, "count": 2}, [whole]) for i in (0, 1)]
+        sources = [make("conv2d", params, [x, w]), make("conv2d", params, [x, v])]
+        rules.append(law(f"taso-enlarge-merge-{act}", sources, parts, ("taso-handwritten",)))
+    for stride in (1, 2):
+        for act, number in _ACTIVATIONS.items():
+            params = {"stride_h": stride, "stride_w": stride, "pad": SAME, "act": number}
+            source = make("conv2d", params, [x, w])
+            target = make("conv2d", params, [x, make("merge", {"count": 2}, [w])])
+            rules.append(law(f"taso-merge-groups-{stride}-{act}", [source], [target], ("taso-handwritten",)))
+    return tuple(rules)

@@ -1,0 +1,199 @@
+"""Optimise a model with TASO's search in place of saturation: import, search, certify."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.costs import CostModel, node_costs
+from workbench.costs.pricing import instances_of
+from workbench.costs.registry import cost_model as cost_model_of
+from workbench.graph import Graph
+from workbench.optimizer.dynamic import OpenModel
+from workbench.optimizer.job import Job, Model, Option, choose, read_job
+from workbench.optimizer.record import SearchFigures
+from workbench.optimizer.result import Result
+from workbench.optimizer.rule_selection import Rules, published, rules_of
+from workbench.optimizer.stages import certified, graph_of, trace_meta
+from workbench.optimizer.timing_trial import Given, default_cost
+from workbench.rules import RuleSet
+from workbench.run.progress import seen_in_notebooks
+from workbench.run.stages import Progress, Stages
+from workbench.run.trace import StopReason, Trace
+from workbench.studies.search.modes import mode_of
+from workbench.studies.search.search import BacktrackingSearch
+
+if TYPE_CHECKING:
+    from workbench.certification.certificate import Certificate
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Searched(Result):
+    """The result of :func:`search_optimize`.
+
+    ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
+    operators in microseconds by ``cost_source``. ``history`` names the substitutions that made the
+    result in order; ``rules`` names each of these rules once, the most used first. ``expanded`` is the
+    number of graphs taken from the queue and rewritten, ``found`` the number of distinct graphs queued.
+    """
+
+    original: Graph
+    graph: Graph
+    cost_before: float
+    cost_after: float
+    cost_source: str
+    trace: Trace
+    history: tuple[str, ...]
+    certificate: Certificate | None
+    stop_reason: StopReason
+    expanded: int
+    found: int
+    seconds: Mapping[str, float]
+    settings: Mapping[str, Any]
+    coverage: Any = None
+    offending: tuple[str, ...] = ()
+    given: Given | None = None
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Return the rules that made the result, the most used first."""
+        return tuple(sorted(set(self.history), key=lambda r: (-self.history.count(r), r)))
+
+    def _way(self) -> tuple[float, SearchFigures]:
+        elapsed, best, reached = 0.0, self.cost_before, 0.0
+        for step in self.trace:
+            elapsed += step.seconds
+            if step.cost is not None and step.cost < best * (1 - 1e-9):
+                best, reached = step.cost, elapsed
+        log2_found = math.log2(self.found) if self.found else None
+        return best, SearchFigures(self.expanded, self.found, log2_found, self.history, reached)
+
+
+@seen_in_notebooks
+def search_optimize(
+    model: Model,
+    *,
+    rules: Rules | None = None,
+    cost: str | os.PathLike[str] | CostModel | None = None,
+    alpha: float = 1.05,
+    budget: int = 100,
+    mode: str = "sound",
+    seconds: float = 600.0,
+    growth: float = 2.0,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    certify: bool = True,
+    keep_refuted: bool = False,
+    progress: Progress | None = None,
+) -> Searched:
+    """Optimise a model by TASO's search and return the certified result, or the original.
+
+    A result that wrong rules have changed does not pass its certificate. The original is then the result,
+    and ``offending`` names the first rule of the history that changed the function of the model. Ctrl-C
+    ends the search; the best graph so far is then certified and returned.
+
+    Args:
+        model: As in :func:`workbench.optimize`.
+        rules: As in :func:`workbench.optimize`, by default the default set. The modes other than
+            ``"sound"`` need the path of another system's file (TASO's ``graph_subst.pb``) and use its rules
+            as published.
+        cost: As in :func:`workbench.optimize`.
+        alpha: As in :class:`~workbench.studies.search.BacktrackingSearch`, and so are the next four.
+        budget: Number of graphs to expand.
+        mode: The way to run the search.
+        seconds: Time limit of the search.
+        growth: Limit on the number of nodes, relative to the start graph.
+        seed: As in :func:`workbench.optimize`.
+        dims: As in :func:`workbench.optimize`.
+        certify: Whether the result is certified.
+        keep_refuted: As in :func:`workbench.optimize`.
+        progress: Callback with the stage and details.
+
+    Returns:
+        The result with its history, trace and certificate.
+    """
+    stages = Stages(progress)
+    job = read_job(
+        model,
+        lambda: OpenModel(*graph_of(model, dims)),
+        _rules(rules, mode, keep_refuted),
+        cost_model_of(default_cost(model) if cost is None else cost),
+        stages,
+        dims=dims,
+        as_published=mode != "sound",
+        seed=seed,
+        certify=certify,
+        whole=False,
+    )
+    search = BacktrackingSearch(
+        job.graph, job.rules, job.cost_model,
+        alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
+    )  # fmt: skip
+    with stages("search"):
+        stop = search.run(lambda step: stages.tell("search", step))
+    before, options = _found(job, search)
+    applied = RuleSet(job.rules.name, search.rules, job.rules.verdicts)
+    choice = choose(job, options, search.trace, applied)
+    offending: tuple[str, ...] = ()
+    if choice.failed:
+        stages.tell("blame")
+        offending = _blame(search, seed)
+    own = {"mode": mode, "alpha": alpha, "budget": budget, "seconds": seconds, "growth": growth}
+    result = Searched(
+        original=job.graph,
+        graph=choice.graph,
+        cost_before=before,
+        cost_after=before if choice.option is None else choice.option.cost,
+        cost_source=job.cost_model.source,
+        trace=search.trace,
+        history=() if choice.option is None else search.history,
+        certificate=choice.certificate,
+        stop_reason=stop,
+        expanded=search.expanded,
+        found=search.found,
+        seconds=stages.ordered(),
+        settings=job.settings(own),
+        coverage=job.source.coverage,
+        offending=offending,
+        given=job.given,
+    )
+    search.trace.meta |= trace_meta(result, job.cost_model)
+    return result
+
+
+def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Option]]:
+    """Return the cost of the original, and the best graph if it costs less."""
+    with job.stages("pricing"):
+        # Operators that a measured model had no time for are measured if the result depends on them.
+        job.cost_model.measure(instances_of(job.graph) + instances_of(search.best))
+        before, after = (float(node_costs(g, job.cost_model).sum()) for g in (job.graph, search.best))
+    made_by = tuple(dict.fromkeys(search.history))
+    return before, [Option(search.best, after, made_by)] if after < before * (1 - 1e-9) else []
+
+
+def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
+    if mode_of(mode).handwritten:
+        if rules is None:
+            raise ValueError(
+                f"mode {mode} must have TASO's own rules, got none (try rules=<path of graph_subst.pb>)"
+            )
+        if isinstance(rules, str) and Path(rules).is_file():
+            return replace(published(rules), name=rules)
+    return rules_of("default" if rules is None else rules, keep_refuted=keep_refuted)
+
+
+def _blame(search: BacktrackingSearch, seed: int) -> tuple[str, ...]:
+    """Return the rule behind a wrong result: the one between a right and a wrong graph of the history."""
+    path, history = search.path(), search.history
+    right, wrong = 0, len(path) - 1
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if certified(search.graph, path[middle], seed).passed:
+            right = middle
+        else:
+            wrong = middle
+    return (history[right],) if wrong else ()

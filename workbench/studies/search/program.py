@@ -1,0 +1,418 @@
+"""One graph of a search: nodes that keep their identity from graph to graph, and edits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workbench.graph import Graph, GraphBuilder
+from workbench.studies.search.nodes import Kind, NodeTable, digest_of
+
+Key = tuple[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A new node of an edit: operand ``~k`` is the k-th new node, other operands are nodes of the graph."""
+
+    kind: Kind
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One application of a rule as an edit of a graph.
+
+    ``roots`` are pairs (node, replacement), where the replacement is a node or ``~k`` for the k-th of
+    ``made``. ``leaves`` are for each root the nodes of the graph that its replacement reads. ``inner`` are
+    the nodes matched below the roots.
+    """
+
+    rule: str
+    made: tuple[Made, ...]
+    roots: tuple[tuple[int, int], ...]
+    leaves: tuple[frozenset[int], ...]
+    inner: tuple[int, ...] = ()
+
+
+class Cyclic(ValueError):
+    """Raised when an edit would close a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The effect of an edit on the cost, in picoseconds, and on the number of nodes.
+
+    ``digest`` computes the digest of the edited graph; it is the slowest part and is called last.
+    """
+
+    cost: int
+    size: int
+    digest: Callable[[], bytes]
+
+
+class Surroundings:
+    """The connections between the nodes of one graph.
+
+    ``users`` lists the readers of a node, once per operand; ``uses`` also counts outputs; ``position`` is
+    the place in topological order.
+    """
+
+    __slots__ = ("_above", "digests", "position", "users", "uses")
+
+    def __init__(
+        self, kinds: Sequence[Kind], inputs: Mapping[int, tuple[int, ...]], outputs: Sequence[int]
+    ) -> None:
+        self.users: dict[int, list[int]] = {n: [] for n in inputs}
+        self.digests: dict[int, bytes] = {}
+        for n, operands in inputs.items():
+            self.digests[n] = digest_of(kinds[n].head, [self.digests[i] for i in operands])
+            for i in operands:
+                self.users[i].append(n)
+        self.uses = {n: len(readers) for n, readers in self.users.items()}
+        for n in outputs:
+            self.uses[n] += 1
+        self.position = {n: p for p, n in enumerate(inputs)}
+        self._above: dict[int, tuple[tuple[int, ...], frozenset[int]]] = {}
+
+    def above(self, node: int) -> tuple[tuple[int, ...], frozenset[int]]:
+        """Return the nodes that depend on a node, in topological order and as a set."""
+        known = self._above.get(node)
+        if known is None:
+            found: set[int] = set()
+            stack = [node]
+            while stack:
+                for user in self.users[stack.pop()]:
+                    if user not in found:
+                        found.add(user)
+                        stack.append(user)
+            ordered = tuple(sorted(found, key=self.position.__getitem__))
+            known = self._above[node] = (ordered, frozenset(found))
+        return known
+
+    def feeds(self, node: int, other: int) -> bool:
+        """Return whether ``other`` is ``node`` or depends on it."""
+        return node == other or other in self.above(node)[1]
+
+
+class Program:
+    """One graph without duplicate nodes and without nodes that no output needs.
+
+    ``inputs`` maps live nodes to their operands, in topological order. ``history`` names the rules that
+    lead here from the start graph; ``parent`` is the graph before the last of them. ``found`` stores the
+    matches of patterns. ``cost`` is in picoseconds; ``key`` is a digest of the whole structure. The
+    connections of the nodes are computed on demand, and again after :meth:`release`.
+
+    Args:
+        table: The distinct nodes of all graphs of the search.
+        inputs: The live nodes with their operands, in topological order.
+        outputs: The nodes of the outputs.
+        parent: The graph from which this one was made, or None.
+        history: The rules that lead here from the start graph.
+    """
+
+    __slots__ = (
+        "_around",
+        "_index",
+        "cost",
+        "found",
+        "history",
+        "inputs",
+        "key",
+        "outputs",
+        "parent",
+        "size",
+        "table",
+    )
+
+    def __init__(
+        self,
+        table: NodeTable,
+        inputs: dict[int, tuple[int, ...]],
+        outputs: tuple[int, ...],
+        parent: Program | None = None,
+        history: tuple[str, ...] = (),
+    ) -> None:
+        self.table, self.inputs, self.outputs = table, inputs, outputs
+        self.parent, self.history = parent, history
+        self.found: Any = None
+        self._index: dict[Key, int] | None = None
+        self._around: Surroundings | None = None
+        self.cost = sum(table.kinds[n].price for n in inputs)
+        self.size = len(inputs)
+        digests = self.around.digests
+        self.key = digest_of(b"", [digests[n] for n in outputs])
+
+    @property
+    def around(self) -> Surroundings:
+        """Return the connections between the nodes."""
+        if self._around is None:
+            self._around = Surroundings(self.table.kinds, self.inputs, self.outputs)
+        return self._around
+
+    @property
+    def index(self) -> dict[Key, int]:
+        """Return the nodes by symbol and operands."""
+        if self._index is None:
+            kinds = self.table.kinds
+            self._index = {(kinds[n].symbol, operands): n for n, operands in self.inputs.items()}
+        return self._index
+
+    def release(self) -> None:
+        """Release the memory of everything that can be computed again."""
+        self._around = self._index = None
+
+    @classmethod
+    def of(cls, graph: Graph, table: NodeTable) -> Program:
+        """Return the program of a graph: equal applications become one node."""
+        place: list[int] = []
+        inputs: dict[int, tuple[int, ...]] = {}
+        index: dict[Key, int] = {}
+        live = graph.reachable()
+        for position, node in enumerate(graph.nodes):
+            if not live[position]:
+                place.append(-1)
+                continue
+            operands = tuple(place[j] for j in node.inputs)
+            kind = table.kind(node.op, node.attrs, node.type, [table.kinds[i] for i in operands])
+            known = index.get((kind.symbol, operands))
+            if known is None:
+                known = index[kind.symbol, operands] = table.new(kind)
+                inputs[known] = operands
+            place.append(known)
+        return cls(table, inputs, tuple(place[i] for i in graph.output_ids))
+
+    def graph(self, original: Graph) -> Graph:
+        """Return the program as a graph with the inputs, outputs, weights and opaques of ``original``."""
+        builder = GraphBuilder(original.name)
+        builder.weights, builder.opaques = dict(original.weights), dict(original.opaques)
+        builder.info = original.info
+        names: dict[object, int] = {}
+        for i in original.inputs:
+            node = original.nodes[i]
+            names[node.attr("name")] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        place: dict[int, int] = {}
+        for n, operands in self.inputs.items():
+            kind = self.table.kinds[n]
+            if kind.op == "input":
+                place[n] = names[kind.attrs[0]]
+            else:
+                place[n] = builder.apply(kind.op, [place[i] for i in operands], kind.attrs)
+        outputs = [(name, place[n]) for (name, _), n in zip(original.outputs, self.outputs, strict=True)]
+        return builder.graph(outputs)
+
+    # -- the effect of an edit --------------------------------------------------------------------
+    def change(self, plan: Plan) -> Change | None:
+        """Return the effect of an edit without making it, or None if it has no effect or would be cyclic.
+
+        Only nodes that appear or disappear are counted. The edit is made, however, if it makes other nodes
+        equal to each other, folds more of the graph, or has roots that depend on each other. If there are
+        several roots, none may be part of a replacement; a single root may be part of its own.
+        """
+        if len(plan.roots) > 1:
+            needs = self._needs(plan)
+            if any(needs):
+                return None if _cyclic(needs) else self._made_change(plan)
+        refs, fresh = self._resolved(plan)
+        redirect = {v: refs[~u] if u < 0 else u for v, u in plan.roots}
+        if all(v == u for v, u in redirect.items()):
+            return None
+        if self._reaches_further(plan, refs, redirect):
+            return self._made_change(plan)
+        kinds, inputs, uses = self.table.kinds, self.inputs, self.around.uses
+        counts: dict[int, int] = {}
+        cost = 0
+        for k in fresh:
+            cost += plan.made[k].kind.price
+            for i in plan.made[k].inputs:
+                ref = refs[~i] if i < 0 else i
+                counts[ref] = counts.get(ref, 0) + 1
+        for v, u in redirect.items():
+            counts[u] = counts.get(u, 0) + uses[v]
+            counts[v] = counts.get(v, 0) - uses[v]
+        size = len(fresh)
+        dead = [v for v in redirect if uses[v] + counts[v] == 0]
+        while dead:
+            n = dead.pop()
+            cost -= kinds[n].price
+            size -= 1
+            for i in inputs[n]:
+                counts[i] = counts.get(i, 0) - 1
+                if uses[i] + counts[i] == 0:
+                    dead.append(i)
+        return Change(cost, size, lambda: self._digest_after(plan, refs, fresh, redirect))
+
+    def _resolved(self, plan: Plan) -> tuple[list[int], list[int]]:
+        """Return for each new node the equal node of this graph or ``~k``, and the numbers k without one.
+
+        A node that reads a root is always new, because an existing node reads the replacement after the edit.
+        """
+        roots = {v for v, _ in plan.roots}
+        refs: list[int] = []
+        fresh: list[int] = []
+        for k, made in enumerate(plan.made):
+            operands = tuple([refs[~i] if i < 0 else i for i in made.inputs])
+            known = self.index.get((made.kind.symbol, operands))
+            if known is None or not roots.isdisjoint(operands):
+                fresh.append(k)
+                known = ~k
+            refs.append(known)
+        return refs, fresh
+
+    def _needs(self, plan: Plan) -> list[frozenset[int]]:
+        """Return for each root the roots (by position) on which its replacement depends."""
+        known: dict[frozenset[int], frozenset[int]] = {}
+        for leaves in plan.leaves:
+            if leaves not in known:
+                known[leaves] = frozenset(
+                    j
+                    for j, (v, _) in enumerate(plan.roots)
+                    if v in leaves or not leaves.isdisjoint(self.around.above(v)[1])
+                )
+        return [known[leaves] for leaves in plan.leaves]
+
+    def _reaches_further(self, plan: Plan, refs: list[int], redirect: dict[int, int]) -> bool:
+        kinds = self.table.kinds
+        for v, u in redirect.items():
+            constant = plan.made[~u].kind.constant if u < 0 else kinds[u].constant
+            if constant != kinds[v].constant:
+                return True
+        several = len(redirect) > 1
+        if several and any(r in redirect for r in refs):
+            return True
+        if not several and next(iter(redirect.values())) < 0:
+            return False  # a new node does not make two readers equal
+        found: set[Key] = set()
+        for reader in {reader for v in redirect for reader in self.around.users[v]}:
+            key = (kinds[reader].symbol, tuple([redirect.get(i, i) for i in self.inputs[reader]]))
+            if key in self.index or key in found:
+                return True
+            found.add(key)
+        return False
+
+    def _digest_after(self, plan: Plan, refs: list[int], fresh: list[int], redirect: dict[int, int]) -> bytes:
+        digests, kinds, inputs = self.around.digests, self.table.kinds, self.inputs
+        made: dict[int, bytes] = {}
+        for k in fresh:
+            operands = [refs[~i] if i < 0 else i for i in plan.made[k].inputs]
+            made[~k] = digest_of(plan.made[k].kind.head, [made[i] if i < 0 else digests[i] for i in operands])
+        new = {v: made[u] if u < 0 else digests[u] for v, u in redirect.items()}
+        for n in self._all_above(list(redirect)):
+            if n not in new:
+                new[n] = digest_of(kinds[n].head, [new.get(i) or digests[i] for i in inputs[n]])
+        return digest_of(b"", [new.get(n) or digests[n] for n in self.outputs])
+
+    def _all_above(self, nodes: list[int]) -> tuple[int, ...]:
+        if len(nodes) == 1:
+            return self.around.above(nodes[0])[0]
+        joined = frozenset().union(*(self.around.above(n)[1] for n in nodes))
+        return tuple(sorted(joined, key=self.around.position.__getitem__))
+
+    def _made_change(self, plan: Plan) -> Change | None:
+        try:
+            after = self.edited(plan)
+        except Cyclic:
+            return None
+        if after.key == self.key:
+            return None
+        return Change(after.cost - self.cost, after.size - self.size, lambda: after.key)
+
+    # -- making an edit ---------------------------------------------------------------------------
+    def edited(self, plan: Plan) -> Program:
+        """Return the edited graph; raise :class:`Cyclic` if the edit closes a cycle."""
+        return _Editing(self, plan).result()
+
+
+def _cyclic(needs: list[frozenset[int]]) -> bool:
+    left = set(range(len(needs)))
+    while left:
+        free = {i for i in left if left.isdisjoint(needs[i])}
+        if not free:
+            return True
+        left -= free
+    return False
+
+
+_OPEN: Final = -1
+
+
+class _Editing:
+    """One edit: it visits the nodes that outputs need, redirects readers of roots, and merges equal nodes."""
+
+    def __init__(self, before: Program, plan: Plan) -> None:
+        self.before, self.plan, self.table = before, plan, before.table
+        refs, fresh = before._resolved(plan)
+        numbers = {~k: self.table.new(plan.made[k].kind) for k in fresh}
+        refs = [numbers.get(r, r) for r in refs]
+        self.fresh = {
+            numbers[~k]: tuple(refs[~i] if i < 0 else i for i in plan.made[k].inputs) for k in fresh
+        }
+        self.redirect = {v: refs[~u] if u < 0 else u for v, u in plan.roots}
+        self.final: dict[int, int] = {}
+        self.inputs: dict[int, tuple[int, ...]] = {}
+        self.index: dict[Key, int] = {}
+
+    def _target(self, node: int) -> int:
+        passed = {node}
+        while node in self.redirect and self.redirect[node] != node:
+            node = self.redirect[node]
+            if node in passed:
+                raise Cyclic("the roots replace each other")
+            passed.add(node)
+        return node
+
+    def _operands(self, node: int) -> tuple[int, ...]:
+        own = self.fresh.get(node)
+        if own is None:
+            return tuple([self._target(i) for i in self.before.inputs[node]])
+        # The replacement of a single root may contain the root, as in relu(x) => relu(relu(x)).
+        return own if len(self.redirect) == 1 else tuple([self._target(i) for i in own])
+
+    def result(self) -> Program:
+        outputs = [self._target(n) for n in self.before.outputs]
+        for root in outputs:
+            if root not in self.final:
+                self._walk(root)
+        return Program(
+            self.table,
+            self.inputs,
+            tuple(self.final[n] for n in outputs),
+            self.before,
+            (*self.before.history, self.plan.rule),
+        )
+
+    def _walk(self, root: int) -> None:
+        final = self.final
+        operands = self._operands(root)
+        stack: list[tuple[int, tuple[int, ...], Iterator[int]]] = [(root, operands, iter(operands))]
+        final[root] = _OPEN
+        while stack:
+            node, operands, rest = stack[-1]
+            for i in rest:
+                known = final.get(i)
+                if known == _OPEN:
+                    raise Cyclic(f"the edit by {self.plan.rule} closes a cycle")
+                if known is None:
+                    final[i] = _OPEN
+                    below = self._operands(i)
+                    stack.append((i, below, iter(below)))
+                    break
+            else:
+                stack.pop()
+                self._place(node, operands)
+
+    def _place(self, node: int, operands: tuple[int, ...]) -> None:
+        kinds = self.table.kinds
+        kind, placed = kinds[node], tuple([self.final[i] for i in operands])
+        given = self.before.inputs.get(node) or self.fresh.get(node) or ()
+        # A node that comes to depend on weights alone is folded: it has another price, so it is another node.
+        folds = placed != given and [kinds[i].constant for i in placed] != [kinds[i].constant for i in given]
+        if folds:
+            kind = self.table.kind(kind.op, kind.attrs, kind.type, [kinds[i] for i in placed])
+        known = self.index.get((kind.symbol, placed))
+        if known is None:
+            known = self.table.new(kind) if folds else node
+            self.index[kind.symbol, placed] = known
+            self.inputs[known] = placed
+        self.final[node] = known

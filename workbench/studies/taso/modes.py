@@ -1,0 +1,41 @@
+"""TASO's numbers and names of operators, paddings, activations and data types."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from workbench.studies.taso.errors import TasoError
+
+#: TASO's operator numbers and their names in Python.
+op_table: Final[dict[int, str]] = {
+    0: "Input", 1: "Weight", 2: "Any", 3: "Conv", 4: "Dropout", 5: "Linear", 6: "MaxPool",
+    7: "AveragePool", 8: "Relu", 9: "Sigmoid", 10: "Tanh", 11: "BatchNormalization", 12: "Concat",
+    13: "Split", 14: "Reshape", 15: "Transpose", 16: "Add", 17: "Mul", 18: "MatMul",
+}  # fmt: skip
+
+ACTIVATIONS: Final = {"NONE": "none", "SIGMOID": "sigmoid", "RELU": "relu", "TANH": "tanh"}
+_DTYPES: Final = {
+    "FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "INT8": "int8",
+    "UINT8": "uint8", "INT32": "int32", "INT64": "int64", "BOOL": "bool",
+}  # fmt: skip
+
+
+def get_padding_mode(padding: str) -> int:
+    """Return TASO's number of a padding: SAME 0, VALID 1."""
+    if padding not in ("SAME", "VALID"):
+        raise TasoError(f'padding must be "SAME" or "VALID", got {padding!r}')
+    return int(padding == "VALID")
+
+
+def get_activation_mode(activation: str) -> int:
+    """Return TASO's number of an activation: NONE 0, SIGMOID 1, RELU 2, TANH 3."""
+    if activation not in ACTIVATIONS:
+        raise TasoError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    return list(ACTIVATIONS).index(activation)
+
+
+def get_data_type(datatype: str) -> str:
+    """Return the dtype for TASO's name of a data type."""
+    if datatype not in _DTYPES:
+        raise TasoError(f"datatype must be one of {', '.join(_DTYPES)}, got {datatype!r}")
+    return _DTYPES[datatype]

@@ -1,0 +1,430 @@
+"""TASO's operators: each has a method that adds it to a graph under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.frontends.taso.padding import explicit_pads
+from workbench.graph import GraphBuilder
+from workbench.ops import TypeMismatch
+from workbench.studies.taso.errors import TasoError
+from workbench.studies.taso.modes import ACTIVATIONS, get_activation_mode, get_data_type, get_padding_mode
+from workbench.studies.taso.tensor import PyTensor
+
+
+class Operators:
+    """A mixin with TASO's methods that add operators to a graph under construction.
+
+    Every addition resets ``_outputs`` to None, because it can change which values are outputs.
+    """
+
+    _builder: GraphBuilder
+    _outputs: list[tuple[str, int]] | None
+
+    # -- helpers ----------------------------------------------------------------------------------
+    def _id(self, tensor: PyTensor, what: str) -> int:
+        if not isinstance(tensor, PyTensor):
+            raise TasoError(f"{what}: operands must be tensors of this graph, got {type(tensor).__name__}")
+        if tensor._graph is not self:
+            raise TasoError(f"{what}: operands must be tensors of this graph, got one of another graph")
+        return tensor._value
+
+    def _apply(self, op: str, *tensors: PyTensor, **attrs: Any) -> PyTensor:
+        ids = [self._id(t, op) for t in tensors]
+        self._outputs = None
+        try:
+            return PyTensor(self, self._builder.op(op, *ids, **attrs))
+        except TypeMismatch as error:
+            raise TasoError(str(error)) from None
+
+    def _onnx(
+        self, op_type: str, tensors: Sequence[PyTensor], count: int = 1, **attrs: Any
+    ) -> list[PyTensor]:
+        """Add an operator that the core does not model, by its ONNX definition."""
+        from workbench.studies.taso.through_onnx import splice
+
+        ids = [self._id(t, op_type) for t in tensors]
+        self._outputs = None
+        try:
+            values = splice(self._builder, op_type, ids, count, attrs)
+        except ValueError as error:
+            raise TasoError(f"{op_type}: {error}") from None
+        return [PyTensor(self, v) for v in values]
+
+    def _axis(self, tensor: PyTensor, axis: int) -> int:
+        rank = tensor.nDim
+        if not -rank <= axis < rank:
+            raise TasoError(f"axis must be from {-rank} to {rank - 1}, got {axis}")
+        return axis if axis < 0 else axis - rank
+
+    def _act(self, activation: str) -> str:
+        get_activation_mode(activation)
+        return ACTIVATIONS[activation]
+
+    # -- leaves -----------------------------------------------------------------------------------
+    def new_input(self, dims: Sequence[int]) -> PyTensor:
+        """Declare an input; the names of inputs are data, data_1 and so on."""
+        count = len(self._builder.inputs)
+        name = "data" if not count else f"data_{count}"
+        self._outputs = None
+        return PyTensor(self, self._builder.input(name, tuple(dims)))
+
+    def new_weight(self, dims: Sequence[int], data: np.ndarray | None = None) -> PyTensor:
+        """Declare a weight with the given data, or with seeded random elements."""
+        shape = tuple(int(d) for d in dims)
+        if data is not None and tuple(data.shape) != shape:
+            raise TasoError(f"new_weight: the data must have shape {shape}, got {tuple(data.shape)}")
+        array = None if data is None else np.ascontiguousarray(data, dtype=np.float32)
+        self._outputs = None
+        return PyTensor(self, self._builder.weight(shape, data=array))
+
+    # -- arithmetic -------------------------------------------------------------------------------
+    def add(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return x + y, broadcast."""
+        return self._apply("add", x, y)
+
+    def mul(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return x * y, broadcast."""
+        return self._apply("mul", x, y)
+
+    def sub(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return x - y, broadcast."""
+        return self._apply("sub", x, y)
+
+    def div(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return x / y, broadcast."""
+        return self._apply("div", x, y)
+
+    def max(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return the larger of x and y."""
+        return self._apply("max", x, y)
+
+    def min(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return the smaller of x and y."""
+        return self._apply("min", x, y)
+
+    def equal(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return a boolean tensor: whether x equals y."""
+        return self._onnx("Equal", [x, y])[0]
+
+    def greater(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return a boolean tensor: whether x is greater than y."""
+        return self._onnx("Greater", [x, y])[0]
+
+    def less(self, x: PyTensor, y: PyTensor) -> PyTensor:
+        """Return a boolean tensor: whether x is less than y."""
+        return self._onnx("Less", [x, y])[0]
+
+    def prelu(self, x: PyTensor, slope: PyTensor) -> PyTensor:
+        """Return x for positive elements, slope * x for the others."""
+        return self._onnx("PRelu", [x, slope])[0]
+
+    def relu(self, input: PyTensor, inplace: bool = False) -> PyTensor:
+        """Return max(x, 0)."""
+        return self._apply("relu", input)
+
+    def sigmoid(self, input: PyTensor, inplace: bool = False) -> PyTensor:
+        """Return 1 / (1 + exp(-x))."""
+        return self._apply("sigmoid", input)
+
+    def tanh(self, input: PyTensor, inplace: bool = False) -> PyTensor:
+        """Return the hyperbolic tangent."""
+        return self._apply("tanh", input)
+
+    def leakyrelu(self, input: PyTensor, alpha: float, inplace: bool = False) -> PyTensor:
+        """Return x for positive elements, alpha * x for the others (TASO ignores alpha)."""
+        return self._apply("leakyrelu", input, alpha=alpha)
+
+    def exp(self, input: PyTensor) -> PyTensor:
+        """Return e ** x."""
+        return self._apply("exp", input)
+
+    def log(self, input: PyTensor) -> PyTensor:
+        """Return the natural logarithm."""
+        return self._apply("log", input)
+
+    def sqrt(self, input: PyTensor) -> PyTensor:
+        """Return the square root."""
+        return self._apply("sqrt", input)
+
+    def ceil(self, input: PyTensor) -> PyTensor:
+        """Return x rounded up."""
+        return self._onnx("Ceil", [input])[0]
+
+    def round(self, input: PyTensor) -> PyTensor:
+        """Return x rounded to the nearest integer."""
+        return self._onnx("Round", [input])[0]
+
+    def logical_not(self, input: PyTensor) -> PyTensor:
+        """Return the negation of a boolean tensor."""
+        return self._onnx("Not", [input])[0]
+
+    def cast(self, input: PyTensor, datatype: str) -> PyTensor:
+        """Return the tensor in another data type."""
+        return self._apply("cast", input, to=get_data_type(datatype))
+
+    # -- layers -----------------------------------------------------------------------------------
+    def conv2d(
+        self,
+        input: PyTensor,
+        weight: PyTensor,
+        strides: Sequence[int],
+        padding: str,
+        activation: str = "NONE",
+    ) -> PyTensor:
+        """Return a convolution; the number of groups is C / weight.dim(1).
+
+        Args:
+            input: The input [N, C, H, W].
+            weight: The kernel [O, C / groups, kh, kw].
+            strides: The vertical and the horizontal stride.
+            padding: ``"SAME"`` or ``"VALID"``.
+            activation: The name of the fused activation, ``"NONE"`` for none.
+
+        Raises:
+            TasoError: The operands do not fit, or an option is unknown.
+        """
+        if input.nDim != 4 or weight.nDim != 4:
+            raise TasoError(
+                f"conv2d: input and weight must have four axes, got {input.nDim} and {weight.nDim}"
+            )
+        if input.dim(1) % weight.dim(1):
+            raise TasoError(
+                f"conv2d: the channels must be a multiple of the weight's {weight.dim(1)}, got {input.dim(1)}"
+            )
+        pads = self._pads(input, (weight.dim(2), weight.dim(3)), strides, padding)
+        return self._apply(
+            "conv2d",
+            input,
+            weight,
+            strides=tuple(strides),
+            pads=pads,
+            groups=input.dim(1) // weight.dim(1),
+            act=self._act(activation),
+        )
+
+    def _pads(
+        self, input: PyTensor, kernel: tuple[int, int], strides: Sequence[int], padding: str
+    ) -> tuple[int, int, int, int]:
+        get_padding_mode(padding)
+        if len(strides) != 2 or min(strides) < 1:
+            raise TasoError(f"strides must be two positive numbers, got {tuple(strides)}")
+        size = (input.dim(2), input.dim(3))
+        return explicit_pads(padding, size, kernel, (int(strides[0]), int(strides[1])))
+
+    def matmul(self, input: PyTensor, weight: PyTensor, activation: str = "NONE") -> PyTensor:
+        """Return act(input @ weight)."""
+        return self._apply("matmul", input, weight, act=self._act(activation))
+
+    def _pool(
+        self, op: str, input: PyTensor, kernels: Any, strides: Any, padding: str, activation: str
+    ) -> PyTensor:
+        if input.nDim != 4:
+            raise TasoError(f"{op}: the input must have four axes, got {input.nDim}")
+        kernel = (int(kernels[0]), int(kernels[1]))
+        pads = self._pads(input, kernel, strides, padding)
+        out = self._apply(op, input, kernel=kernel, strides=tuple(strides), pads=pads)
+        act = self._act(activation)
+        return out if act == "none" else self._apply(act, out)
+
+    def maxpool2d(
+        self,
+        input: PyTensor,
+        kernels: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        activation: str = "NONE",
+    ) -> PyTensor:
+        """Return the maximum of each window.
+
+        Args:
+            input: The input [N, C, H, W].
+            kernels: Height and width of the window.
+            strides: The vertical and the horizontal stride.
+            padding: ``"SAME"`` or ``"VALID"``.
+            activation: The name of an activation that follows, ``"NONE"`` for none.
+        """
+        return self._pool("maxpool", input, kernels, strides, padding, activation)
+
+    def avgpool2d(
+        self,
+        input: PyTensor,
+        kernels: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        activation: str = "NONE",
+    ) -> PyTensor:
+        """Return the mean of each window; padding does not count, as in TASO's runtime.
+
+        Args:
+            input: The input [N, C, H, W].
+            kernels: Height and width of the window.
+            strides: The vertical and the horizontal stride.
+            padding: ``"SAME"`` or ``"VALID"``.
+            activation: The name of an activation that follows, ``"NONE"`` for none.
+        """
+        return self._pool("avgpool", input, kernels, strides, padding, activation)
+
+    def batchnorm(
+        self,
+        input: PyTensor,
+        scale: PyTensor,
+        bias: PyTensor,
+        mean: PyTensor,
+        var: PyTensor,
+        epsilon: float = -1,
+    ) -> PyTensor:
+        """Return the batch normalisation with stored statistics.
+
+        Args:
+            input: The input [N, C, H, W].
+            scale: The factors [C].
+            bias: The shifts [C].
+            mean: The stored means [C].
+            var: The stored variances [C].
+            epsilon: The number added to variances; a negative one means 1e-5.
+        """
+        return self._apply("batchnorm", input, scale, bias, mean, var, eps=1e-5 if epsilon < 0 else epsilon)
+
+    def dropout(self, input: PyTensor, rate: float = 0) -> PyTensor:
+        """Return the operand, because dropout has no effect at inference."""
+        return self._apply("identity", input)
+
+    def identity(self, input: PyTensor) -> PyTensor:
+        """Return the operand."""
+        return self._apply("identity", input)
+
+    # -- layout -----------------------------------------------------------------------------------
+    def concat(self, axis: int, inputs: Sequence[PyTensor]) -> PyTensor:
+        """Return any number of operands joined along an axis."""
+        if not inputs:
+            raise TasoError("concat: there must be at least one tensor, got none")
+        return self._apply("concat", *inputs, axis=self._axis(inputs[0], axis))
+
+    def split(self, input: PyTensor, axis: int, sizes: int | Sequence[int]) -> list[PyTensor]:
+        """Return parts of the given sizes, or ``sizes`` equal parts if it is a number."""
+        extent = input.dim(axis if axis >= 0 else input.nDim + axis)
+        if isinstance(sizes, int):
+            if sizes < 1 or extent % sizes:
+                raise TasoError(f"split: the number of parts must divide {extent}, got {sizes}")
+            sizes = [extent // sizes] * sizes
+        try:
+            parts = self._builder.split(self._id(input, "split"), self._axis(input, axis), list(sizes))
+        except TypeMismatch as error:
+            raise TasoError(f"split: {error}") from None
+        self._outputs = None
+        return [PyTensor(self, p) for p in parts]
+
+    def reshape(self, input: PyTensor, shape: Sequence[int]) -> PyTensor:
+        """Return the tensor in another shape; 0 copies an extent, and one -1 is inferred."""
+        dims = [input.dim(i) if d == 0 else int(d) for i, d in enumerate(shape)]
+        if dims.count(-1) == 1:
+            known = int(np.prod([d for d in dims if d != -1]))
+            total = self._builder.type(self._id(input, "reshape")).elements
+            if known == 0 or total % known:
+                raise TasoError(f"reshape: the shape must hold {total} elements, got {tuple(shape)}")
+            dims[dims.index(-1)] = total // known
+        return self._apply("reshape", input, shape=tuple(dims))
+
+    def transpose(self, input: PyTensor, perm: Sequence[int], shuffle: bool = False) -> PyTensor:
+        """Return the tensor with permuted axes."""
+        return self._apply("transpose", input, perm=tuple(perm))
+
+    def squeeze(self, input: PyTensor, axes: Sequence[int]) -> PyTensor:
+        """Return the tensor without axes of extent 1."""
+        drop = {a % input.nDim for a in axes}
+        if any(input.dim(a) != 1 for a in drop):
+            raise TasoError(f"squeeze: axes must have extent 1, got axes {tuple(axes)} of {input}")
+        kept = [input.dim(a) for a in range(input.nDim) if a not in drop]
+        return self._apply("reshape", input, shape=tuple(kept))
+
+    def unsqueeze(self, input: PyTensor, axes: Sequence[int]) -> PyTensor:
+        """Return the tensor with inserted axes of extent 1."""
+        rank = input.nDim + len(axes)
+        new = {a % rank for a in axes}
+        rest = iter(input.dim(a) for a in range(input.nDim))
+        return self._apply("reshape", input, shape=tuple(1 if a in new else next(rest) for a in range(rank)))
+
+    def slice(
+        self,
+        input: PyTensor,
+        start: Sequence[int],
+        end: Sequence[int],
+        axes: Sequence[int] | None = None,
+        steps: Sequence[int] | None = None,
+    ) -> PyTensor:
+        """Return the elements from start to end of the given axes.
+
+        Args:
+            input: The tensor.
+            start: The first index per axis; negative indices count from the end.
+            end: The index after the last one per axis.
+            axes: The axes; by default the first ones.
+            steps: The positive steps; by default 1.
+
+        Raises:
+            TasoError: A slice is empty or its step is not positive.
+        """
+        axes = range(len(start)) if axes is None else axes
+        steps = [1] * len(start) if steps is None else steps
+        out = input
+        for s, e, axis, step in zip(start, end, axes, steps, strict=True):
+            extent = out.dim(axis % out.nDim)
+            part = range(extent)[s:e]
+            if step < 1 or not part:
+                raise TasoError(
+                    f"slice: a part must be non-empty and forward, got {s}:{e}:{step} of {extent} elements"
+                )
+            where = self._axis(out, axis)
+            out = self._apply("slice", out, axis=where, start=part.start, stop=part.stop, step=step)
+        return out
+
+    def shape(self, input: PyTensor) -> PyTensor:
+        """Return the extents as a tensor."""
+        return self._onnx("Shape", [input])[0]
+
+    def size(self, input: PyTensor) -> PyTensor:
+        """Return the number of elements as a tensor."""
+        return self._onnx("Size", [input])[0]
+
+    # -- reductions -------------------------------------------------------------------------------
+    def _reduce(self, op: str, input: PyTensor, axes: Sequence[int], keepdims: bool) -> PyTensor:
+        where = tuple(self._axis(input, a) for a in axes)
+        return self._apply(op, input, axes=where, keepdims=int(keepdims))
+
+    def reduce_sum(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the sum over axes."""
+        return self._reduce("reduce_sum", input, axes, keepdims)
+
+    def reduce_mean(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the mean over axes."""
+        return self._reduce("reduce_mean", input, axes, keepdims)
+
+    def reduce_max(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the maximum over axes."""
+        return self._reduce("reduce_max", input, axes, keepdims)
+
+    def reduce_min(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the minimum over axes."""
+        return self._onnx("ReduceMin", [input], axes=list(axes), keepdims=int(keepdims))[0]
+
+    def reduce_prod(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the product over axes."""
+        return self._onnx("ReduceProd", [input], axes=list(axes), keepdims=int(keepdims))[0]
+
+    def reduce_argmax(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the index of the maximum along an axis."""
+        return self._onnx("ArgMax", [input], axis=_one(axes), keepdims=int(keepdims))[0]
+
+    def reduce_argmin(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        """Return the index of the minimum along an axis."""
+        return self._onnx("ArgMin", [input], axis=_one(axes), keepdims=int(keepdims))[0]
+
+
+def _one(axes: Sequence[int]) -> int:
+    if len(axes) != 1:
+        raise TasoError(f"axes must be exactly one axis, got {tuple(axes)}")
+    return int(axes[0])

@@ -1,0 +1,53 @@
+"""Packages that were renamed: an import by the former name works, and warns with the name to use."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """A finder of modules by their former names; ``homes`` maps each former name to the present one.
+
+    A module below a renamed package is found there too, and is the same object under both names.
+    """
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = dict(homes)
+
+    def home(self, name: str) -> str | None:
+        """Return the present name of a module, or None if it was not renamed.
+
+        >>> MovedModules({"old": "new.place"}).home("old.leaf")
+        'new.place.leaf'
+        """
+        if name in self._homes:
+            return self._homes[name]
+        parent, _, leaf = name.rpartition(".")
+        above = self.home(parent) if parent else None
+        return None if above is None else f"{above}.{leaf}"
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to import a module of a former name."""
+        return spec_from_loader(fullname, self) if self.home(fullname) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return None: the module exists, or is made, under its present name."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import the module by its present name and warn."""
+        name = module.__name__
+        home = self.home(name)
+        assert home is not None
+        present = import_module(home)
+        warnings.warn(f"{name} is now {home}", DeprecationWarning, stacklevel=2)
+        sys.modules[name] = present

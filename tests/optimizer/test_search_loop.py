@@ -11,7 +11,7 @@ from workbench.optimizer import search_loop
 from workbench.optimizer.search_loop import ROUNDS, explore
 from workbench.rules import rule_set
 from workbench.run.stages import Stages
-from workbench.run.step_kind import StepKind
+from workbench.run.trace import StepKind
 from workbench.saturation import Limits, Saturation
 from workbench.studies.benchmarks import benchmark
 

@@ -20,6 +20,7 @@ from workbench.certification.regions import Correspondence, Merged, Region, Task
 from workbench.graph import Graph, Opaque, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.run.display import Face
+from workbench.support.messages import one_line
 
 #: Rewrites are exact over the reals, so in float64 the two graphs differ only by rounding.
 EXACT: Final = 1e-9
@@ -340,7 +341,7 @@ class _Certifier:
                         memo=self.memo,
                     )
                 except (RuntimeError, ValueError) as error:  # an opaque operator does not run
-                    refusal = " ".join(str(error).split())[:200]
+                    refusal = one_line(error)
                     continue
                 for key in [k for k in self.memo if k[1] is None]:
                     del self.memo[key]  # float64 copies of weights, which other regions do not share

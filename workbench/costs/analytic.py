@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.costs.model import CostModel, OpInstance
 from workbench.ops import TensorType, Trait, ValueType, spec_of
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from workbench.costs.analytic import AnalyticCost
 from workbench.costs.model import CostModel
 from workbench.costs.plugins import NAMES, OWN, Given, own_model
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 __all__ = ["NAMES", "UnknownCostModel", "cost_model"]
 

@@ -20,6 +20,7 @@ from workbench.graph import Graph, GraphBuilder, evaluate
 from workbench.ops import OpSpec, operators
 from workbench.ops.spec import Attr
 from workbench.ops.types import TypeMismatch
+from workbench.support.messages import one_line
 
 #: The element types of a report.
 DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
@@ -93,7 +94,7 @@ def _cell(op: str, dtype: str, name: str, here: Any, graph: Graph, seed: int) ->
             expected = evaluate(graph, feeds)["y"]
         found = here.run(graph, feeds)["y"]
     except Exception as error:  # whatever a runtime can come to
-        said = " ".join(str(error).split())[:160] or type(error).__name__
+        said = one_line(error, 160)
         return Cell(op, dtype, name, "missing", reason=said)
     wide = [x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (expected, found)]
     off = difference(wide[0], wide[1])[0]

@@ -12,7 +12,7 @@ import numpy as np
 from workbench.ops import AttrValue, ValueType
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.run.display import Face
-from workbench.support.collector import collector_paused
+from workbench.support.gc_pause import collector_paused
 
 if TYPE_CHECKING:
     import graphviz

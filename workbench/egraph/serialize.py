@@ -17,8 +17,8 @@ from typing import IO, Any, Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph, validate
-from workbench.support.collector import collector_paused
 from workbench.support.files import atomic_file
+from workbench.support.gc_pause import collector_paused
 
 #: The JSON names of Python types.
 _KINDS: Final = {

@@ -55,8 +55,8 @@ from workbench.extraction.stages import (
 )
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
-from workbench.support.collector import collector_paused
 from workbench.support.deadline import TimeUp, deadline
+from workbench.support.gc_pause import collector_paused
 from workbench.support.processes import SOLVER_MEMORY
 
 if TYPE_CHECKING:

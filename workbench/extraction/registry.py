@@ -9,7 +9,7 @@ from typing import TypeVar
 from workbench.extraction.extract import extract
 from workbench.extraction.own import METHODS, OWN, Extractor, methods
 from workbench.extraction.solution import Solution
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 E = TypeVar("E", bound=Extractor)
 

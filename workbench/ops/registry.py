@@ -7,8 +7,8 @@ from typing import Final
 
 from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
+from workbench.support.messages import unknown
 from workbench.support.plugins import Named
-from workbench.support.suggestions import unknown
 
 _TABLE: dict[str, OpSpec] = {}
 _WITH: dict[Trait, set[str]] = {trait: set() for trait in Trait}

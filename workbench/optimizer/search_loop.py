@@ -19,8 +19,7 @@ from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
 from workbench.graph import Graph
 from workbench.run.stages import Stages
-from workbench.run.step_kind import StepKind
-from workbench.run.trace import StopReason
+from workbench.run.trace import StepKind, StopReason
 
 if TYPE_CHECKING:
     from workbench.saturation import Saturation

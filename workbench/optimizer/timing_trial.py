@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.costs.labels import is_this_machine
 from workbench.graph import Graph
 from workbench.optimizer.search_loop import hurried
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     from workbench.devices.ranking import Candidate, Ranking
@@ -152,7 +153,7 @@ class Trial:
         """Keep the original, or leave the choice to the costs if the original does not run either."""
         from workbench.devices.ranking import Entrant, Ranking
 
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        said = one_line(error)
         kept: list[tuple[int, Solution]] = []
         failure = f"the original stays: the result does not run here ({said})"
         try:

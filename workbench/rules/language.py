@@ -61,7 +61,7 @@ from workbench.rules.pattern import (
     unbinding,
     ungiven,
 )
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 T = TypeVar("T")
 #: Largest number of words and signs in a law, and deepest nesting of parentheses.

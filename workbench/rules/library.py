@@ -11,7 +11,7 @@ from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
 from workbench.rules.verdicts import library, verdict_of
 from workbench.support.disk_cache import remembered
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 _FIRST = (
     "elementwise", "constants", "matmul", "convolution", "fusion", "layout", "transposes", "reductions",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.rules.pattern import Rule, format_rule
 from workbench.rules.verdicts import statuses, verdict_of
 from workbench.run.display import Face
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

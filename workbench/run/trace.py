@@ -11,11 +11,48 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from workbench.run.display import Face
-from workbench.run.old_traces import facts_of
-from workbench.run.step_kind import StepKind as StepKind
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class StepKind(enum.Enum):
+    """Kind of a step: the work that was done in it.
+
+    The kind and the counts of a step are its facts; code that depends on the effect of a step reads them.
+    """
+
+    START = "start"  #: nothing yet: the graph that the run starts from (saturation, search)
+    CUT = "cut"  #: a step that a limit cut short or undid (saturation, search, verification)
+
+    ITERATION = "iteration"  #: saturation: every rule that is due, applied once everywhere
+    MERGE = "merge"  #: saturation: merge rules applied once more, among the operators of an extraction
+
+    ORIGINAL = "original"  #: extraction: the selection of the start graph
+    TREE = "tree"  #: extraction: the selection of least tree cost
+    DAG = "dag"  #: extraction: the greedy selection that counts shared parts once
+    LOCAL_SEARCH = "local search"  #: extraction: local search from the best selection
+    PRESOLVE = "presolve"  #: extraction: reductions; counts the candidates ``before`` and ``after``
+    INCUMBENT = "incumbent"  #: extraction: a solver improved the selection or the bound
+    OWN = "own"  #: extraction: the selection of an extractor that a user registered
+    SETTLED = "settled"  #: extraction: bound and status are final
+
+    EXPANSION = "expansion"  #: search: every rule was tried on a graph from the queue
+    COMPARISON = "comparison"  #: search: a graph was only compared with the best, the budget being spent
+
+    SCREENING = "screening"  #: verification: counts rules ``screened`` so far, of ``rules``, and ``refuted``
+    PASS = "pass"  #: verification: a pass begins; counts its number ``pass`` and the ``open`` cases
+    ROUND = "round"  #: verification: a round of axioms; counts the cases ``proved`` and still ``open``
+    SEPARATE = "separate"  #: verification: each rule was proved in an e-graph of its own
+    UNPROVED = "unproved"  #: verification: the last pass is over; counts the cases that stay ``open``
+    DECISION = "decision"  #: verification: counts the rules ``decided`` so far, of ``rules``
+
+    REFERENCE = "reference"  #: ablation: the run with all rules
+    WITHOUT = "without"  #: ablation: a run without one rule
+
+    ENUMERATION = "enumeration"  #: synthesis: counts ``terms`` of a ``size``, ``classes``, ``candidates``
+    CHOICE = "choice"  #: synthesis: counts candidates ``derived``, ``kept``, ``refuted``, ``open``
+    REDUCTION = "reduction"  #: synthesis: laws that the others imply; counts those ``dropped`` and ``kept``
 
 
 class StopReason(enum.Enum):
@@ -191,7 +228,7 @@ class Trace(Face):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace back from either form, also an old one (:mod:`workbench.run.old_traces`).
+        """Read a trace back from either form.
 
         Raise ValueError if the file is not a trace.
         """
@@ -204,7 +241,7 @@ class Trace(Face):
                 if "meta" in record:
                     trace.meta = record["meta"]
                 else:
-                    trace.add(_step(record, trace.meta))
+                    trace.add(_step(record))
             except (ValueError, TypeError, KeyError) as error:
                 raise ValueError(f"{path}, line {number}: not a trace record ({error})") from None
         return trace
@@ -217,7 +254,7 @@ class Trace(Face):
         try:
             table = pq.read_table(file)
             meta = json.loads((table.schema.metadata or {})[b"trace"])
-            return cls(meta, [_step(record, meta) for record in table.to_pylist()])
+            return cls(meta, [_step(record) for record in table.to_pylist()])
         except (pa.ArrowInvalid, ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{file}: not a trace in Parquet ({error})") from None
 
@@ -226,12 +263,9 @@ def _record(step: Step) -> dict[str, Any]:
     return asdict(step) | {"kind": step.kind.value}
 
 
-def _step(record: dict[str, Any], meta: Mapping[str, Any]) -> Step:
+def _step(record: dict[str, Any]) -> Step:
     rules = tuple(RuleStep(**r) for r in record.pop("rules"))
-    if "kind" in record:
-        kind, counts = StepKind(record.pop("kind")), dict(record.pop("counts"))
-    else:
-        kind, counts = facts_of(record["note"], meta.get("kind", "saturation"))
+    kind, counts = StepKind(record.pop("kind")), dict(record.pop("counts"))
     return Step(**record, rules=rules, kind=kind, counts=counts)
 
 

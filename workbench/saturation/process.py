@@ -15,7 +15,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from workbench.support.child import Child
+from workbench.support.processes import Child
 
 if TYPE_CHECKING:
     from workbench.saturation.compile import CompiledRule

@@ -113,7 +113,7 @@ def test_the_exit_code_stays_after_a_ctrl_c_in_text_that_exec_runs(tmp_path):
 
 
 def test_a_ctrl_c_just_before_ctrl_c_is_ignored_changes_nothing(monkeypatch):
-    from workbench.faces.cli import interrupts
+    from workbench.faces.cli import process
 
     seen = []
 
@@ -122,6 +122,6 @@ def test_a_ctrl_c_just_before_ctrl_c_is_ignored_changes_nothing(monkeypatch):
         if len(seen) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(interrupts.signal, "signal", set_handler)
-    interrupts.ended()
+    monkeypatch.setattr(process.signal, "signal", set_handler)
+    process.ended()
     assert seen == [(signal.SIGINT, signal.SIG_IGN)] * 2

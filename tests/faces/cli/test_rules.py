@@ -1,6 +1,9 @@
 """``workbench rules``: what is in the library, by name and by pattern."""
 
 import json
+import re
+
+import pytest
 
 
 def test_rules_are_listed_with_law_and_status(run):
@@ -31,3 +34,122 @@ def test_rule_sets_are_listed(run):
     records = json.loads(run("rules", "--sets", "--json")[1])
     assert {"default", "merge"} <= {r["set"] for r in records}
     assert "multi-pattern" in run("rules", "--sets")[1]
+
+
+LAWS = """\
+square: mul(matmul(x, y), matmul(x, z)) => matmul(x, mul(y, z))
+twice: relu(relu(x)) => relu(x)
+"""
+
+
+@pytest.fixture
+def laws(tmp_path):
+    path = tmp_path / "own.rules"
+    path.write_text(LAWS)
+    return path
+
+
+@pytest.mark.slow
+def test_verify_decides_every_rule_and_says_that_one_is_refuted(run, laws, tmp_path):
+    code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--one-by-one", "-j", 1, "--quiet")
+    assert code == 1
+    assert "2 rules: 1 proved, 1 refuted" in out
+    assert re.search(r"in the e-graph: batch \d+\.\d\d s, one by one \d+\.\d\d s, ratio", out)
+    records = json.loads((tmp_path / "out.json").read_text())
+    assert [(r["rule"], r["name"], r["verdict"]) for r in records] == [
+        (0, "square", "refuted"),
+        (1, "twice", "proved"),
+    ]
+    assert all(r["seconds"] >= 0 and r["evidence"] for r in records)
+
+
+def test_verify_of_sound_rules_is_0_and_shows_one(run, laws):
+    laws.write_text(LAWS.splitlines()[1])
+    code, out, _ = run("verify", laws, "--show", "twice", "--quiet")
+    assert code == 0
+    assert "relu(relu(x))\n  = relu(x)   [relu-of-relu]" in out
+
+
+def test_verify_continues_after_what_is_not_a_rule_and_names_the_line(run, laws):
+    laws.write_text("free: relu(x) => add(x, y)\nodd: matmul(x) => x\nnone: frob(x) => x\n" + LAWS)
+    code, out, _ = run("verify", laws, "--quiet")
+    assert code == 1
+    assert "3 rejected" in out
+    assert [f"line {n}" in out for n in (1, 2, 3, 4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "shown", "said"),
+    [
+        (b"", 2, "", "workbench: {}: the file is empty\n"),
+        (
+            b"\x0a\x05\x0a\x03\x08",
+            2,
+            "",
+            "workbench: {}, byte 0: the file ends 2 bytes before the rule does\n",
+        ),
+        (b"\xff\xfe\x00", 2, "", "workbench: {}, line 1: rules must be UTF-8 text, got byte 0xff\n"),
+        # What is text is read to the end: the line is rejected, and rules after it would be decided.
+        (
+            b"relu(x) =",
+            2,
+            "{}, line 1: expected 'name: lhs => rhs', found 'relu(x) ='",
+            "workbench: {}: none of its 1 laws can be read as a rule\n",
+        ),
+    ],
+)
+def test_verify_of_a_broken_file_says_where(run, laws, data, code, shown, said):
+    laws.write_bytes(data)
+    ended, out, err = run("verify", laws, "--quiet")
+    assert (ended, err) == (code, said.format(laws.name))
+    assert shown.format(laws.name) in out
+    assert bool(out) == bool(shown)
+
+
+def test_verify_names_a_rule_that_is_not_there(run, laws):
+    code, _, err = run("verify", laws, "--show", "thrice", "--quiet")
+    assert code == 2
+    assert "'thrice'" in err
+
+
+def test_a_file_with_one_law_that_is_not_a_rule_is_2_unless_one_is_refuted(run, tmp_path):
+    path = tmp_path / "half.rules"
+    path.write_text("twice: relu(relu(x)) => relu(x)\nodd: frob(x) => x\n")
+    code, out, err = run("verify", path, "-q")
+    assert code == 2
+    assert "1 proved, 1 rejected" in out
+    assert err == "workbench: half.rules: 1 law cannot be read as a rule\n"
+
+
+def test_a_file_without_a_single_rule_is_2(run, tmp_path):
+    path = tmp_path / "broken.rules"
+    path.write_text("a: foo(x => x\nb: bar((\n")
+    code, out, err = run("verify", path, "-q")
+    assert code == 2
+    assert "2 rejected" in out
+    assert "none of its 2 laws can be read as a rule" in err
+
+
+def test_verify_says_which_laws_have_a_stored_proof(run, laws, tmp_path):
+    laws.write_text("relu-twice: relu(relu(x)) => relu(x)\ntwice: relu(relu(x)) => relu(x)\n")
+    code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--quiet")
+    assert code == 0
+    assert re.search(r"relu-twice +theorem", out)
+    assert re.search(r"1 +twice +proved", out)
+    assert "1 of them theorems of the library" in out
+    assert [r["theorem"] for r in json.loads((tmp_path / "out.json").read_text())] == [True, False]
+
+
+def test_verify_needs_a_file_or_the_library(run):
+    code, _, err = run("verify", "--quiet")
+    assert code == 2
+    assert "try --check" in err
+
+
+@pytest.mark.slow
+def test_verify_checks_stored_proofs_and_writes_what_the_solver_showed(run, tmp_path):
+    code, out, _ = run("verify", "--check", "--smt", tmp_path / "smt", "--quiet")
+    assert code == 0
+    theorems, default = re.search(r"(\d+) of \d+ rules are theorems, (\d+) of the", out).groups()
+    assert int(theorems) >= int(default) >= 405
+    assert any((tmp_path / "smt").iterdir())

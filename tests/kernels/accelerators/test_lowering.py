@@ -6,7 +6,7 @@ import pytest
 import workbench
 from tests.kernels.accelerators.layers import conv_graph, convolved, whole_numbers
 from workbench.graph import GraphBuilder, evaluate
-from workbench.kernels.accelerators import AcceleratorCost, lowering, placement, unit, unit_rules
+from workbench.kernels.accelerators import AcceleratorCost, placement, unit, unit_rules, unroll
 from workbench.ops import spec_of
 
 LAYERS = [
@@ -35,7 +35,7 @@ def test_every_layer_written_out_is_exact_in_whole_numbers(name):
     found = placement(rolled, chosen)
     assert len(found.layers) == len(LAYERS)
     assert not found.left
-    literal = lowering(rolled, chosen)
+    literal = unroll(rolled, chosen)
     assert "blocked" not in literal.operators()
     assert literal.operators()[chosen.name] == found.calls
     feeds = whole_numbers(graph)
@@ -51,7 +51,7 @@ def test_the_literal_form_is_calls_slices_sums_and_zeros_alone():
     chosen = unit("systolic16")
     rolled = blocked(conv_graph(LAYERS[:2]), chosen).graph
     moves = {"unfold", "transpose", "reshape", "slice", "concat", "pad"}
-    assert set(lowering(rolled, chosen).operators()) <= moves | {"add", "systolic16"}
+    assert set(unroll(rolled, chosen).operators()) <= moves | {"add", "systolic16"}
 
 
 def test_a_bias_and_an_activation_are_written_after_the_calls():
@@ -62,7 +62,7 @@ def test_a_bias_and_an_activation_are_written_after_the_calls():
     graph = b.graph({"y": y})
     feeds = {"x": np.random.default_rng(0).standard_normal((3, 20)).astype(np.float32)}
     np.testing.assert_allclose(
-        evaluate(lowering(graph, chosen), feeds)["y"], evaluate(graph, feeds)["y"], rtol=1e-5, atol=1e-6
+        evaluate(unroll(graph, chosen), feeds)["y"], evaluate(graph, feeds)["y"], rtol=1e-5, atol=1e-6
     )
 
 
@@ -74,7 +74,7 @@ def test_whole_numbers_are_filled_with_zeros_of_their_type():
     random = np.random.default_rng(0)
     feeds = {n: random.integers(-128, 128, k.shape).astype(np.int8) for n, k in graph.input_types.items()}
     exact = feeds["x"].astype(np.int64) @ feeds["w"].astype(np.int64)
-    for one in (graph, lowering(graph, amx)):
+    for one in (graph, unroll(graph, amx)):
         found = evaluate(one, feeds)["y"]
         assert found.dtype == np.int32
         np.testing.assert_array_equal(found, exact)
@@ -88,7 +88,7 @@ def test_a_written_out_graph_is_a_model_that_runs(tmp_path):
     random = np.random.default_rng(0)
     feeds = {n: random.standard_normal(k.shape).astype(np.float32) for n, k in graph.input_types.items()}
     rolled = blocked(graph, chosen).graph
-    for form in (rolled, lowering(rolled, chosen)):
+    for form in (rolled, unroll(rolled, chosen)):
         model = workbench.to_onnx(form)
         assert model.functions
         session = onnxruntime.InferenceSession(model.SerializeToString())
@@ -97,7 +97,7 @@ def test_a_written_out_graph_is_a_model_that_runs(tmp_path):
 
 
 def test_the_operator_of_a_unit_takes_whole_tiles_only():
-    lowering(conv_graph(LAYERS[1:2]), unit("systolic16"))
+    unroll(conv_graph(LAYERS[1:2]), unit("systolic16"))
     b = GraphBuilder()
     x, w = b.input("x", (3, 16)), b.input("w", (16, 16))
     assert b.type(b.op("systolic16", x, w)).shape == (3, 16)
@@ -112,4 +112,4 @@ def test_both_forms_have_a_picture():
     chosen = unit("systolic16")
     rolled = blocked(conv_graph(LAYERS[1:2]), chosen).graph
     assert "blocked" in graph_html(rolled)
-    assert "systolic16" in graph_html(lowering(rolled, chosen))
+    assert "systolic16" in graph_html(unroll(rolled, chosen))

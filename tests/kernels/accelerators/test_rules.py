@@ -6,7 +6,7 @@ import pytest
 import workbench
 from tests.kernels.accelerators.layers import conv_graph
 from workbench.graph import GraphBuilder, evaluate
-from workbench.kernels.accelerators import AcceleratorCost, lowering, placement, unit, unit_rules, units
+from workbench.kernels.accelerators import AcceleratorCost, placement, unit, unit_rules, units, unroll
 from workbench.rules.pattern import App, subterms
 
 #: The operators that the rules of a unit wait for.
@@ -98,5 +98,5 @@ def test_what_is_written_out_computes_the_same():
     done = on(product(20, 40, 24, act="relu"), chosen)
     x = {"x": np.random.default_rng(1).standard_normal((20, 40)).astype(np.float32)}
     np.testing.assert_allclose(
-        evaluate(lowering(done.graph, chosen), x)["y"], evaluate(done.original, x)["y"], rtol=1e-5, atol=1e-5
+        evaluate(unroll(done.graph, chosen), x)["y"], evaluate(done.original, x)["y"], rtol=1e-5, atol=1e-5
     )

@@ -31,7 +31,7 @@ SAME_STEPS = {
     ("conv-takes-relu", "larger-than-number"),
     ("slice-twice", "matmul-takes-relu"),
 }
-MODULES = Path(workbench.__file__).parent / "theorems"
+MODULES = Path(workbench.__file__).parent / "laws" / "theorems"
 
 
 @pytest.fixture(scope="module")

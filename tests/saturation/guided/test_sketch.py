@@ -7,7 +7,7 @@ from tests.saturation.test_engine import sum_of
 from workbench.graph import GraphBuilder, evaluate
 from workbench.rules import parse_rules
 from workbench.saturation import Limits, Saturation
-from workbench.saturation.guided import ANY, Backoff, Contains, Either, Op, sketch_guided, sketch_of
+from workbench.saturation.guided import ANY, Backoff, Contains, Either, Op, sketch_of, staged
 from workbench.saturation.guided.sketch import Instances
 
 AC = parse_rules("commute: add(x, y) => add(y, x)\nregroup: add(add(x, y), z) => add(x, add(y, z))")
@@ -72,14 +72,14 @@ def test_the_cheapest_instance_is_a_graph_with_the_same_values():
 def test_stages_go_from_sketch_to_sketch():
     sketches = [sketch_of("add(add(a, b), add(c, d))"), sketch_of("add(a, add(b, add(c, d)))")]
     for policy in (None, Backoff):
-        stages = list(sketch_guided(sum_of(4), AC, sketches, unit, Limits(), policy=policy))
+        stages = list(staged(sum_of(4), AC, sketches, unit, Limits(), policy=policy))
         assert [s.satisfied for s in stages] == [True, True]
         assert stages[0].steps >= 1
 
 
 def test_a_sketch_that_is_not_reached_ends_the_stages():
     sketches = [sketch_of("relu(x)"), sketch_of("add(x, y)")]
-    (stage,) = sketch_guided(sum_of(3), AC, sketches, unit)
+    (stage,) = staged(sum_of(3), AC, sketches, unit)
     assert not stage.satisfied
     assert stage.graph.operators() == {"add": 2}
     with pytest.raises(ValueError, match="must contain an instance"):

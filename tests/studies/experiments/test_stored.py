@@ -11,7 +11,7 @@ from workbench.studies.experiments.stored import stored_folder
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("start", [ROOT, ROOT / "notebooks", ROOT / "workbench" / "plots"])
+@pytest.mark.parametrize("start", [ROOT, ROOT / "notebooks", ROOT / "workbench" / "faces" / "plots"])
 def test_it_is_found_from_inside_the_repository(start, monkeypatch):
     monkeypatch.chdir(start)
     assert stored_folder() == ROOT / "results"

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from onnx import ModelProto
 
-from workbench.support.child import Child
-from workbench.support.processes import out_of_memory
+from workbench.support.processes import Child, out_of_memory
 
 #: The prefixes of ONNX Runtime's messages that carry no information.
 _NOISE: Final = re.compile(

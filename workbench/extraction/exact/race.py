@@ -17,8 +17,7 @@ from typing import Any, Final
 from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.types import Job, Solved, met, selection_cost
 from workbench.extraction.limits import Ending, Limit
-from workbench.support.child import Child
-from workbench.support.processes import SOLVER_MEMORY, frame
+from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
 #: Seconds before the late solvers join: easy jobs are done by then.
 LATE: Final = 2.0

@@ -17,8 +17,7 @@ import signal
 import sys
 from typing import Any, Final
 
-from workbench.faces.cli.interrupts import ended, interrupted_at_start
-from workbench.faces.cli.streams import UNWRITABLE, flush_output, open_closed
+from workbench.faces.cli.process import UNWRITABLE, ended, flush_output, interrupted_at_start, open_closed
 
 #: New objects after which the collector looks for cycles; most objects of a command live until its end.
 _COLLECT: Final = 10_000

@@ -14,11 +14,11 @@ from workbench.faces.cli.options import (
     CostOption,
     OwnCostOption,
     QuietOption,
+    RulesOption,
     to_json,
     with_settings,
     writing,
 )
-from workbench.faces.cli.rule_options import RulesOption
 from workbench.saturation.limits import Limits
 from workbench.support.files import UnwritableOutput, check_writable
 from workbench.support.formatting import times

@@ -20,7 +20,6 @@ from workbench.faces.cli import (
     run,
     search,
     synthesise,
-    verify,
     why_not,
 )
 from workbench.faces.cli.console import OK
@@ -32,7 +31,7 @@ _COMMANDS = {
         optimize.optimize,
         search.search,
         rules.rules,
-        verify.verify,
+        rules.verify,
         certify.certify,
         synthesise.synthesise,
         extract.extract,

@@ -14,7 +14,7 @@ import typer
 from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
 from workbench.faces.cli.options import writing
 from workbench.support.files import write_atomic
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -270,7 +270,7 @@ def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
 
 def _seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     """Return the least time of each way; the ways run in alternation, the products of numpy on one thread."""
-    from workbench.support.blas import blas_threads
+    from workbench.support.machine import blas_threads
 
     taken: dict[str, list[float]] = {way: [] for way in runs}
     with blas_threads(1):

@@ -204,7 +204,7 @@ def report(
     from workbench.devices.report import report as reported
     from workbench.ops import operators
     from workbench.support.files import write_atomic
-    from workbench.support.suggestions import unknown
+    from workbench.support.messages import unknown
 
     known = [spec.name for spec in operators()]
     for noun, names, valid in (("operator", op, known), ("element type", dtype, DTYPES)):

@@ -9,27 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, stop
+from workbench.faces.cli.console import INTERRUPTED, Files, Progress, finish, reporting_errors, stop
 from workbench.faces.cli.options import (
+    CompositesOption,
     DimOption,
+    KeepOption,
     ModelArgument,
     OwnCostOption,
     QuietOption,
+    RulesOption,
     SizeOption,
     check_input,
     check_results,
+    chosen_rules,
     dimensions,
     known_extractor,
+    with_composites,
     with_settings,
     writing,
-)
-from workbench.faces.cli.outcome import Files, finish
-from workbench.faces.cli.rule_options import (
-    CompositesOption,
-    KeepOption,
-    RulesOption,
-    chosen_rules,
-    with_composites,
 )
 from workbench.optimizer.settings import Settings
 

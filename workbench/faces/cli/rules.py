@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.faces.cli.console import reporting_errors, show_table
-from workbench.faces.cli.options import to_json
+from workbench.faces.cli.console import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    Progress,
+    reporting_errors,
+    show_table,
+    stop,
+)
+from workbench.faces.cli.options import QuietOption, check_input, check_results, to_json, write_json
+from workbench.run.trace import StopReason
+from workbench.support.files import write_atomic
+
+if TYPE_CHECKING:
+    from workbench.laws.verification.verify import Verification
+    from workbench.rules.foreign.reading import Contents
 
 
 @reporting_errors
@@ -54,3 +72,154 @@ def _one_rule(rules: Any, name: str) -> Any:
     from workbench.rules import RuleSet
 
     return RuleSet(name, (rules[name],))
+
+
+def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
+    """Check all stored proofs; exit with 1 if one is rejected.
+
+    Args:
+        smt: The folder for the obligations that the solver met, as SMT-LIB, or None.
+        jobs: The number of processes.
+        quiet: Whether nothing is shown while it works.
+    """
+    from workbench.laws.theorems.entailment import solver
+    from workbench.laws.theorems.records import is_typed, why_no_theorem
+    from workbench.laws.theorems.store import check_library, obligations
+    from workbench.rules.library import rule_set
+
+    if solver() is None:
+        stop(BAD_INPUT, "proofs are checked with z3, which is not installed (try workbench[proofs])")
+    rules = list(rule_set("all"))
+    started = time.perf_counter()
+    with Progress("proofs", quiet=quiet) as progress:
+        found = check_library(rules, lambda r: progress("checked", r.rule), jobs=jobs)
+    seconds = time.perf_counter() - started
+    if smt is not None:
+        smt.mkdir(parents=True, exist_ok=True)
+        for result in found:
+            if result.checked is not None:
+                for name, text in obligations(result.checked):
+                    write_atomic(smt / name, text)
+    rejected = [r for r in found if r.checked is None]
+    without = [(r.name, why_no_theorem(r)) for r in rules if r.name not in {f.rule for f in found}]
+    if not quiet:
+        show_table(("rule", "no theorem because"), without)
+    default = {r.name for r in rule_set("default")}
+    theorems = {r.rule for r in found if r.checked is not None}
+    typer.echo(
+        f"\n{len(theorems)} of {len(rules)} rules are theorems, "
+        f"{len(theorems & default)} of the {len(default)} default ones; "
+        f"{sum(bool(r.checked.theorems) for r in found if r.checked)} by a chain of others; "
+        f"{sum(is_typed(r) for r in rules if r.name in theorems)} right sides are typed if left ones are, "
+        "the engine guards the others; "
+        f"{sum(len(r.checked.obligations) for r in found if r.checked)} obligations, {seconds:.1f} s"
+    )
+    if rejected:
+        stop(FAILED, "rejected: " + "; ".join(f"{r.rule}: {r.reason}" for r in rejected))
+
+
+@reporting_errors
+def verify(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A file.rules, or a TASO or Tensat file.", show_default=False),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the verdicts as JSON.")] = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="RULE", help="Show one rule: law, proof or counterexample.")
+    ] = None,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Also prove each rule by itself, and print the ratio.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 300.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check the library's stored proofs for all types again.")
+    ] = False,
+    smt: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --check: write the solver's results as SMT-LIB."),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Prove or refute rules; exit with 1 if one is refuted, with 2 if one cannot be read."""
+    if check:
+        check_theorems(smt, jobs=jobs, quiet=quiet)
+        return
+    if file is None:
+        stop(
+            BAD_INPUT, "a file of rules must be given, got none (try --check for the library's stored proofs)"
+        )
+    check_input(file)
+    check_results([json], keep=[file])
+    from workbench.laws.theorems.records import is_theorem
+    from workbench.laws.verification.evidence import Effort
+    from workbench.laws.verification.verify import Verification
+    from workbench.rules.foreign.reading import read_rules
+
+    # A signal to end must end the processes too: they have work that may take minutes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
+    contents = read_rules(file)
+    if show is not None and show not in {
+        *(r.name for r in contents.rules),
+        *(r.name for r in contents.rejected),
+    }:
+        stop(BAD_INPUT, f"{file}: there is no rule {show!r}; without --show all rules are listed")
+    effort = Effort(seconds=seconds)
+    with Progress(file.name, quiet=quiet) as progress:
+        verification = Verification.of(contents, effort=effort, seed=seed, jobs=jobs)
+        verification.run(lambda step: progress("verification", step.note))
+        alone = None
+        if one_by_one:
+            alone = Verification.of(contents, effort=effort, seed=seed, one_by_one=True)
+            alone.run(lambda step: progress("verification", f"one by one: {step.note}"))
+    theorems = {r.name for r in contents.rules if is_theorem(r)}
+    write_json(json, lambda: [v.record() | {"theorem": v.name in theorems} for v in verification.verdicts])
+    _print(verification, theorems, show, alone)
+    _end(verification, contents, file)
+
+
+def _print(
+    verification: Verification, theorems: set[str], show: str | None, alone: Verification | None
+) -> None:
+    """Print the verdicts, or one rule, and the figures of the run; ``alone`` judged each rule by itself."""
+    from workbench.laws.theorems.records import THEOREM
+
+    verdicts = verification.verdicts
+    if show is not None:
+        verdict = verification[show]
+        typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
+    else:
+        rows = [
+            (v.index, v.name, THEOREM if v.name in theorems else v.verdict, f"{v.seconds:.2f}", v.reason())
+            for v in verdicts
+        ]
+        show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
+    counts = ", ".join(f"{n} {v}" for v, n in verification.counts.items())
+    stored = f", {len(theorems)} of them theorems of the library" if theorems else ""
+    typer.echo(
+        f"\n{len(verdicts)} rules: {counts}{stored}; {verification.seconds:.1f} s, "
+        f"of which {verification.prove_seconds:.2f} s proving in batch"
+    )
+    if alone is not None:
+        batch, single = verification.egraph_seconds, alone.egraph_seconds
+        ratio = f", ratio {single / batch:.1f}" if batch else ""
+        typer.echo(f"in the e-graph: batch {batch:.2f} s, one by one {single:.2f} s{ratio}")
+
+
+def _end(verification: Verification, contents: Contents, file: Path) -> None:
+    """End the command with the exit code that a run calls for."""
+    if verification.contradictions:
+        names = ", ".join(v.name for v in verification.contradictions)
+        stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")
+    if verification.stop_reason is StopReason.INTERRUPTED:
+        stop(INTERRUPTED, "interrupted: rules without a decision are listed as unknown")
+    if contents.rejected and not contents.rules:
+        stop(BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws can be read as a rule")
+    if verification.counts.get("refuted"):
+        raise typer.Exit(FAILED)
+    if contents.rejected and file.suffix == ".rules":
+        # Other systems' files have laws that cannot be read here; in a file of our own it is a mistake.
+        laws = "1 law" if len(contents.rejected) == 1 else f"{len(contents.rejected)} laws"
+        stop(BAD_INPUT, f"{file.name}: {laws} cannot be read as a rule")

@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from workbench.faces.cli.console import Progress, reporting_errors
+from workbench.faces.cli.console import Files, Progress, finish, reporting_errors
 from workbench.faces.cli.options import (
     DimOption,
+    KeepOption,
     ModelArgument,
     OwnCostOption,
     QuietOption,
     check_input,
     check_results,
+    chosen_rules,
     dimensions,
 )
-from workbench.faces.cli.outcome import Files, finish
-from workbench.faces.cli.rule_options import KeepOption, chosen_rules
 
 
 class SearchMode(enum.StrEnum):

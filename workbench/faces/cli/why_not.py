@@ -12,11 +12,12 @@ from workbench.faces.cli.options import (
     DimOption,
     ModelArgument,
     QuietOption,
+    RulesOption,
     check_input,
+    chosen_rules,
     dimensions,
     with_settings,
 )
-from workbench.faces.cli.rule_options import RulesOption, chosen_rules
 from workbench.saturation.limits import Limits
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from workbench.kernels.accelerators.formula import Formula, FormulaError
 from workbench.kernels.accelerators.unit import EXTENTS, FUSED, Unit
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 
 class UnitError(ValueError):

@@ -23,7 +23,7 @@ from workbench.kernels.composites.index import (
 )
 from workbench.kernels.composites.scalar import Apply, Read, Reduce, Scalar, children, walk
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 #: The most places of an index expression that are tried one by one when bounds do not decide.
 _TRIED = 1 << 20

@@ -39,7 +39,7 @@ from workbench.kernels.composites.scalar import (
 )
 from workbench.kernels.composites.signature import expression
 from workbench.kernels.composites.tokens import Cursor, Token
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 _REDUCTIONS: Final = (*FOLDS, "mean")
 _WORDS: Final = frozenset({"and", "or", "not", "where"})

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from workbench.kernels.composites.composite import Composite, NotationError
 from workbench.kernels.composites.parsing import parse
-from workbench.support.yaml_errors import yaml_reason
+from workbench.support.messages import yaml_reason
 
 _HEAD: Final = re.compile(r"([A-Za-z]\w*)\s*(?:\(([^)]*)\))?\s*:(.*)")
 _KEYS: Final = ("in", "out", "where", "impl", "attributes", "doc")

@@ -14,8 +14,7 @@ from workbench.ops.types import NUMBER_DTYPES
 from workbench.rules.expressions import evaluate
 from workbench.rules.language import RuleSyntaxError, parse_term
 from workbench.rules.pattern import App, AttrExpr, Literal, Term, Var, format_term, names_in
-from workbench.support.suggestions import unknown
-from workbench.support.yaml_errors import yaml_reason
+from workbench.support.messages import unknown, yaml_reason
 
 #: Operand kinds by name: the symbolic extents and the names of the operands.
 KINDS: Final[Mapping[str, tuple[str, str]]] = {

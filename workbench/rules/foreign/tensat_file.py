@@ -24,7 +24,7 @@ from workbench.rules.foreign.vocabulary import SAME, Foreign, Param, Rejected, V
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 #: The arguments after an operator's name: ``x`` is an operand, the others are parameters.
 _TENSAT: Final[dict[str, tuple[str, str]]] = {

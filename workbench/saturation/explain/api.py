@@ -16,7 +16,7 @@ from workbench.saturation.explain.report import Explanation, WhyNot
 from workbench.saturation.explain.search import Run
 from workbench.saturation.explain.targets import TargetError, graph_of
 from workbench.saturation.explain.why_not import why_not_graph, why_not_rule
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
     from workbench.saturation.saturation import Saturation

@@ -11,7 +11,7 @@ from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import arguments, read_attributes
 from workbench.rules.pattern import App, Term, Var, tensor_variables
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 
 class TargetError(ValueError):

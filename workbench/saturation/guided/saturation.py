@@ -15,7 +15,7 @@ from workbench.saturation.guided.policies import Policy, Progress, Trial
 from workbench.saturation.limits import Limits
 from workbench.saturation.remote import RemoteEngine
 from workbench.saturation.saturation import Saturation
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 
 class Guided(Saturation):

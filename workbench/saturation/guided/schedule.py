@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 
 class ScheduleError(ValueError):

@@ -14,7 +14,7 @@ from workbench.rules.verdicts import law_of, statuses, verdict_of
 from workbench.run.display import Face
 from workbench.run.trace import Trace
 from workbench.support.formatting import microseconds, thousands
-from workbench.support.suggestions import nearest
+from workbench.support.messages import nearest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from workbench.studies.benchmarks.resnet import resnet50, resnext50
 from workbench.studies.benchmarks.squeezenet import squeezenet
 from workbench.studies.benchmarks.tensat_size import tensat_size
 from workbench.studies.benchmarks.vgg import vgg19
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 __all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "tensat_size"]
 

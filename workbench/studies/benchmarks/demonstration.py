@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.graph import Graph
 from workbench.studies.benchmarks.branches.networks import mobileone_s0, repvgg_a0
 from workbench.studies.benchmarks.light import light_model, light_names
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
     from onnx import ModelProto

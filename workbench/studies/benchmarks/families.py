@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from workbench.graph import Graph
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 
 class UnknownFamily(LookupError):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 
 from workbench.studies.experiments.resources import is_file_name
-from workbench.support.suggestions import nearest, unknown
+from workbench.support.messages import nearest, unknown
 
 T = TypeVar("T")
 

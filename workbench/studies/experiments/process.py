@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from workbench.studies.experiments.plugin_transfer import register, registered
-from workbench.support.child import Child
-from workbench.support.processes import limit_memory, receive, send
+from workbench.support.processes import Child, limit_memory, receive, send
 
 #: Seconds in which a terminated process can end its own processes before it is killed.
 PATIENCE: Final = 3.0

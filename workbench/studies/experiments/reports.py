@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.studies.experiments.markdown import machines
 from workbench.studies.experiments.store import RECORD, load_record
 from workbench.support.files import write_atomic
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,7 +244,7 @@ def _render(template: str, folder: Path) -> Path:
             notebook = json.loads(output.read_text(encoding="utf-8"))
         except Exception as error:  # a kernel can fail in any way, and a report must never end a sweep
             reason = getattr(error, "evalue", None) or str(error) or type(error).__name__
-            raise ReportError(" ".join(str(reason).split())[:300]) from error
+            raise ReportError(one_line(reason, 300)) from error
     notebook["metadata"].pop("papermill", None)
     for cell in notebook["cells"]:
         cell["metadata"].pop("papermill", None)

@@ -10,7 +10,7 @@ from workbench.rules.foreign.translation import law
 from workbench.rules.foreign.vocabulary import SAME, Variable, make
 from workbench.rules.language import parse_rules
 from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 #: The epsilon that TASO uses for every folded batch normalisation, instead of the model's: cuDNN's smallest.
 _EPSILON: Final = "0.00001"

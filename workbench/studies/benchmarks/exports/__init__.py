@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from workbench.support.suggestions import unknown
+from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
     import torch

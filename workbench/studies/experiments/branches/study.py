@@ -16,6 +16,7 @@ from workbench.studies.experiments.optimisation.study import outcome as outcome
 from workbench.studies.experiments.optimisation.study import run_figures
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.resources import resource
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -300,7 +301,7 @@ def _timer(
         (timer,) = loaded.enter_context(target.timers([model], seed))
         timer()
     except (RuntimeError, ValueError) as error:  # refused, not executable, not compiled
-        return " ".join(str(error).split())[:300] or type(error).__name__
+        return one_line(error, 300)
     return timer
 
 

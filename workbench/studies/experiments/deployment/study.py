@@ -23,6 +23,7 @@ from workbench.studies.experiments.deployment.config import (
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.optimisation.study import outcome as outcome
 from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -247,7 +248,7 @@ def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -
                 feeds = random_feeds(loaded, seed) if feeds is None else feeds
                 loaded.run(None, feeds)
             except Exception as error:  # the runtime refuses the file, for any reason
-                row["skipped"] = " ".join(str(error).split())[:300]
+                row["skipped"] = one_line(error, 300)
                 continue
             timers.append(partial(_timed, loaded, feeds, own=threads == 1))
             timed.append(row)
@@ -282,7 +283,7 @@ def time_graphs(original: Path, made: Path, name: str, order: Order) -> tuple[st
         with chosen.timers(graphs, order.seed) as timers:
             taken = rounds(timers, seconds=order.timing.seconds, least=5, most=400, slow=1e6 * SLOW)
     except (DeviceMissing, LookupError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error, 300)
         return name, [row | {"skipped": reason} for row in rows]
     for row, samples in zip(rows, taken, strict=True):
         row |= latency_figures(samples, taken[0])

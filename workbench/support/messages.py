@@ -1,9 +1,20 @@
-"""Unknown names: the nearest known one, and the message that names it."""
+"""Messages on one line: errors, and unknown names with the nearest known one."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+
+def one_line(error: object, most: int = 200) -> str:
+    r"""Return the text of an error on one line of at most ``most`` characters; an error without text is its class.
+
+    >>> one_line(ValueError("two\\n lines"))
+    'two lines'
+    >>> one_line(KeyboardInterrupt())
+    'KeyboardInterrupt'
+    """
+    return " ".join(str(error).split())[:most] or type(error).__name__
 
 
 def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str:
@@ -36,3 +47,19 @@ def unknown(noun: str, name: str, known: Iterable[str], *, listed: bool = True) 
     hint = nearest(name, names)
     text = f"no {noun} is called {name!r}{hint}"
     return f"{text}{'' if hint else '.'} There are: {', '.join(names)}" if listed else text
+
+
+def yaml_reason(error: Exception) -> str:
+    """Return the text of an error of PyYAML, with the line first if the error knows it.
+
+    >>> import yaml
+    >>> try:
+    ...     yaml.safe_load("operators: [min")
+    ... except yaml.YAMLError as error:
+    ...     print(yaml_reason(error))
+    line 1: expected ',' or ']', but got the end
+    """
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return one_line(error)
+    return f"line {mark.line + 1}: {problem.replace(repr('<stream end>'), 'the end')}"

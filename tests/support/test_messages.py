@@ -1,4 +1,5 @@
 import pytest
+import yaml
 
 import workbench
 from workbench.devices.targets import target
@@ -7,7 +8,7 @@ from workbench.studies.benchmarks.branches import branched
 from workbench.studies.benchmarks.demonstration import demonstration
 from workbench.studies.benchmarks.exports import architecture
 from workbench.studies.search.modes import mode_of
-from workbench.support.suggestions import nearest, unknown
+from workbench.support.messages import nearest, unknown, yaml_reason
 
 
 def test_the_nearest_name_is_named_if_there_is_one():
@@ -39,3 +40,19 @@ def test_a_sentence_ends_before_the_list_of_names(noun, name):
     assert names
     assert before[-1] in ".?"
     assert repr(name) in before
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: 1\nb: [1", "line 2: expected ',' or ']', but got the end"),
+        ("a: 1\nb: c: d", "line 2: mapping values are not allowed here"),
+        ("\t- x", "line 1: found character '\\t' that cannot start any token"),
+        ("a: \x01", "unacceptable character #x0001: special characters are not allowed in"),
+    ],
+)
+def test_the_line_comes_first(text, reason):
+    with pytest.raises(yaml.YAMLError) as caught:
+        yaml.safe_load(text)
+    assert yaml_reason(caught.value).startswith(reason)
+    assert "\n" not in yaml_reason(caught.value)

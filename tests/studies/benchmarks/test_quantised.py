@@ -2,10 +2,10 @@
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, numpy_helper
 
 from workbench.frontends import to_onnx
-from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
 from workbench.studies.benchmarks.quantised import quantise
 
@@ -21,5 +21,9 @@ def test_a_convolution_gets_8_bit_weights_and_stays_near(tmp_path):
     assert TensorProto.INT8 in {t.data_type for t in found.graph.initializer}
     assert all(numpy_helper.to_array(t).size for t in found.graph.initializer)
     feeds = {"x": np.random.default_rng(2).standard_normal((1, 3, 8, 8)).astype(np.float32)}
-    (expected,), (near,) = (session(m, threads=1).run(None, feeds) for m in (given, found))
+    # As the file says it: fused, a processor without VNNI adds two products in 16 bits, which overflow.
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    sessions = [onnxruntime.InferenceSession(m.SerializeToString(), plain) for m in (given, found)]
+    (expected,), (near,) = (s.run(None, feeds) for s in sessions)
     assert 0 < float(np.abs(near - expected).max()) < 0.1 * float(np.abs(expected).max())

@@ -9,7 +9,7 @@ import pytest
 
 def script(name):
     """Return a view's module as the browser gets it."""
-    from workbench.faces.views.widget import script
+    from workbench.faces.views.widgets import script
 
     return script(name)
 
@@ -49,7 +49,7 @@ def show(browser, module, state, *, dark=False):
     page.on("requestfailed", lambda r: problems.append(r.url))
     source = script(module)
     source = source.replace("export default { render };", "window.view = { render };")
-    from workbench.faces.views.widget import style
+    from workbench.faces.views.widgets import style
 
     page.set_content(
         f"<!DOCTYPE html><meta charset='utf-8'><style>:root {{ color-scheme: light dark }}"

@@ -1,10 +1,19 @@
+import math
 from itertools import pairwise
 
+import pytest
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
-from tests.faces.plots.runs import with_k
-from workbench.faces.plots import speedup_data
+from tests.faces.plots.runs import runs, with_k
+from workbench.faces.plots import (
+    optimiser_time_data,
+    plot_optimiser_time,
+    plot_programs,
+    plot_speedup,
+    programs_data,
+    speedup_data,
+)
 from workbench.faces.plots.bars import bar_size, bar_styles, draw_bars
 
 
@@ -32,3 +41,70 @@ def test_bars_are_next_to_each_other_with_errors_where_there_are_repeats():
 def test_size_grows_with_the_bars_up_to_a_page():
     assert bar_size(2, 1) < bar_size(7, 3) <= (12.0, 3.6)
     assert bar_size(40, 8)[0] == 12.0
+
+
+def test_means_and_standard_errors_over_repeats():
+    data = speedup_data(with_k(1))
+    ours = data.series[0].values
+    assert (ours[0].mean, ours[0].error, ours[0].count) == pytest.approx((30, 10, 2))
+    assert ours[1].mean == 0
+    # TASO and Tensat have no figure for the second network, so the mean is over the first alone.
+    assert [m.mean for m in data.means] == pytest.approx([30, 12, 25])
+
+
+def test_the_picture_names_methods_networks_and_the_source_of_costs():
+    ax = plot_speedup(with_k(1), Figure().subplots())
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == [
+        "workbench", "TASO, published (T4)", "Tensat, published (T4)",
+    ]  # fmt: skip
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["toy", "net"]
+    assert ax.get_xlabel() == "costs: roofline"
+
+
+def test_no_records_say_so():
+    assert plot_speedup(runs()[:0], Figure().subplots()).texts[0].get_text() == "no records"
+
+
+def test_exponents_of_e_graphs_and_of_candidates():
+    data = programs_data(with_k(1))
+    assert [s.method for s in data.series] == ["workbench", "TASO"]
+    assert data.series[0].values[0].mean == 8
+    assert data.series[1].values[0].mean == 6
+    assert [m.mean for m in data.means] == [8, 6]
+
+
+def test_the_axis_is_logarithmic():
+    ax = plot_programs(with_k(1), Figure().subplots())
+    assert ax.get_yscale() == "log"
+    assert [t.get_text() for t in ax.texts] == ["8", "8", "6"]
+
+
+def test_records_without_programs_are_refused():
+    with pytest.raises(ValueError, match="must have 'programs' or 'candidates', got neither"):
+        programs_data([{"network": "n", "speedup": 3}])
+
+
+def test_seconds_ratios_and_their_geometric_mean():
+    data = optimiser_time_data(with_k(1))
+    assert data.series[0].values[0].mean == 3
+    assert data.reference == "TASO"
+    assert data.ratios[0] == 10
+    assert math.isnan(data.ratios[1])
+    assert data.mean_ratio == pytest.approx(10)
+    assert optimiser_time_data(with_k(1), "Tensat").ratios[0] == 1
+    nobody = optimiser_time_data(with_k(1), "nobody")
+    assert (nobody.reference, nobody.ratios) == (None, ())
+    assert math.isnan(nobody.mean_ratio)
+
+
+def test_the_axis_is_logarithmic_and_the_ratio_is_said():
+    ax = plot_optimiser_time(with_k(1), Figure().subplots())
+    assert ax.get_yscale() == "log"
+    assert "10×" in [t.get_text() for t in ax.texts]
+    assert ax.get_xlabel() == "bold: TASO's time / workbench's; geometric mean 10×"
+
+
+def test_when_the_best_graph_was_found_is_marked():
+    ax = plot_optimiser_time(with_k(1), Figure().subplots())
+    assert "best graph found" in [t.get_text() for t in ax.get_legend().get_texts()]
+    assert [list(line.get_ydata()) for line in ax.lines if line.get_marker() == "D"] == [[8.0]]

@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from workbench.faces.plots import plot_scaling, scaling_data
+from tests.faces.plots.runs import runs
+from workbench.faces.plots import k_multi_data, plot_k_multi, plot_k_multi_trends, plot_scaling, scaling_data
 
 
 def growing(**more):
@@ -55,3 +56,58 @@ def test_the_whole_call_is_dotted_and_the_picture_says_what_it_is_of():
     assert "a roofline; 2 CPUs; egglog 1" in ax.get_xlabel()
     assert "dotted: the whole call" in ax.get_xlabel()
     assert scaling_data(frame)[0].whole == pytest.approx((1.6, 2.5))
+
+
+def test_a_line_a_network_with_repeats_put_together():
+    toy, net = k_multi_data(runs())
+    assert (toy.network, toy.k_multi) == ("toy", (1, 2))
+    assert [v.mean for v in toy.values] == pytest.approx([30, 50])
+    assert (toy.values[0].error, toy.values[1].error) == pytest.approx((10, 0))
+    assert [v.mean for v in net.values] == pytest.approx([0, 10])
+    assert [v.mean for v in k_multi_data(runs(), "nodes")[0].values] == [100, 900]
+    assert [v.mean for v in k_multi_data(runs(), "seconds")[0].values] == [3, 10]
+
+
+def test_methods_named_after_their_k_multi_are_one_line():
+    rows = [
+        {"network": n, "method": f"{family}k{k}", "k_multi": k, "speedup": float(k)}
+        for n in ("a", "b") for family in ("", "other-") for k in (0, 1, 2)
+    ]  # fmt: skip
+    trends = k_multi_data([*rows, {"network": "a", "method": "top-k2", "k_multi": 1, "speedup": 9.0}])
+    assert [(t.network, t.method, t.k_multi) for t in trends] == [
+        ("a", "", (0, 1, 2)), ("a", "other", (0, 1, 2)), ("b", "", (0, 1, 2)), ("b", "other", (0, 1, 2)),
+        ("a", "top-k2", (1,)),
+    ]  # fmt: skip
+
+
+def test_sizes_and_times_are_logarithmic():
+    scales = {
+        m: plot_k_multi(runs(), Figure().subplots(), measure=m).get_yscale() for m in ("nodes", "seconds")
+    }
+    assert set(scales.values()) == {"log"}
+
+
+def test_a_network_far_above_compresses_the_axis_and_says_so():
+    ax = plot_k_multi(runs(), Figure().subplots())
+    assert ax.get_yscale() == "function"
+    assert "compressed above 15" in ax.get_ylabel()
+    heights = ax.transData.transform([(0, 0), (0, 15), (0, 30), (0, 45)])[:, 1]
+    assert heights[1] - heights[0] > 3 * (heights[2] - heights[1]) > 0
+    assert heights[2] - heights[1] == pytest.approx(heights[3] - heights[2])
+    near = runs()
+    near.loc[near["network"] == "net", "original"] = 140.0
+    assert plot_k_multi(near, Figure().subplots()).get_yscale() == "linear"
+
+
+def test_three_measures_next_to_each_other_have_one_legend():
+    figure = plot_k_multi_trends(runs(), Figure(figsize=(10, 4), layout="constrained"))
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["Speed-up", "E-nodes", "Optimiser time"]
+    (legend,) = figure.legends
+    assert [t.get_text() for t in legend.get_texts()] == ["toy", "net"]
+
+
+def test_what_cannot_be_drawn_is_refused_or_said():
+    with pytest.raises(ValueError, match="speedup, nodes, seconds"):
+        k_multi_data(runs(), "memory")
+    with pytest.raises(ValueError, match=r"must have 'k_multi'\."):
+        k_multi_data(pd.DataFrame([{"network": "n", "speedup": 1.0}]))

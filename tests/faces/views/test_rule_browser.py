@@ -6,7 +6,7 @@ pytest.importorskip("anywidget", reason="anywidget is not installed")
 
 import workbench
 from tests.studies.analysis.test_rule_activity import sums
-from workbench.faces.views.rule_browser import RuleBrowser
+from workbench.faces.views.widgets import RuleBrowser
 
 
 def test_a_set_of_rules_is_browsed_and_the_state_is_all_the_module_needs():

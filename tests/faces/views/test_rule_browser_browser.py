@@ -8,7 +8,7 @@ import workbench
 from tests.browser import needs_browser, show
 from tests.studies.analysis.test_rule_activity import sums
 from workbench.faces.views.rules import rules_data
-from workbench.faces.views.widget import script, style
+from workbench.faces.views.widgets import script, style
 from workbench.laws.verification import Verification
 from workbench.rules import parse_rules
 

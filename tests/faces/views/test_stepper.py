@@ -9,7 +9,7 @@ pytest.importorskip("anywidget", reason="anywidget is not installed")
 import workbench
 from tests.extraction.egraphs import random_egraph
 from workbench.extraction import Extraction
-from workbench.faces.views.stepper import Stepper
+from workbench.faces.views.widgets import Stepper
 from workbench.laws.verification import Verification
 from workbench.rules import parse_rules
 from workbench.run.trace import Step, StepKind, StopReason, Trace

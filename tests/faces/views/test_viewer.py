@@ -9,7 +9,7 @@ import workbench
 
 pytest.importorskip("anywidget", reason="anywidget is not installed")
 
-from workbench.faces.views.viewer import Viewer
+from workbench.faces.views.widgets import Viewer
 
 
 @pytest.fixture(scope="module")

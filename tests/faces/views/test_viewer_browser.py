@@ -9,8 +9,7 @@ import pytest
 import workbench
 from tests.browser import needs_browser, show
 from workbench.faces.views.compare import comparison_data
-from workbench.faces.views.egraphs import Known, egraph_data
-from workbench.faces.views.subgraph import Part
+from workbench.faces.views.egraphs import Known, Part, egraph_data
 
 pytestmark = [pytest.mark.browser, needs_browser]
 

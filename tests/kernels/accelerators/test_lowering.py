@@ -107,7 +107,7 @@ def test_the_operator_of_a_unit_takes_whole_tiles_only():
 
 
 def test_both_forms_have_a_picture():
-    from workbench.faces.views.faces import graph_html
+    from workbench.faces.views.static_html import graph_html
 
     chosen = unit("systolic16")
     rolled = blocked(conv_graph(LAYERS[1:2]), chosen).graph

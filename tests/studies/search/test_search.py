@@ -319,9 +319,8 @@ def test_the_trace_says_what_was_taken_found_and_queued(tmp_path):
 
 
 def test_faces_and_plots_take_the_trace():
-    from workbench.faces.plots.firing import firing_data
-    from workbench.faces.plots.growth import growth_data
-    from workbench.faces.views.faces import static_html
+    from workbench.faces.plots.saturation import firing_data, growth_data
+    from workbench.faces.views.static_html import static_html
     from workbench.faces.views.steps import stepper_data
 
     run = search(benchmark("squeezenet", image=64), budget=70)

@@ -54,7 +54,7 @@ def why_not(
 ) -> None:
     """Saturate a model, and say why a term is not in its e-graph."""
     check_input(model)
-    from workbench.faces.views.why_not import explanation_text, why_not_text
+    from workbench.faces.views.static_html import explanation_text, why_not_text
     from workbench.frontends import load_model
     from workbench.rules import rule_set
     from workbench.saturation import Saturation

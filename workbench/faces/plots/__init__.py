@@ -11,28 +11,60 @@ from workbench.faces.plots.accelerator import (
     plot_accelerator_cycles,
     plot_accelerator_use,
 )
-from workbench.faces.plots.cost import Costs, cost_data, plot_cost_bars, plot_cost_curve
-from workbench.faces.plots.firing import Firing, firing_data, plot_firing
-from workbench.faces.plots.funnel import Funnel, funnel_data, plot_funnel
-from workbench.faces.plots.gap import Gap, gap_data, plot_gap
-from workbench.faces.plots.growth import Growth, growth_data, plot_growth
-from workbench.faces.plots.iteration_time import IterationTime, iteration_time_data, plot_iteration_time
-from workbench.faces.plots.k_multi import Trend, k_multi_data, plot_k_multi, plot_k_multi_trends
+from workbench.faces.plots.bars import (
+    OptimiserTimes,
+    Programs,
+    Speedups,
+    optimiser_time_data,
+    plot_optimiser_time,
+    plot_programs,
+    plot_speedup,
+    programs_data,
+    speedup_data,
+)
+from workbench.faces.plots.cost import (
+    Costs,
+    Gap,
+    cost_data,
+    gap_data,
+    plot_cost_bars,
+    plot_cost_curve,
+    plot_gap,
+)
 from workbench.faces.plots.latency import Latencies, latency_data, plot_latency
-from workbench.faces.plots.optimiser_time import OptimiserTimes, optimiser_time_data, plot_optimiser_time
-from workbench.faces.plots.programs import Programs, plot_programs, programs_data
-from workbench.faces.plots.records import COLUMNS, published_records, record, records_frame
-from workbench.faces.plots.scaling import Growing, plot_scaling, scaling_data
-from workbench.faces.plots.speedup import Speedups, plot_speedup, speedup_data
-from workbench.faces.plots.stages import Stages, plot_stages, stages_data
-from workbench.faces.plots.style import figure_png, figure_svg, paper_style
-from workbench.faces.plots.trajectory import plot_trajectory, trajectory_data
-from workbench.faces.plots.verification import (
+from workbench.faces.plots.laws import (
+    Funnel,
     Round,
+    funnel_data,
+    plot_funnel,
     plot_verification_rounds,
     plot_verification_seconds,
     rounds_data,
 )
+from workbench.faces.plots.records import COLUMNS, published_records, record, records_frame
+from workbench.faces.plots.saturation import (
+    Firing,
+    Growth,
+    IterationTime,
+    firing_data,
+    growth_data,
+    iteration_time_data,
+    plot_firing,
+    plot_growth,
+    plot_iteration_time,
+)
+from workbench.faces.plots.scaling import (
+    Growing,
+    Trend,
+    k_multi_data,
+    plot_k_multi,
+    plot_k_multi_trends,
+    plot_scaling,
+    scaling_data,
+)
+from workbench.faces.plots.stages import Stages, plot_stages, stages_data
+from workbench.faces.plots.style import figure_png, figure_svg, paper_style
+from workbench.faces.plots.trajectory import plot_trajectory, trajectory_data
 
 __all__ = [
     "COLUMNS",

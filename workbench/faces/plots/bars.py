@@ -1,18 +1,42 @@
-"""Grouped bars of several methods, shared by the figures of speed-up, time and programs."""
+"""Grouped bars by network and method: speed-up, time of the optimiser, number of programs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.patheffects import withStroke
 
-from workbench.faces.plots.records import Series
-from workbench.faces.plots.style import COLOURS, HATCHES, PUBLISHED_HATCHES
+from workbench.faces.plots.records import (
+    Estimate,
+    Records,
+    Series,
+    estimate,
+    records_frame,
+    series_of,
+    sources,
+)
+from workbench.faces.plots.style import (
+    COLOURS,
+    GREY,
+    HATCHES,
+    INK,
+    PUBLISHED_HATCHES,
+    axes_for,
+    legend_above,
+    paper_style,
+    say,
+    set_title,
+    wrapped,
+)
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 #: The part of the width of a network that its bars fill.
 FILLED = 0.82
@@ -102,3 +126,194 @@ def draw_bars(
     ax.set_xticks(range(len(networks)), networks, **slanted)
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(networks) - 0.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Speedups:
+    """The speed-up in percent, (original / optimized - 1) · 100, by series and network."""
+
+    networks: tuple[str, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def means(self) -> tuple[Estimate, ...]:
+        """Return the mean over the networks that all series share, by series."""
+        shared = [i for i in range(len(self.networks)) if all(s.values[i].count for s in self.series)]
+        return tuple(estimate(s.values[i].mean for i in shared) for s in self.series)
+
+
+def speedup_data(records: Records) -> Speedups:
+    """Return the mean speed-ups of records and their standard errors over repeats.
+
+    Raise ValueError if the columns (:data:`~workbench.faces.plots.records.COLUMNS`) contain neither costs nor
+    speed-ups, or if repeats come from several machines or cost sources.
+    """
+    frame = records_frame(records, "network", "speedup")
+    return Speedups(*series_of(frame, "speedup"))
+
+
+def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
+    """Draw the speed-up by network as bars with standard errors; published figures are hatched."""
+    data = speedup_data(records)
+    with paper_style():
+        ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))
+        if not data.series:
+            return say(ax, "no records")
+        draw_bars(ax, data.networks, data.series, places=1)
+        ax.axhline(0, color=INK, linewidth=0.8)
+        ax.margins(y=0.24 if turned(data.networks, data.series) else 0.16)
+        ax.set_ylabel("speed-up in %")
+        source = sources(data.series)
+        ax.set_xlabel(wrapped(f"costs: {source}", 90) if source else "")
+        set_title(ax, "Speed-up by network")
+        legend_above(ax)
+    return ax
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """log2 of the number of programs considered, by series and network.
+
+    For an e-graph this is the sum over e-classes of log2 of their sizes, which is an upper bound; for a
+    backtracking search it is log2 of the number of graphs that were ever in its queue.
+    """
+
+    networks: tuple[str, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def means(self) -> tuple[Estimate, ...]:
+        """Return the mean over the networks, by series."""
+        return tuple(estimate(v.mean for v in s.values) for s in self.series)
+
+
+def programs_data(records: Records) -> Programs:
+    """Return log2 of the number of programs that each method considered.
+
+    Raise ValueError if the records have neither ``programs`` nor ``candidates``.
+    """
+    frame = records_frame(records, "network")
+    counted = np.log2(frame["candidates"].where(frame["candidates"] > 0))
+    frame["programs"] = frame["programs"].fillna(counted)
+    if len(frame) and frame["programs"].isna().all():
+        raise ValueError("the records must have 'programs' or 'candidates', got neither")
+    return Programs(*series_of(frame[frame["programs"].notna()], "programs"))
+
+
+def plot_programs(records: Records, ax: Axes | None = None) -> Axes:
+    """Draw log2 of the number of programs by network, on a logarithmic scale."""
+    data = programs_data(records)
+    with paper_style():
+        ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))
+        known = [v.mean for s in data.series for v in s.values if v.count and v.mean > 0]
+        if not known:
+            return say(ax, "no records")
+        ax.set_yscale("log")
+        low = min(1.0, min(known) / 2)
+        draw_bars(ax, data.networks, data.series, floor=low)
+        ax.set_ylim(low, max(known) * 4)
+        ax.set_ylabel("log2 of the programs (upper bound)")
+        set_title(ax, "Programs represented")
+        legend_above(ax)
+    return ax
+
+
+@dataclass(frozen=True, slots=True)
+class OptimiserTimes:
+    """The optimiser's seconds by series and network.
+
+    ``best`` has the seconds until the best graph was found, if records contain them. ``ratios[i]`` is the
+    time of ``reference`` divided by the time of the first series on network ``i``, or NaN if one of the two
+    is missing.
+    """
+
+    networks: tuple[str, ...]
+    series: tuple[Series, ...]
+    best: tuple[Series, ...]
+    reference: str | None
+    ratios: tuple[float, ...]
+
+    @property
+    def mean_ratio(self) -> float:
+        """Return the geometric mean of the known ratios, or NaN if none is known."""
+        known = [r for r in self.ratios if r == r]
+        return math.exp(sum(math.log(r) for r in known) / len(known)) if known else math.nan
+
+
+def optimiser_time_data(records: Records, reference: str = "TASO") -> OptimiserTimes:
+    """Return the mean seconds of records; ``reference`` is the method that the first one is compared with.
+
+    Raise ValueError if the columns contain neither ``seconds`` nor ``saturation`` and ``extraction``.
+    """
+    frame = records_frame(records, "network", "seconds")
+    networks, series = series_of(frame, "seconds")
+    best = series_of(frame, "seconds_best")[1] if frame["seconds_best"].notna().any() else ()
+    # The reference is a later series: the first one is not compared with itself.
+    against = next((s for s in series[1:] if s.method == reference), None)
+    ratios = tuple(
+        other.mean / own.mean if own.count and other.count and own.mean > 0 else math.nan
+        for own, other in (zip(series[0].values, against.values, strict=True) if against is not None else ())
+    )
+    return OptimiserTimes(networks, series, best, None if against is None else against.method, ratios)
+
+
+def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: str = "TASO") -> Axes:
+    """Draw the optimiser's seconds by network on a logarithmic scale, with the ratio to ``reference``."""
+    data = optimiser_time_data(records, reference)
+    with paper_style():
+        ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))
+        known = [v.mean for s in data.series for v in s.values if v.count and v.mean > 0]
+        if not known:
+            return say(ax, "no records")
+        ax.set_yscale("log")
+        low = 10 ** math.floor(math.log10(min(known)) - 0.3)
+        draw_bars(ax, data.networks, data.series, floor=low)
+        _draw_best(ax, data)
+        top = max(known)
+        ax.set_ylim(low, top * (top / low) ** (0.34 if turned(data.networks, data.series) else 0.2))
+        for i, ratio in enumerate(data.ratios):
+            if ratio == ratio:
+                ax.annotate(
+                    f"{figure(ratio)}×",
+                    (i, 0.985),
+                    xycoords=("data", "axes fraction"),
+                    ha="center",
+                    va="top",
+                    fontsize=8.5,
+                    fontweight="bold",
+                    color=INK,
+                )
+        ax.set_ylabel("optimiser time in s")
+        mean = data.mean_ratio
+        if mean == mean:
+            ax.set_xlabel(
+                f"bold: {data.reference}'s time / {data.series[0].label}'s; geometric mean {figure(mean)}×"
+            )
+        set_title(ax, "Optimiser time by network")
+        legend_above(ax)
+    return ax
+
+
+def _draw_best(ax: Axes, data: OptimiserTimes) -> None:
+    """Mark on each bar the time at which the best graph was found."""
+    width = FILLED / max(1, len(data.series))
+    labelled = False
+    for one in data.best:
+        k = next(
+            (i for i, s in enumerate(data.series) if (s.label, s.published) == (one.label, one.published)),
+            None,
+        )
+        there = [(i, v.mean) for i, v in enumerate(one.values) if v.count]
+        if k is None or not there:
+            continue
+        at = np.array([i for i, _ in there]) - FILLED / 2 + (k + 0.5) * width
+        ax.hlines(
+            [v for _, v in there],
+            at - 0.46 * width,
+            at + 0.46 * width,
+            colors=INK,
+            linewidth=2.2,
+            label="_again" if labelled else "best graph found",
+        )
+        ax.plot(at, [v for _, v in there], "D", color="white", markeredgecolor=GREY, markersize=4)
+        labelled = True

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.faces.views.faces import page, static_html
+from workbench.faces.views.static_html import page, static_html
 from workbench.faces.views.steps import stepper_data
 
 if TYPE_CHECKING:
-    from workbench.faces.views.widget import View
+    from workbench.faces.views.widgets import View
 
 __all__ = ["page", "static_html", "stepper_data", "view"]
 

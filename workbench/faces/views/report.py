@@ -7,11 +7,16 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from workbench.faces.views.certificates import certificate_lead, certificate_words
-from workbench.faces.views.changes import changes_html
-from workbench.faces.views.faces import figure, steps_html, summary_html
+from workbench.faces.views.compare import changes_html
 from workbench.faces.views.markup import details, page_of, paragraph, section, table
 from workbench.faces.views.rules import rule_html
+from workbench.faces.views.static_html import (
+    certificate_lead,
+    certificate_words,
+    figure,
+    steps_html,
+    summary_html,
+)
 from workbench.optimizer.record import SaturationFigures
 from workbench.run.trace import sizes
 from workbench.support.formatting import thousands
@@ -143,7 +148,7 @@ def _cost_figures(trace: Trace) -> str:
 
 def _growth_figures(trace: Trace) -> str:
     from workbench.faces.plots import firing_data, plot_firing, plot_growth
-    from workbench.faces.plots.firing import firing_size
+    from workbench.faces.plots.saturation import firing_size
 
     made, kept = sizes(trace)
     grown = figure(lambda ax: plot_growth(trace, ax), (7.0, 3.6), f"{made} and {kept} by step")

@@ -1,23 +1,31 @@
-"""The widgets of objects, by their classes."""
+"""Widgets: viewer, stepper, browsers of rules and runs, static faces; and the widget of any object by its class."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import anywidget
+import traitlets
 
 from workbench.faces.views.compare import comparison_data
-from workbench.faces.views.egraphs import Known, attribute_texts, egraph_data, egraph_html
+from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
 from workbench.faces.views.graphs import cost_notes
-from workbench.faces.views.rule_browser import RuleBrowser
-from workbench.faces.views.rules import table_of
+from workbench.faces.views.markup import page_of, paragraph
+from workbench.faces.views.rules import rules_data, table_of
+from workbench.faces.views.runs import first_choice, runs_data, runs_html, runs_page, runs_script, runs_style
 from workbench.faces.views.scene_data import graph_pane, viewer_data
-from workbench.faces.views.stepper import Stepper
-from workbench.faces.views.still import Still
-from workbench.faces.views.subgraph import MOST_E_NODES, Part
-from workbench.faces.views.viewer import Viewer
-from workbench.faces.views.widget import View
+from workbench.faces.views.static_html import static_html
+from workbench.faces.views.steps import stepper_data, uncounted
+from workbench.run.stepper import Stepwise
 from workbench.run.trace import Trace
+from workbench.studies.analysis.rule_activity import RuleTable
+from workbench.studies.experiments.stored_runs import StoredRuns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +35,392 @@ if TYPE_CHECKING:
     from workbench.extraction.solution import Solution
     from workbench.graph import Graph
     from workbench.studies.analysis.comparison import Comparison
+
+
+STATIC: Final = Path(__file__).parents[2] / "static"
+
+
+#: The modules of a view before its own, if it has any, in the order in which they are joined.
+PARTS: Final = {"viewer": ("table", "export", "minimap", "pane")}
+
+
+def script(name: str) -> str:
+    """Return the JavaScript of a view: the functions shared by all views, its parts, and its own module."""
+    return "".join(
+        (STATIC / f"{part}.js").read_text(encoding="utf-8")
+        for part in ("dom", "theme", *PARTS.get(name, ()), name)
+    )
+
+
+def style(name: str) -> str:
+    """Return the style sheet of a view: the colours shared by all views, and its own."""
+    return "".join((STATIC / f"{part}.css").read_text(encoding="utf-8") for part in ("theme", name))
+
+
+_EXPORT: Final = "export default { render };"
+
+
+class View(anywidget.AnyWidget):  # type: ignore[misc]
+    """A widget for a subject: live in a notebook, and its static face on pages without scripts.
+
+    ``module`` is the stem of the files in :data:`STATIC` that draw it.
+    """
+
+    module: ClassVar[str]
+
+    def face(self) -> str:
+        """Return the static face for pages without scripts."""
+        from workbench.faces.views.static_html import static_html
+
+        return static_html(self._subject)
+
+    def __init__(self, subject: Any, **state: Any) -> None:
+        self._subject = subject
+        super().__init__(**state)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        face = {"text/plain": repr(self), "text/html": self.face()}
+        return dict(data) | face, metadata
+
+    def __repr__(self) -> str:
+        return repr(self._subject)
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the view as one file that opens from disk, without a kernel or network access."""
+        from workbench.support.files import write_atomic
+
+        write_atomic(Path(path), self.page())
+
+    def page(self) -> str:
+        """Return the view as a complete page, with its static face for browsers without scripts."""
+        own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
+        kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
+        state = json.dumps(kept | {"live": False, "answers": False, "draws": False}).replace("<", "\\u003c")
+        module = script(self.module)
+        assert _EXPORT in module
+        shim = (STATIC / "page.js").read_text(encoding="utf-8")
+        body = (
+            f'<style>{style(self.module)}</style><div id="view"></div><noscript>{self.face()}</noscript>\n'
+            f'<script type="module">{shim}\n{module.replace(_EXPORT, "")}\n'
+            f'render({{ model: new Model({state}), el: document.getElementById("view") }});</script>'
+        )
+        return page_of(type(self._subject).__name__, body)
+
+
+class Still(View):
+    """A widget that shows an object's static face."""
+
+    module = "static"
+    _esm = script("static")
+    _css = style("static")
+    html = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, subject: Any) -> None:
+        super().__init__(subject, html=static_html(subject))
+
+
+#: A function that answers a question about a box, as columns and rows under a title.
+Answer = Callable[[str], dict[str, Any] | None]
+#: A function that returns the data of the picture of a part of an e-graph.
+Draw = Callable[[Part], dict[str, Any]]
+
+
+class Viewer(View):
+    """A widget with panes side by side: pan, zoom, search, facts of a box, and corresponding boxes.
+
+    ``step`` can be linked with a stepper's; ``selected`` is the key of the box selected last. In the kernel,
+    ``answer`` returns more about a box, and ``draw`` the picture of another part, from ``part`` on. Saved
+    notebooks, and pages without scripts, show the static face. ``face`` makes it if the view has more data
+    than the subject's own face.
+
+    Args:
+        subject: The object that is shown.
+        data: The panes and everything else that is drawn.
+        face: A function that makes the static face; by default the subject's own.
+        answer: A function that returns more about a box.
+        draw: A function that returns the picture of another part.
+        part: The part that is shown first.
+    """
+
+    module = "viewer"
+    _esm = script("viewer")
+    _css = style("viewer")
+    data = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    selected = traitlets.Unicode("", allow_none=True).tag(sync=True)
+    answers = traitlets.Bool(False).tag(sync=True)
+    draws = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(
+        self,
+        subject: Any,
+        data: dict[str, Any],
+        *,
+        face: Callable[[], str] | None = None,
+        answer: Answer | None = None,
+        draw: Draw | None = None,
+        part: Part | None = None,
+    ) -> None:
+        self._face, self._answer, self._draw = face, answer, draw
+        self._first = self._part = part or Part()
+        step = max(0, len(data["steps"]) - 1)
+        super().__init__(subject, data=data, step=step, answers=answer is not None, draws=draw is not None)
+        self.on_msg(self._told)
+
+    def face(self) -> str:
+        """Return the static face: the one given, or the subject's own."""
+        return super().face() if self._face is None else self._face()
+
+    def _told(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if not isinstance(content, dict) or not isinstance(content.get("ask"), str):
+            return
+        key = content.get("key")
+        try:
+            if content["ask"] == "more":
+                told = self._answer(key) if self._answer is not None and isinstance(key, str) else None
+                if told is not None:
+                    self.send(told | {"key": key})
+            else:
+                self._move(content["ask"], _eclass(key), content.get("hops"))
+        except Exception as error:
+            # Nobody else would hear of it: the page waits for an answer.
+            self.send({"key": key, "failed": f"{type(error).__name__}: {error}"})
+
+    def _move(self, ask: str, eclass: int | None, hops: Any) -> None:
+        """Draw another part: the first one, around an e-class, or with an e-class opened in place."""
+        if self._draw is None or (eclass is None and ask != "whole"):
+            return
+        if ask == "whole" or eclass is None:
+            part = self._first
+        elif ask == "show":
+            part = self._first.around(eclass)
+        elif ask == "around" and isinstance(hops, int) and hops > 0:
+            part = self._first.around(eclass, hops)
+        elif ask == "open":
+            part = self._part.with_opened(eclass)
+        else:
+            return
+        data = self._draw(part)
+        self._part = part
+        self.data = data | {"anchor": "" if eclass is None else f"e-class {eclass}", "drawn": self._count()}
+
+    def _count(self) -> int:
+        """Return a number that differs from that of the last picture, so that an equal one is sent too."""
+        return int(self.data.get("drawn", 0)) + 1
+
+
+def _eclass(key: Any) -> int | None:
+    """Return the number in a key such as ``e-class 5``, or None."""
+    number = key.removeprefix("e-class ") if isinstance(key, str) and key.startswith("e-class ") else ""
+    return int(number) if number.isdigit() else None
+
+
+class RuleBrowser(View):
+    """A widget for the rules of a table and their activity in a run, if there is one.
+
+    ``selected`` is the name of the rule on the card, ``query`` the text that rows must contain, ``verdict``
+    one of the verdicts or ``""``, and ``activity`` is ``"fired"``, ``"idle"``, ``"best"`` or ``""``. All of
+    them can be read and set. The widget contains all data and works without a kernel. A page without
+    widgets shows the static face instead.
+    """
+
+    module = "rules"
+    _esm = script("rules")
+    _css = style("rules")
+
+    data = traitlets.Dict().tag(sync=True)
+    selected = traitlets.Unicode("").tag(sync=True)
+    query = traitlets.Unicode("").tag(sync=True)
+    verdict = traitlets.Unicode("").tag(sync=True)
+    activity = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, rules: RuleTable) -> None:
+        first = (rules.fired or rules.rows)[:1]
+        super().__init__(rules, data=rules_data(rules), selected=first[0].rule.name if first else "")
+
+    def __repr__(self) -> str:
+        return f"RuleBrowser at {self.selected or 'no rule'}: {self._subject!r}"
+
+
+class RunsBrowser(View):
+    """A widget for stored runs.
+
+    ``chosen`` lists the series that are shown, each as ``"STUDY / METHOD"``. ``across`` and ``up`` are the
+    figures of the axes (``up`` may be ``"network"``), ``first`` and ``second`` the series to compare, and
+    ``selected`` is the number of the run on the card. All of them can be read and set. The widget contains
+    all data and works without a kernel. A page without widgets shows the static face instead.
+    """
+
+    module = "runs"
+    _esm = runs_script()
+    _css = runs_style()
+
+    data = traitlets.Dict().tag(sync=True)
+    chosen = traitlets.List().tag(sync=True)
+    query = traitlets.Unicode("").tag(sync=True)
+    across = traitlets.Unicode("").tag(sync=True)
+    up = traitlets.Unicode("network").tag(sync=True)
+    log = traitlets.Bool(False).tag(sync=True)
+    first = traitlets.Unicode("").tag(sync=True)
+    second = traitlets.Unicode("").tag(sync=True)
+    selected = traitlets.Int(-1).tag(sync=True)
+
+    def __init__(self, stored: StoredRuns, study: str = "") -> None:
+        if study:
+            stored.only(study)
+        data = runs_data(stored)
+        super().__init__(stored, data=data, **first_choice(data, study))
+
+    def face(self) -> str:
+        """Return the static face for pages without scripts."""
+        return runs_html(self._subject)
+
+    def page(self) -> str:
+        """Return the view as a complete page."""
+        return runs_page(self._subject)
+
+    def __repr__(self) -> str:
+        shown: list[Any] = self.chosen
+        return f"RunsBrowser of {', '.join(shown) or 'nothing'}: {self._subject!r}"
+
+
+class Stepper(View):
+    """A widget for a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
+
+    ``step`` is the shown step; it can be read and set. The widget contains all data, so that stepping works
+    without a kernel. A run continues in a thread; meanwhile the object must not be stepped elsewhere. A
+    saturation also answers questions: why a term is not in its e-graph. A page without widgets shows the
+    object's static face instead.
+    """
+
+    module = "stepper"
+    _esm = script("stepper")
+    _css = style("stepper")
+
+    data = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    running = traitlets.Bool(False).tag(sync=True)
+    live = traitlets.Bool(False).tag(sync=True)
+    status = traitlets.Unicode("").tag(sync=True)
+    answers = traitlets.Bool(False).tag(sync=True)
+    answer = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, subject: Any, title: str = "") -> None:
+        self._trace = getattr(subject, "trace", subject)
+        self._name = title
+        self._asked = ""
+        super().__init__(subject, data=stepper_data(self._trace, title), step=0)
+        self.live = self._unfinished()
+        self.answers = hasattr(subject, "why_not")
+        self._say()
+        self.on_msg(self._told)
+
+    def _unfinished(self) -> bool:
+        return isinstance(self._subject, Stepwise) and self._subject.unfinished
+
+    # -- running ------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Step in a separate thread until the run is finished, paused or stopped."""
+        if self._unfinished() and not self.running:
+            self.running = True
+            self._asked = ""
+            self._say()
+            self._subject.start(lambda step: self.refresh(), self._ended)
+
+    def pause(self, *, wait: bool = False) -> None:
+        """Stop after the current step; with ``wait``, return only after it."""
+        if self.running:
+            self._asked = self._asked or "pause"
+            self._say()
+            self._subject.stop(wait=wait)
+
+    def stop(self, *, wait: bool = False) -> None:
+        """Stop permanently after the current step; the object keeps its results."""
+        self._asked = "stop"
+        self.pause(wait=wait)
+        self.live = False
+        self._say()
+
+    def _ended(self) -> None:
+        self._attribute()
+        self.running = False
+        self.live = self.live and self._unfinished()
+        self.refresh()
+        self._say()
+
+    def _attribute(self) -> None:
+        """Let a saturation count which rule made which e-nodes; steps of a large e-graph lack the counts."""
+        read = getattr(self._subject, "egraph", None)
+        if callable(read) and uncounted(self._trace):
+            self.status = "counting the e-nodes of every rule"
+            with contextlib.suppress(OSError, RuntimeError, MemoryError):  # the counts stay out
+                read()
+
+    def _say(self) -> None:
+        """Return in words whether the run continues, and the reason if it does not."""
+        if not isinstance(self._subject, Stepwise):
+            return
+        reason = self._subject.stop_reason
+        if self.running:
+            after = {"pause": "pausing", "stop": "stopping"}.get(self._asked)
+            taken = len(self._trace)
+            busy = f"running: {taken} steps taken" if taken else "running: the first step takes longest"
+            self.status = f"{after} after the current step" if after else busy
+        elif not self._unfinished():
+            self.status = f"stopped because: {reason.value}" if reason is not None else ""
+        elif self._asked == "stop":
+            self.status = "stopped because: the stop button was pressed; the results are kept"
+        elif len(self._trace) <= 1:
+            self.status = "not started"
+        else:
+            self.status = "paused; start continues"
+
+    def refresh(self) -> None:
+        """Show new steps of the trace; if the last step was shown, move to the new last one."""
+        last = len(self.data["steps"]) - 1
+        follows = self.step >= last
+        self.data = stepper_data(self._trace, self._name, going=self.running)
+        self._say()
+        if follows:
+            self.step = max(0, len(self.data["steps"]) - 1)
+
+    # -- questions ------------------------------------------------------------------------------------
+    def ask(self, question: str) -> None:
+        """Show why a term or a rule's result is not in the e-graph of a saturation.
+
+        ``a == b`` asks why two terms are not equal. If they are, the chain of rules between them is shown.
+        """
+        self.answer = ""
+        if self.running:
+            self.answer = paragraph("a question can be asked when the run is paused or stopped")
+            return
+        try:
+            self.answer = self._answered(question)
+        except (ValueError, LookupError) as error:
+            self.answer = paragraph(str(error))
+
+    def _answered(self, question: str) -> str:
+        target, compared, other = (part.strip() for part in question.partition("=="))
+        if compared and not (target and other):
+            raise ValueError(f"== must be between two terms, got {question.strip()!r}")
+        told = self._subject.why_not(target, equals=other or None)
+        explained = static_html(self._subject.explain(target, other)) if told.represented and other else ""
+        return static_html(told) + explained
+
+    def _told(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
+        if message.get("command") == "ask" and self.answers:
+            self.ask(str(message.get("question", "")))
+            return
+        command = {"start": self.start, "pause": self.pause, "stop": self.stop}.get(
+            message.get("command", "")
+        )
+        if command is not None:
+            command()
+
+    def __repr__(self) -> str:
+        return f"Stepper at step {self.step} of {len(self.data['steps'])}: {self._subject!r}"
 
 
 def live(thing: object, **options: Any) -> View:

@@ -131,7 +131,7 @@ class StoredRuns(Face):
         Raise ImportError, which names the packages to install, if widgets are not available.
         """
         try:
-            module = import_module("workbench.faces.views.runs_browser")
+            module = import_module("workbench.faces.views.widgets")
         except ImportError as error:
             raise ImportError(f"{error}; for widgets, pip install 'tamago-workbench[notebook]'") from None
         return module.RunsBrowser(self, **options)

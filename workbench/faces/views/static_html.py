@@ -1,11 +1,10 @@
-"""The static face of every public object: a summary, tables, and embedded pictures."""
+"""The static face of every public object: a summary, tables, embedded pictures, certificates and answers in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.faces.views.certificates import certificate_words
 from workbench.faces.views.compare import comparison_html
 from workbench.faces.views.egraphs import Known, egraph_html
 from workbench.faces.views.graphs import graph_svg
@@ -15,12 +14,13 @@ from workbench.faces.views.markup import (
     heading,
     page_of,
     pairs,
+    paragraph,
     picture,
     preformatted,
     table,
 )
 from workbench.faces.views.rules import rule_html, rule_set_html, rule_table_html
-from workbench.faces.views.why_not import explanation_html, why_not_html
+from workbench.graph.text import format_attr
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
@@ -36,9 +36,177 @@ if TYPE_CHECKING:
     from workbench.optimizer.result import Result
     from workbench.run.trace import Trace
     from workbench.saturation import Saturation
+    from workbench.saturation.explain.proof_graph import Guard
+    from workbench.saturation.explain.report import Explanation, Move, Tried, WhyNot
     from workbench.studies.analysis.ablation import Ablation
     from workbench.studies.search import BacktrackingSearch
     from workbench.studies.search.optimize import Searched
+
+
+#: Limit on the names of outputs in a sentence.
+MOST_NAMES = 6
+
+
+def certificate_lead(certificate: Certificate) -> str:
+    """Return the outcome in one sentence."""
+    if certificate.passed and not certificate.regions:
+        return "The result computes what the original computes: nothing was rewritten."
+    if certificate.passed:
+        return "The optimised graph computes what the original computes, on every input that was tried."
+    return f"The certificate failed: {certificate.reason}. The original stays."
+
+
+def certificate_words(certificate: Certificate) -> list[tuple[str, str]]:
+    """Return the compared values, the way of comparing and the outcome, as names and sentences."""
+    found = [("rewritten parts", _parts(certificate)), ("whole models", _whole(certificate))]
+    names = ", ".join(certificate.outputs[:MOST_NAMES])
+    more = len(certificate.outputs) - MOST_NAMES
+    found.append(("outputs", names + (f" and {more} more" if more > 0 else "")))
+    if certificate.evidence is not None:
+        found.append(("where they differ", str(certificate.evidence)))
+    found.append(("rounding", certificate.rounding_line()))
+    found.append(("rules", certificate.rules_line()))
+    limits = "This is evidence on random inputs, not a proof for all inputs."
+    kinds = set(certificate.rules.values())
+    if kinds == {"theorem"}:
+        limits += " Every rule behind this result is a theorem, for all extents and ranks."
+    elif kinds and kinds <= {"theorem", "proved"}:
+        limits += " Every rule that fired is proved for all inputs."
+    found.append(("what it means", limits))
+    return found
+
+
+def _parts(certificate: Certificate) -> str:
+    if not certificate.regions:
+        return "none: the two graphs are the same"
+    count = _count(certificate.regions, "part")
+    alike = (
+        f" ({thousands(certificate.distinct)} of them compared, the others are like one of these)"
+        if certificate.distinct not in (0, certificate.regions)
+        else ""
+    )
+    return (
+        f"{count}{alike}, each on {_count(certificate.draws, 'random input')} in {certificate.arithmetic}, "
+        f"seed {certificate.seed}: the largest relative error is {certificate.error:.1e}, "
+        f"at most {certificate.tolerance:.0e} is allowed"
+    )
+
+
+def _whole(certificate: Certificate) -> str:
+    if not certificate.whole_ran:
+        return f"not run: {certificate.whole}" if certificate.whole else "not run"
+    by = certificate.whole
+    if certificate.lacking:
+        by = f"numpy, because ONNX Runtime has no kernel for {', '.join(certificate.lacking)}"
+    return (
+        f"both ran once as saved, in {by}: the outputs differ by at most "
+        f"{certificate.deployed_error:.1e} of their largest entry, at most "
+        f"{certificate.deployed_tolerance:.0e} is allowed"
+    )
+
+
+def _count(count: int, name: str) -> str:
+    return f"{thousands(count)} {name}{'' if count == 1 else 's'}"
+
+
+def why_not_text(answer: WhyNot) -> str:
+    """Return the answer to a question in lines of text."""
+    lines = [f"{answer.target}: {_answer_verdict(answer)}", *(f"  {line}" for line in _reasons(answer))]
+    if answer.parts:
+        lines.append("  the largest parts that are represented:")
+        lines += [f"    {p.term} (e-class {p.eclass})" for p in answer.parts]
+    if answer.chain:
+        lines.append("  a chain of rules from the e-graph to the target:")
+        lines += [f"    {line}" for line in map(move_text, answer.chain)]
+    if answer.tried:
+        lines.append("  rules that match at the missing equality:")
+        lines += [f"    {t.rule}: {_outcome(t)}" for t in answer.tried]
+    return "\n".join(lines)
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Return the chain between two terms in lines of text."""
+    lines = [f"{explanation.left} = {explanation.right} (e-class {explanation.eclass})"]
+    return "\n".join([*lines, *(f"  {line}" for line in _chain(explanation))])
+
+
+def move_text(move: Move) -> str:
+    """Return one step of a chain as text."""
+    rule = move.rule + ("" if move.forward else ", read backward")
+    missing = "" if move.held else "  [missing]"
+    return f"{move.before} = {move.after} by {rule}{missing}"
+
+
+def why_not_html(answer: WhyNot) -> str:
+    """Return the answer to a question as HTML."""
+    parts = [heading(f"Why not {answer.target}?", _answer_verdict(answer))]
+    parts += [paragraph(line) for line in _reasons(answer)]
+    if answer.chain:
+        parts.append(_moves(answer.chain))
+    if answer.parts:
+        rows = [(p.term, p.operators, p.eclass) for p in answer.parts]
+        parts.append(details("the largest parts", table(("part", "operators", "e-class"), rows)))
+    if answer.tried:
+        rows_tried = [(t.rule, _outcome(t)) for t in answer.tried]
+        parts.append(details("rules that match there", table(("rule", "outcome"), rows_tried)))
+    return "".join(parts)
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """Return the chain between two terms as HTML."""
+    title = heading(f"{explanation.left} = {explanation.right}", f"e-class {explanation.eclass}")
+    if not explanation.moves:
+        return title + "".join(map(paragraph, _chain(explanation)))
+    return title + _moves(explanation.moves)
+
+
+def _moves(moves: Sequence[Move]) -> str:
+    rows = [
+        (m.before, m.after, m.rule, "forward" if m.forward else "backward", "yes" if m.held else "no")
+        for m in moves
+    ]
+    return table(("before", "after", "rule", "read", "in the e-graph"), rows)
+
+
+def _chain(explanation: Explanation) -> Iterable[str]:
+    if explanation.moves:
+        return map(move_text, explanation.moves)
+    if explanation.complete:
+        return ["both are the same term"]
+    return ["no chain was found within the limits of the search"]
+
+
+def _answer_verdict(answer: WhyNot) -> str:
+    if answer.represented:
+        return f"represented, equal to {answer.compared}"
+    if answer.elsewhere:
+        return f"in the e-graph, but not equal to {answer.compared}; {answer.cause.value}"
+    return f"not in the e-graph; {answer.cause.value}"
+
+
+def _reasons(answer: WhyNot) -> Iterable[str]:
+    if answer.missing is not None:
+        gap = answer.missing
+        yield f"the first missing equality: {gap.present} = {gap.wanted} (e-class {gap.eclass})"
+    if answer.rule and not answer.represented:
+        yield f"the rule for it: {answer.rule}"
+    for guard in answer.guards:
+        yield f"the guard: {_guard(guard)}"
+    if not answer.represented and answer.stop_reason is not None:
+        yield f"the saturation stopped because: {answer.stop_reason.value}"
+    elif not answer.represented:
+        yield "the saturation is not finished"
+
+
+def _guard(guard: Guard) -> str:
+    if guard.left is None or guard.right is None:
+        return f"{guard.condition} does not hold"
+    return f"{guard.condition} does not hold: {format_attr(guard.left)} and {format_attr(guard.right)}"
+
+
+def _outcome(tried: Tried) -> str:
+    more = [*map(_guard, tried.guards), *([tried.misfit] if tried.misfit else [])]
+    return tried.outcome.value + (f": {'; '.join(more)}" if more else "")
 
 
 def static_html(thing: object) -> str:
@@ -81,7 +249,7 @@ def figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str)
 
 def _trace(trace: Trace) -> str:
     from workbench.faces.plots import plot_cost_curve, plot_firing, plot_gap, plot_growth
-    from workbench.faces.plots.firing import firing_data, firing_size
+    from workbench.faces.plots.saturation import firing_data, firing_size
     from workbench.run.trace import sizes
 
     kind = str(trace.meta.get("kind", "saturation"))

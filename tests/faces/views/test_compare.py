@@ -3,7 +3,7 @@
 import pytest
 
 import workbench
-from workbench.faces.views.changes import change_rows, changes_html
+from workbench.faces.views.compare import change_rows, changes_html
 from workbench.studies.search.optimize import search_optimize
 
 

@@ -4,14 +4,22 @@ import base64
 import html.parser
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import workbench
 from tests.extraction.egraphs import random_egraph
+from tests.saturation.explain.test_why_not import ASSOCIATE, TARGET, product
 from workbench.extraction import Extraction, extract
 from workbench.faces.views import page, static_html
+from workbench.faces.views.static_html import (
+    certificate_lead,
+    certificate_words,
+    explanation_text,
+    why_not_text,
+)
 from workbench.laws.verification import Verification
 from workbench.rules import parse_rules
 from workbench.saturation import Limits, Saturation
@@ -148,3 +156,88 @@ def test_an_extraction_that_has_not_begun_has_a_face():
     egraph, costs = random_egraph(3)
     assert "not finished" in static_html(Extraction(egraph, costs))
     assert extract(egraph, costs)._repr_mimebundle_()["text/html"]
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    return workbench.optimize(workbench.benchmark("bert", layers=1), cost="analytic", time=False).certificate
+
+
+def test_what_was_compared_and_how_is_said(certificate):
+    words = dict(certificate_words(certificate))
+    assert "3 random inputs in float64, seed 0" in words["rewritten parts"]
+    assert "at most 1e-09 is allowed" in words["rewritten parts"]
+    assert words["whole models"].startswith("both ran once as saved")
+    assert "not a proof for all inputs" in words["what it means"]
+    assert "computes what the original computes" in certificate_lead(certificate)
+
+
+def test_a_failure_says_why_and_that_the_original_stays(certificate):
+    failed = replace(certificate, passed=False, reason="output 'y' differs")
+    assert certificate_lead(failed) == "The certificate failed: output 'y' differs. The original stays."
+
+
+def test_rules_that_are_not_proved_are_not_called_proved(certificate):
+    tested = replace(certificate, rules={"a": "proved", "b": "tested"})
+    assert "proved for all inputs" not in dict(certificate_words(tested))["what it means"]
+    proved = replace(certificate, rules={"a": "proved"})
+    assert "Every rule that fired is proved" in dict(certificate_words(proved))["what it means"]
+    both = replace(certificate, rules={"a": "theorem", "b": "proved"})
+    assert "Every rule that fired is proved" in dict(certificate_words(both))["what it means"]
+    assert both.rules_line() == "2 rules fired: 1 proved, 1 theorem"
+    theorems = replace(certificate, rules={"a": "theorem", "b": "theorem"})
+    assert "Every rule behind this result is a theorem" in dict(certificate_words(theorems))["what it means"]
+    assert theorems.rules_line() == "2 rules fired: 2 theorems"
+
+
+def test_models_that_did_not_run_are_not_said_to_have_run(certificate):
+    words = dict(certificate_words(replace(certificate, whole_ran=False, whole="too large")))
+    assert words["whole models"] == "not run: too large"
+
+
+def test_an_answer_says_the_guard_with_its_values_as_text_and_html():
+    with Saturation(product(), parse_rules(f"{ASSOCIATE} where dim(y, -1) < dim(x, -2)")) as run:
+        assert "the saturation is not finished" in why_not_text(run.why_not(TARGET))
+        run.run()
+        answer = run.why_not(TARGET)
+    for text in (why_not_text(answer), static_html(answer).replace("&lt;", "<")):
+        assert "a guard said no" in text
+        assert "dim(y, -1) < dim(x, -2) does not hold: 8 and 4" in text
+    assert "[missing]" in why_not_text(answer)
+
+
+def test_an_explanation_names_rules_and_directions():
+    with Saturation(product(), parse_rules(ASSOCIATE)) as run:
+        run.run()
+        found = run.explain(TARGET, "y")
+        same = run.explain("y", "y")
+    assert "by associate, read backward" in explanation_text(found)
+    assert "backward" in static_html(found)
+    assert "both are the same term" in explanation_text(same)
+    assert "both are the same term" in static_html(same)
+
+
+def test_a_stepper_answers_questions():
+    import pytest
+
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
+    with Saturation(product(), parse_rules(ASSOCIATE)) as run:
+        run.run()
+        stepper = run.view()
+        assert stepper.answers
+        stepper.ask(f"{TARGET} == y")
+        assert "represented, equal to y" in stepper.answer
+        assert "associate" in stepper.answer
+        stepper.ask("relu(nothing)")
+        assert "must be an input" in stepper.answer
+        for half in ("y ==", "== y"):
+            stepper.ask(half)
+            assert "== must be between two terms" in stepper.answer
+        stepper.ask("relu(nothing)")
+        # The page waits for a change, so that an answer that is given twice is sent twice.
+        shown: list[str] = []
+        stepper.observe(lambda change: shown.append(change["new"]), "answer")
+        stepper.ask("relu(nothing)")
+        assert shown == ["", stepper.answer]
+        assert stepper.answer
+        assert not run.trace.view().answers

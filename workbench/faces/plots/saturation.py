@@ -1,0 +1,359 @@
+"""Figures of a saturation by iteration: growth of the e-graph, time, and the activity of each rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from workbench.faces.plots.style import (
+    BLUE,
+    COLOURS,
+    DARK_ORANGE,
+    FAINT,
+    GREY,
+    HATCHES,
+    INK_ON_COLOUR,
+    ORANGE,
+    VERMILION,
+    axes_for,
+    legend_above,
+    paper_style,
+    say,
+    set_title,
+)
+from workbench.run.trace import StepKind, Trace, sizes
+from workbench.support.formatting import thousands
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+#: A limit above this multiple of the size is named and not drawn: the curves would look flat.
+_FAR = 4
+#: Above this ratio of the last size to the first the axis is logarithmic: a linear one would hide the start.
+_LOG_RATIO = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The sizes after each iteration; iteration 0 is the start graph.
+
+    ``cuts`` are the iterations that a limit cut short or undid, each with its reason as a text.
+    ``names`` are the names of the two sizes.
+    """
+
+    iterations: tuple[int, ...]
+    e_nodes: tuple[int, ...]
+    e_classes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    e_node_limit: int | None
+    iteration_limit: int | None
+    stop_reason: str | None
+    cuts: tuple[tuple[int, str], ...]
+    names: tuple[str, str] = ("e-nodes", "e-classes")
+
+
+def growth_data(trace: Trace) -> Growth:
+    """Return the sizes by iteration and the limits from a saturation's trace; ``seconds`` are cumulative."""
+    elapsed, total = [], 0.0
+    for step in trace:
+        total += step.seconds
+        elapsed.append(total)
+    return Growth(
+        iterations=tuple(s.index for s in trace),
+        e_nodes=tuple(s.e_nodes for s in trace),
+        e_classes=tuple(s.e_classes for s in trace),
+        seconds=tuple(elapsed),
+        e_node_limit=trace.meta.get("e_node_limit"),
+        iteration_limit=trace.meta.get("iteration_limit"),
+        stop_reason=trace.meta.get("stop_reason"),
+        cuts=tuple((s.index, s.note) for s in trace if s.kind is StepKind.CUT),
+        names=sizes(trace),
+    )
+
+
+def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
+    """Draw e-nodes and e-classes by iteration, with the limits as lines.
+
+    The axis is logarithmic if the e-graph grew very much. A limit far above the curve is named, not drawn.
+    Without a ``title`` the graph, the stop reason and the seconds are the title.
+    """
+    data = growth_data(trace)
+    with paper_style():
+        ax = axes_for(ax, (6.0, 3.6))
+        if not data.iterations:
+            return say(ax, "no steps recorded")
+        ax.plot(
+            data.iterations,
+            data.e_nodes,
+            color=BLUE,
+            marker="o",
+            label=f"{data.names[0]} ({thousands(data.e_nodes[0])} at the start)",
+        )
+        ax.plot(
+            data.iterations, data.e_classes, color=ORANGE, marker="s", linestyle="--", label=data.names[1]
+        )
+        _draw_limits(data, ax)
+        _label_ends(data, ax)
+        _mark_cuts(data, ax)
+        limit = "" if data.iteration_limit is None else f" (limit {data.iteration_limit})"
+        ax.set_xlabel("iteration" + limit)
+        ax.set_ylabel("count")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        set_title(ax, title or _title(trace, data))
+        legend_above(ax, 3)
+    return ax
+
+
+def _title(trace: Trace, data: Growth) -> str:
+    graph = trace.meta.get("graph", "e-graph")
+    stop = f": {data.stop_reason}" if data.stop_reason else ""
+    return f"Growth, {graph}{stop} after {data.iterations[-1]} iterations, {data.seconds[-1]:.2f} s"
+
+
+def _draw_limits(data: Growth, ax: Axes) -> None:
+    top, limit = max(data.e_nodes), data.e_node_limit
+    together = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
+    if top > _LOG_RATIO * max(1, data.e_nodes[0]) or (together and ax.get_yscale() == "log"):
+        ax.set_yscale("log")
+        low, high = max(1, min(data.e_classes)) / 1.6, 2.2 * top
+    else:
+        low, high = 0.0, 1.14 * top
+    near = limit is not None and limit <= _FAR * top
+    if limit is not None and near:
+        high = max(high, limit * (2.2 if ax.get_yscale() == "log" else 1.14))
+        ax.axhline(limit, color=VERMILION, linestyle=":", linewidth=1.4)
+    if together:
+        # Axes with a shared scale have shared ticks.
+        high = max(high, ax.get_ylim()[1])
+        low = min(low, ax.get_ylim()[0]) if ax.get_yscale() == "log" else 0.0
+    ax.set_ylim(low, high)
+    if limit is not None:
+        ax.annotate(
+            f"e-node limit {thousands(limit)}{'' if near else ', far above'}",
+            (0.01, limit) if near else (0.01, 0.985),
+            xycoords=("axes fraction", "data") if near else "axes fraction",
+            xytext=(0, 3 if near else 0),
+            textcoords="offset points",
+            va="bottom" if near else "top",
+            color=VERMILION,
+            fontsize=9,
+        )
+    if data.iteration_limit is not None and data.iterations[-1] >= data.iteration_limit:
+        ax.axvline(data.iteration_limit, color=VERMILION, linestyle=":", linewidth=1.4)
+
+
+def _label_ends(data: Growth, ax: Axes) -> None:
+    for value, colour in ((data.e_nodes[-1], BLUE), (data.e_classes[-1], DARK_ORANGE)):
+        ax.annotate(
+            thousands(value),
+            (data.iterations[-1], value),
+            xytext=(7, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=9,
+            va="center",
+        )
+    span = max(1, data.iterations[-1])
+    ax.set_xlim(-0.05 * span, 1.16 * span)
+
+
+def _mark_cuts(data: Growth, ax: Axes) -> None:
+    sizes = dict(zip(data.iterations, data.e_nodes, strict=True))
+    cut = [i for i, _ in data.cuts]
+    if cut:
+        ax.plot(cut, [sizes[i] for i in cut], "x", color=VERMILION, markersize=9, label="iteration cut")
+
+
+#: The name of the last part of each bar.
+REST = "rebuilding and the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class IterationTime:
+    """Seconds by part and iteration: ``seconds[i][j]`` belongs to ``parts[i]`` and ``iterations[j]``.
+
+    Parts are the slowest rules, then ``"N other rules"`` and the rest: rebuilding of the e-graph, and time
+    that the engine's clock of whole milliseconds does not attribute. ``told`` is the share of the time that
+    is attributed to rules.
+    """
+
+    iterations: tuple[int, ...]
+    parts: tuple[str, ...]
+    seconds: tuple[tuple[float, ...], ...]
+    told: float
+
+
+def iteration_time_data(trace: Trace, most: int = 6) -> IterationTime:
+    """Return the seconds of each iteration by rule, with the ``most`` slowest rules listed separately.
+
+    Without ``profile=True`` a rule that is faster than a millisecond counts towards the rest.
+    """
+    if most < 1:
+        raise ValueError(f"most must be at least 1, got {most}")
+    steps = [s for s in trace if s.index > 0]
+    spent: dict[str, list[float]] = {}
+    for j, step in enumerate(steps):
+        for rule in step.rules:
+            if rule.seconds > 0:
+                spent.setdefault(rule.rule, [0.0] * len(steps))[j] += rule.seconds
+    order = sorted(spent, key=lambda rule: (-sum(spent[rule]), rule))
+    parts, rows = list(order[:most]), [tuple(spent[rule]) for rule in order[:most]]
+    if order[most:]:
+        parts.append(f"{len(order) - most} other rules")
+        rows.append(tuple(sum(spent[rule][j] for rule in order[most:]) for j in range(len(steps))))
+    named = [sum(row[j] for row in rows) for j in range(len(steps))]
+    total = sum(s.seconds for s in steps)
+    parts.append(REST)
+    # Rules and steps have different clocks, so the rules' sum can exceed their step's time slightly.
+    rows.append(tuple(max(0.0, s.seconds - n) for s, n in zip(steps, named, strict=True)))
+    told = min(1.0, sum(named) / total) if total > 0 else 0.0
+    return IterationTime(tuple(s.index for s in steps), tuple(parts), tuple(rows), told)
+
+
+def plot_iteration_time(trace: Trace, ax: Axes | None = None, *, most: int = 6) -> Axes:
+    """Draw the milliseconds of each iteration as stacked bars of the slowest rules and the rest."""
+    data = iteration_time_data(trace, most)
+    with paper_style():
+        ax = axes_for(ax, (6.0, 3.6))
+        if not data.iterations:
+            return say(ax, "no iterations recorded")
+        bottom = [0.0] * len(data.iterations)
+        for k, (part, row) in enumerate(zip(data.parts, data.seconds, strict=True)):
+            values = [1000 * v for v in row]
+            last = k == len(data.parts) - 1
+            ax.bar(
+                data.iterations,
+                values,
+                0.72,
+                bottom=bottom,
+                color=FAINT if last else GREY if k >= most else COLOURS[k % 7],
+                hatch="" if k >= most or last else HATCHES[k % len(HATCHES)],
+                edgecolor="white",
+                linewidth=0.6,
+                label=part,
+            )
+            bottom = [b + v for b, v in zip(bottom, values, strict=True)]
+        note = "" if data.told > 0.5 else f"\n{data.told:.0%} of the time is known by rule (try profile=True)"
+        ax.set_xlabel("iteration" + note)
+        ax.set_ylabel("milliseconds")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        set_title(ax, "Saturation time by iteration")
+        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return ax
+
+
+Measure = Literal["matches", "e_nodes"]
+_MEASURES = ("matches", "e_nodes")
+#: Limit on columns: a longer run is drawn in blocks of iterations.
+MOST_COLUMNS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Firing:
+    """Counts by rule and iteration: ``counts[i, j]`` belongs to ``rules[i]`` and ``iterations[j]``.
+
+    In a long run each column covers ``block`` iterations, of which ``iterations[j]`` is the first.
+    ``left_out`` is the number of less active rules that are not among ``rules``, and ``left_out_count`` the
+    sum of their counts.
+    """
+
+    rules: tuple[str, ...]
+    iterations: tuple[int, ...]
+    counts: np.ndarray
+    measure: Measure
+    left_out: int
+    left_out_count: int
+    block: int = 1
+
+
+def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> Firing:
+    """Return the counts of at most ``most`` rules, the most active first; inactive rules are left out.
+
+    ``measure`` is ``"matches"`` or ``"e_nodes"`` (those that the rule made and that exist at the end).
+    """
+    if measure not in _MEASURES:
+        raise ValueError(f"measure must be one of {', '.join(_MEASURES)}, got {measure!r}")
+    if most < 1:
+        raise ValueError(f"most must be at least 1, got {most}")
+    every = [s.index for s in trace if s.index > 0]
+    block = max(1, -(-len(every) // MOST_COLUMNS))
+    iterations = tuple(every[::block])
+    column = {index: j // block for j, index in enumerate(every)}
+    rows: dict[str, np.ndarray] = {}
+    for step in trace:
+        for record in step.rules:
+            count = record.matches if measure == "matches" else record.e_nodes
+            if count and step.index in column:
+                row = rows.setdefault(record.rule, np.zeros(len(iterations), dtype=np.int64))
+                row[column[step.index]] += count
+    order = sorted(rows, key=lambda rule: (-int(rows[rule].sum()), rule))
+    shown, rest = order[:most], order[most:]
+    counts = np.array([rows[rule] for rule in shown]) if shown else np.zeros((0, len(iterations)), np.int64)
+    return Firing(
+        tuple(shown),
+        iterations,
+        counts,
+        measure,
+        len(rest),
+        int(sum(int(rows[r].sum()) for r in rest)),
+        block,
+    )
+
+
+def firing_size(data: Firing) -> tuple[float, float]:
+    """Return the size in inches at which the numbers in all cells are readable."""
+    return 3.4 + 0.52 * max(4, len(data.iterations)), 1.3 + 0.27 * max(3, len(data.rules))
+
+
+def plot_firing(
+    trace: Trace, ax: Axes | None = None, *, measure: Measure = "e_nodes", most: int = 16
+) -> Axes:
+    """Draw a heat map of rules by iterations with numbers; darker is more, on a logarithmic scale.
+
+    Args:
+        trace: The trace of a saturation.
+        ax: The axes; by default those of a new figure.
+        measure: ``"matches"`` or ``"e_nodes"``.
+        most: Limit on the number of rules.
+    """
+    data = firing_data(trace, measure, most)
+    with paper_style():
+        ax = axes_for(ax, firing_size(data))
+        ax.grid(visible=False)
+        made = sizes(trace)[0]
+        what = "matches" if measure == "matches" else f"{made} made" if made == "e-nodes" else made
+        set_title(ax, f"Rule firing: {what} by iteration")
+        if not data.rules:
+            return say(ax, "no rule fired")
+        shade = np.log1p(data.counts.astype(float))
+        shade = np.ma.masked_equal(shade, 0) / max(float(shade.max()), 1e-9)
+        ax.imshow(shade, cmap="Blues", vmin=-0.12, vmax=1.15, aspect="auto", interpolation="nearest")
+        for (i, j), count in np.ndenumerate(data.counts):
+            if count:
+                colour = "white" if shade[i, j] > 0.62 else INK_ON_COLOUR
+                ax.text(j, i, _short(int(count)), ha="center", va="center", fontsize=8, color=colour)
+        ax.set_xticks(range(len(data.iterations)), [str(i) for i in data.iterations])
+        ax.set_yticks(range(len(data.rules)), data.rules, fontsize=9)
+        ax.tick_params(length=0)
+        for side in ("left", "bottom"):
+            ax.spines[side].set_visible(False)
+        ax.set_xticks(np.arange(-0.5, len(data.iterations)), minor=True)
+        ax.set_yticks(np.arange(-0.5, len(data.rules)), minor=True)
+        ax.grid(which="minor", axis="both", color="white", linewidth=2)
+        ax.tick_params(which="minor", length=0)
+        left_out = ""
+        if data.left_out:
+            left_out = f"  ({data.left_out} more rules: {thousands(data.left_out_count)})"
+        blocks = f", {data.block} at a time" if data.block > 1 else ""
+        ax.set_xlabel("iteration" + blocks + left_out)
+    return ax
+
+
+def _short(count: int) -> str:
+    if count < 10_000:
+        return str(count)
+    return f"{count / 1000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"

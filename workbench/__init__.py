@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         to_onnx,
     )
     from workbench.graph import Graph, GraphBuilder, evaluate
-    from workbench.kernels.codegen.loaded_program import load_program
+    from workbench.kernels.codegen.partitioned import load_program
     from workbench.kernels.composites.define import composite
     from workbench.laws.synthesis import Grammar, Synthesis
     from workbench.laws.verification import Verification, sound_rules
@@ -66,7 +66,7 @@ _NAMES = {
     "studies.analysis.rule_activity": "contributions rule_table",
     "studies.benchmarks": "benchmark",
     "certification": "certify",
-    "kernels.codegen.loaded_program": "load_program",
+    "kernels.codegen.partitioned": "load_program",
     "kernels.composites.define": "composite",
     "costs.registry": "cost_model",
     "devices.targets": "target",

@@ -4,9 +4,9 @@ import pytest
 import workbench
 from tests.kernels.codegen.needs import compiler, expensive, free
 from workbench.graph import evaluate
-from workbench.kernels.codegen.chains import chain
 from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.optimizer.kernels import with_kernels
+from workbench.studies.benchmarks.kernel_chains import chain
 
 
 @pytest.fixture(scope="module")

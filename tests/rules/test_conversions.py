@@ -10,7 +10,7 @@ from workbench.graph import GraphBuilder, evaluate
 from workbench.laws.verification import Verification
 from workbench.ops.types import contains
 from workbench.rules import load_rules, parse_rule
-from workbench.rules.lines import RuleSyntaxError
+from workbench.rules.language import RuleSyntaxError
 from workbench.saturation import Saturation
 
 WRONG = load_rules(Path(__file__).parent / "wrong_conversions.rules")

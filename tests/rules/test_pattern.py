@@ -1,6 +1,7 @@
 import pytest
 
-from workbench.rules import parse_rule
+from workbench.ops import TensorType
+from workbench.rules import parse_rule, rule_set
 from workbench.rules.pattern import (
     Arith,
     AttrVar,
@@ -10,8 +11,12 @@ from workbench.rules.pattern import (
     format_condition,
     format_expr,
     format_term,
+    joined_axes,
     measured,
     names_in,
+    off_axis,
+    parts,
+    starred,
     subterms,
     tensor_variables,
 )
@@ -49,3 +54,43 @@ def test_what_a_term_names():
     assert list(names_in(Arith("+", AttrVar("n"), DimOf("x", -1)))) == [("attr", "n"), ("tensor", "x")]
     assert rule.multi
     assert rule.contextual
+
+
+def kind(*shape):
+    return TensorType("float32", shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [("merge-matmuls", {"w": -1}), ("merge-convs", {"w": -4}), ("merge-affine", {"w": -1, "b": -1})],
+)
+def test_every_starred_operand_is_joined_along_its_axis(name, axes):
+    rule = rule_set("merge")[name]
+    assert joined_axes(rule) == axes
+    assert set(starred(rule)) == set(axes)
+
+
+def test_starred_variables_appear_once_and_in_order():
+    (rule,) = parse_rule(
+        "m: each add(mul(x, b*), add(a*, b*)) => "
+        "slice[axis=-1](add(mul(x, concat[axis=-1](b*)), add(concat[axis=-2](a*), concat[axis=-1](b*))))"
+    )
+    assert starred(rule) == ("b", "a")
+    assert joined_axes(rule) == {"b": -1, "a": -2}
+
+
+def test_members_agree_off_the_axis():
+    assert off_axis(kind(2, 3, 4), -2) == off_axis(kind(2, 7, 4), -2)
+    assert off_axis(kind(2, 3, 4), -2) != off_axis(kind(2, 3, 5), -2)
+    assert off_axis(kind(3), -1) != off_axis(TensorType("float64", (3,)), -1)
+    # An axis before the first has extent 1 in every tensor of this rank.
+    assert off_axis(kind(3), -2) == ("float32", (3,))
+    assert off_axis(kind(3), -2) != off_axis(kind(1, 3), -2)
+
+
+def test_parts_follow_each_other_along_the_axis():
+    found = parts([kind(2, 4), kind(2, 6), kind(2, 1)], -1)
+    assert [(p["start"], p["stop"]) for p in found] == [(0, 4), (4, 10), (10, 11)]
+    assert {p["axis"] for p in found} == {-1}
+    with pytest.raises(IndexError):
+        parts([kind(2)], -2)

@@ -30,7 +30,7 @@ NAMES: Final = (
 )
 
 #: Targets of other floors of the package, by name: the module and the class, which takes ``threads``.
-PLUGGED: Final = {"c": "workbench.kernels.codegen.target:CTarget"}
+PLUGGED: Final = {"c": "workbench.kernels.codegen.partitioned:CTarget"}
 
 #: ``(the model as a ModelProto, its inputs by name) -> a function without arguments that runs it once``.
 Load = Callable[["ModelProto", dict[str, np.ndarray]], Callable[[], object]]

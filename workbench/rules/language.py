@@ -24,18 +24,16 @@ two different tensors. The law holds for any. A term that a ``final`` rule has r
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
-from workbench.ops import Attr, OpSpec, spec_of
+from workbench.ops import Attr, OpSpec, Trait, spec_of
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import RELATIONS
-from workbench.rules.lines import RuleSyntaxError as RuleSyntaxError
-from workbench.rules.lines import family_members, law_lines
 from workbench.rules.literals import number, typed
-from workbench.rules.optional import choices, objection, without
 from workbench.rules.pattern import (
     PHASES,
     App,
@@ -62,6 +60,142 @@ from workbench.rules.pattern import (
     ungiven,
 )
 from workbench.support.messages import nearest
+
+#: Largest number of laws in a file: each costs the engine time, whether it matches or not.
+MOST_LAWS: Final = 2_000
+
+#: A law for several operators: ``law for f in relu, tanh``.
+_FAMILY: Final = re.compile(r"(?P<law>.*\S)\s+for\s+(?P<variable>[a-z]\w*)\s+in\s+(?P<words>[\w,\s]+)$")
+
+
+class RuleSyntaxError(ValueError):
+    """Raised when a rule's text is wrong; the message gives place, expected and found text."""
+
+
+def law_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the laws of a text with the number of the line where each begins; continued lines are joined.
+
+    Raise :class:`RuleSyntaxError` if there are more than :data:`MOST_LAWS` laws.
+    """
+    for count, law in enumerate(_laws(text)):
+        if count >= MOST_LAWS:
+            raise RuleSyntaxError(f"line {law[0]}: a file must have at most {MOST_LAWS} laws (try two files)")
+        yield law
+
+
+def _laws(text: str) -> Iterator[tuple[int, str]]:
+    pending, start = "", 0
+    for line_number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)
+        start = start if pending else line_number
+        if line.rstrip().endswith("\\"):
+            pending += line.rstrip()[:-1] + " "
+            continue
+        if (pending + line).strip():
+            yield start, pending + line
+        pending = ""
+    if pending.strip():
+        yield start, pending
+
+
+def _without_comment(line: str) -> str:
+    # Provenance such as taso#77 contains the sign that starts a comment elsewhere.
+    law, _, rest = line.partition("@")
+    if "#" in law:
+        return law.split("#", 1)[0]
+    return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]
+
+
+def family_members(text: str) -> list[str]:
+    """Return the laws that one line stands for if it is a law for several operators, else an empty list.
+
+    >>> family_members("late-f: f(neg(x)) => neg(f(x)) for f in sinh, tanh")
+    ['late-sinh: sinh(neg(x)) => neg(sinh(x))@', 'late-tanh: tanh(neg(x)) => neg(tanh(x))@']
+    """
+    line, _, origin = text.partition("@")
+    family = _FAMILY.match(line)
+    if family is None:
+        return []
+    title, _, law = family["law"].partition(":")
+    of = rf"\b{family['variable']}\b"
+    words = re.split(r"[\s,]+", family["words"].strip())
+    return [f"{re.sub(of, w.replace('_', '-'), title)}:{re.sub(of, w, law)}@{origin}" for w in words]
+
+
+#: Suffixes of the law's name by which optional operands are present; so far all of them are biases.
+SUFFIXES: Final = {
+    (False,): "",
+    (True,): "-bias",
+    (False, False): "",
+    (True, False): "-bias",
+    (False, True): "-other-bias",
+    (True, True): "-biases",
+}
+MOST: Final = max(map(len, SUFFIXES))
+
+
+def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield, for every choice of optional operands, a suffix of the law's name and the absent operands.
+
+    >>> [(suffix, sorted(absent)) for suffix, absent in choices(["a"])]
+    [('', ['a']), ('-bias', [])]
+    """
+    for present in itertools.product((False, True), repeat=len(optional)):
+        # The first operand changes fastest.
+        here = present[::-1]
+        suffix = SUFFIXES[here] if optional else ""
+        yield suffix, frozenset(name for name, there in zip(optional, here, strict=True) if not there)
+
+
+def without(term: Term, absent: frozenset[str]) -> Term | None:
+    """Return a term without some operands, or None if nothing of it is left.
+
+    Raise ValueError if that does not follow from the operands being zero.
+    """
+    if isinstance(term, Var):
+        return None if term.name in absent else term
+    args = [without(arg, absent) for arg in term.args]
+    left = tuple(arg for arg in args if arg is not None)
+    if len(left) == len(args):
+        return replace(term, args=left)
+    if term.op == "add":
+        return left[0] if left else None
+    spec = spec_of(term.op)
+    if not spec.variadic and None not in args[: spec.min_inputs]:
+        return replace(term, args=left)
+    others = left if spec.variadic else args[spec.min_inputs :]
+    if Trait.LINEAR not in spec.traits or not _unactivated(term) or any(arg is not None for arg in others):
+        names = ", ".join(sorted(absent))
+        raise ValueError(f"{term.op} without {names} cannot be derived (try writing both laws)")
+    return None
+
+
+def _unactivated(term: App) -> bool:
+    if "act" not in spec_of(term.op).attr_names:
+        return True
+    act = dict(term.attrs).get("act")
+    return act == Literal("none") or (act is None and term.row is None)
+
+
+def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[Term]) -> str:
+    """Return an objection to the use of optional operands, or ``""``.
+
+    ``optional`` are the operands marked on the left-hand side, ``named`` those marked anywhere, ``sources``
+    the terms of the left-hand side.
+    """
+    if late := [name for name in named if name not in optional]:
+        return f"{late[0]}? is marked on the right-hand side only (try marking it on the left-hand side)"
+    if len(optional) > MOST:
+        return f"at most {MOST} operands of a law may be absent, got {', '.join(optional)}"
+    for term in (term for source in sources for term in subterms(source) if isinstance(term, App)):
+        needed = spec_of(term.op).min_inputs
+        if any(isinstance(arg, Var) and arg.name in optional for arg in term.args[:needed]):
+            return (
+                f"{term.op} must have its first {f'{needed} operands' if needed > 1 else 'operand'}: "
+                "these cannot be optional"
+            )
+    return ""
+
 
 T = TypeVar("T")
 #: Largest number of words and signs in a law, and deepest nesting of parentheses.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from workbench.graph.text import format_attr
-from workbench.ops import AttrValue, Trait, spec_of
+from workbench.ops import AttrValue, TensorType, Trait, spec_of
 from workbench.run.display import Face
 
 
@@ -349,3 +349,40 @@ def format_rule(rule: Rule) -> str:
     each = "each " if rule.each else ""
     origin = f"  @ {', '.join(rule.provenance)}" if rule.provenance else ""
     return f"{rule.name}: {each}{law}{origin}"
+
+
+def starred(rule: Rule) -> tuple[str, ...]:
+    """Return the starred variables of an ``each`` rule."""
+    found = (t.name for s in rule.sources for t in subterms(s) if isinstance(t, Var) and t.starred)
+    return tuple(dict.fromkeys(found))
+
+
+def joined_axes(rule: Rule) -> dict[str, int]:
+    """Return for every starred variable of an ``each`` rule the axis along which its members are joined."""
+    axes: dict[str, int] = {}
+    for term in subterms(rule.targets[0]):
+        if isinstance(term, App):
+            axis = dict(term.attrs).get("axis")
+            for arg in term.args:
+                if isinstance(arg, Var) and arg.starred and isinstance(axis, Literal):
+                    axes[arg.name] = int(axis.value)  # type: ignore[arg-type]
+    return axes
+
+
+def off_axis(kind: TensorType, axis: int) -> tuple[str, tuple[int, ...]]:
+    """Return a type up to its extent along an axis: members that are joined along it agree on the rest."""
+    shape = list(kind.shape)
+    if -axis <= len(shape):
+        shape[axis] = 0
+    return kind.dtype, tuple(shape)
+
+
+def parts(kinds: Iterable[TensorType], axis: int) -> list[dict[str, int]]:
+    """Return the attributes of the slices that cut members, in order, out of the merged result."""
+    found: list[dict[str, int]] = []
+    start = 0
+    for kind in kinds:
+        stop = start + kind.shape[axis]
+        found.append({"axis": axis, "start": start, "stop": stop})
+        start = stop
+    return found

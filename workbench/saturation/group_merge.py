@@ -14,8 +14,7 @@ from typing import Any
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import Bound, read_term, value
-from workbench.rules.pattern import App, Var
-from workbench.rules.variadic import joined_axes, off_axis, parts
+from workbench.rules.pattern import App, Var, joined_axes, off_axis, parts
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts, literal, vector
 from workbench.saturation.merge_filter import Reader, independent

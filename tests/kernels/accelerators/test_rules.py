@@ -7,6 +7,7 @@ import workbench
 from tests.kernels.accelerators.layers import conv_graph
 from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.accelerators import AcceleratorCost, placement, unit, unit_rules, units, unroll
+from workbench.kernels.accelerators.rules import law_of_any_unit, recorded
 from workbench.rules.pattern import App, subterms
 
 #: The operators that the rules of a unit wait for.
@@ -100,3 +101,37 @@ def test_what_is_written_out_computes_the_same():
     np.testing.assert_allclose(
         evaluate(unroll(done.graph, chosen), x)["y"], evaluate(done.original, x)["y"], rtol=1e-5, atol=1e-5
     )
+
+
+FLOATS = ("systolic16", "systolic64", "systolic128", "wmma16")
+
+
+FUSED = ({}, {"bias": False}, {"activations": ()}, {"activations": ("sigmoid", "relu", "tanh")})
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("fused", FUSED, ids=str)
+def test_every_rule_of_a_unit_was_judged(name, fused):
+    rules = unit_rules(replace(unit(name), **fused))
+    assert rules
+    assert {rules.verdict(rule) for rule in rules} <= {"proved", "tested"}
+
+
+def test_the_numbers_of_a_unit_are_not_part_of_its_laws():
+    ours = {law_of_any_unit(rule) for rule in unit_rules(unit("systolic64"))}
+    other = replace(
+        unit("wmma16"), inner=7, accumulator="float16", streamed_range=(0, 1), stationary_range=(0, 9)
+    )
+    assert ours == {law_of_any_unit(rule) for rule in unit_rules(other)}
+
+
+def test_another_law_has_no_record():
+    rule = unit_rules(unit("systolic64"))["product-bias"]
+    assert recorded(rule)["status"] == "proved"
+    assert recorded(replace(rule, targets=(rule.targets[0].args[0],))) == {}
+
+
+def test_halves_keep_their_range_if_sums_are_float32():
+    halves = unit("wmma16")
+    assert len(unit_rules(halves).in_range) == len(unit_rules(halves))
+    assert not unit_rules(replace(halves, accumulator="float16")).in_range

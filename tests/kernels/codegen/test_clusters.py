@@ -4,11 +4,11 @@ import pytest
 from tests.kernels.codegen.needs import compiler, free
 from workbench.egraph import EGraph
 from workbench.graph import GraphBuilder, evaluate, fold_constants
-from workbench.kernels.codegen.chains import CHAINS, chain
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of, fusible
 from workbench.kernels.codegen.fusion import Beside, egraph_of, fused, numbers_of, unfused
 from workbench.kernels.codegen.kernel import kernel
 from workbench.ops import TensorType
+from workbench.studies.benchmarks.kernel_chains import CHAINS, chain
 
 X = TensorType("float32", (4, 6))
 

@@ -6,11 +6,11 @@ import pytest
 from tests.kernels.codegen.needs import compiler, expensive, free
 from tests.kernels.codegen.test_partitioned import Expensive, block
 from workbench.kernels.codegen import deployment
-from workbench.kernels.codegen.chains import chain
 from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.kernels.codegen.deployment import Timed, certified, deploy
 from workbench.kernels.codegen.fusion import egraph_of
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
+from workbench.studies.benchmarks.kernel_chains import chain
 
 
 @compiler

@@ -11,7 +11,7 @@ from workbench.kernels.codegen.kernel import emitted, kernel
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
 from workbench.kernels.composites import parse
 from workbench.kernels.composites.evaluate import evaluate as numpy_of
-from workbench.kernels.composites.library import library
+from workbench.kernels.composites.files import library
 from workbench.ops import TensorType
 
 HALVES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}

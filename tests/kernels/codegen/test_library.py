@@ -8,7 +8,7 @@ from tests.kernels.composites.references import REFERENCES, drawn
 from workbench.kernels.codegen.kernel import form_of, kernel
 from workbench.kernels.codegen.schedule import space
 from workbench.kernels.composites.binding import bind
-from workbench.kernels.composites.library import library
+from workbench.kernels.composites.files import library
 from workbench.ops.types import TensorType
 
 

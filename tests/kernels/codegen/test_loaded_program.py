@@ -1,3 +1,5 @@
+"""Tests of what `kernels.codegen.partitioned` has from `loaded_program`."""
+
 import numpy as np
 import pytest
 

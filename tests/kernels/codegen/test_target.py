@@ -1,3 +1,5 @@
+"""Tests of what `kernels.codegen.partitioned` has from `target`."""
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from workbench.devices.targets import target
 from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.codegen.c_expressions import NoKernel
 from workbench.kernels.codegen.compiler import CompilerMissing
-from workbench.kernels.codegen.target import CTarget
+from workbench.kernels.codegen.partitioned import CTarget
 
 
 @compiler

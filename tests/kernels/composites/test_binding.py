@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from workbench.kernels.composites import bind, parse
-from workbench.kernels.composites.flops import operations
-from workbench.kernels.composites.library import library
+from workbench.kernels.composites.evaluate import operations
+from workbench.kernels.composites.files import library
 from workbench.ops.types import TensorType, TypeMismatch
 
 

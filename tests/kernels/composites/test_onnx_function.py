@@ -7,9 +7,8 @@ import workbench
 from tests.kernels.composites.references import drawn
 from tests.ops.operators import forget
 from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites.library import library
-from workbench.kernels.composites.onnx_function import DOMAIN, function, function_text
-from workbench.kernels.composites.onnx_model import model, session
+from workbench.kernels.composites.files import library
+from workbench.kernels.composites.onnx_function import DOMAIN, function, function_text, model, session
 from workbench.ops.onnx_form import OpsetTooOld, without_kernel
 from workbench.ops.types import TensorType
 

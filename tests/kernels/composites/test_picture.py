@@ -1,6 +1,6 @@
 """Drawings of composites."""
 
-from workbench.kernels.composites.library import library
+from workbench.kernels.composites.files import library
 from workbench.kernels.composites.picture import statements, text
 
 

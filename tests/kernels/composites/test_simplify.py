@@ -5,9 +5,13 @@ import pytest
 
 from workbench.kernels.composites import NotationError, parse
 from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites.library import library
-from workbench.kernels.composites.simplifiers import WrongSimplifier, default_simplifiers, parse_simplifiers
-from workbench.kernels.composites.simplify import simplified
+from workbench.kernels.composites.files import library
+from workbench.kernels.composites.simplify import (
+    WrongSimplifier,
+    default_simplifiers,
+    parse_simplifiers,
+    simplified,
+)
 
 
 def value(body, signature="x{T}[~ M N] -> y{T}[~ M N]", laws=None, sizes=None):

@@ -1,7 +1,7 @@
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
 from workbench.rules import parse_rule, rule_set
-from workbench.rules.variadic import joined_axes
+from workbench.rules.pattern import joined_axes
 from workbench.studies.search.nodes import NodeTable
 from workbench.studies.search.patterns import Source
 from workbench.studies.search.plans import group_key, plan_merge, plan_rule

@@ -55,7 +55,7 @@ def composite(
     as_json: Annotated[bool, typer.Option("--json", help="Write the result of --test as JSON.")] = False,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
-    from workbench.kernels.composites.library import library
+    from workbench.kernels.composites.files import library
 
     found = dict(library()) if str(file) == "library" else _loaded(file)
     chosen = test or emit_c or emit_onnx
@@ -86,8 +86,7 @@ def composite(
 
 
 def _loaded(file: Path) -> dict[str, Composite]:
-    from workbench.kernels.composites.files import load
-    from workbench.kernels.composites.library import library
+    from workbench.kernels.composites.files import library, load
 
     return load(file, library())
 
@@ -216,8 +215,7 @@ def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
     import numpy as np
 
     from workbench.kernels.composites import bind
-    from workbench.kernels.composites.evaluate import evaluate
-    from workbench.kernels.composites.flops import operations
+    from workbench.kernels.composites.evaluate import evaluate, operations
     from workbench.ops.types import TensorType, TypeMismatch
 
     operands, attributes = _drawn(one, given)
@@ -305,7 +303,7 @@ def _ways(
     from workbench.kernels.codegen.compiler import CompilationFailed, CompilerMissing, build_from
     from workbench.kernels.codegen.kernel import kernel
     from workbench.kernels.composites.evaluate import evaluate
-    from workbench.kernels.composites.onnx_model import session
+    from workbench.kernels.composites.onnx_function import session
     from workbench.ops.types import TensorType
 
     options = {name: given[name] for name in _OPTIONS if name in given}

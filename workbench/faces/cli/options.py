@@ -223,7 +223,7 @@ def with_composites(rules: str | list[str] | RuleSet, files: Sequence[Path]) -> 
     """
     if not files:
         return rules
-    from workbench.kernels.composites.declared import declared_rules
+    from workbench.kernels.composites.define import declared_rules
 
     given: list[str | RuleSet] = [*rules] if isinstance(rules, list) else [rules]
     return [*given, *map(declared_rules, files)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.kernels.accelerators.operator import unit_operator
+from workbench.kernels.accelerators.lowering import unit_operator
 from workbench.kernels.accelerators.rules import CONV, HEIGHT, IMAGE, KERNEL, TAPS, UNFOLDED, WIDTH
 from workbench.kernels.accelerators.unit import Unit
 from workbench.rules import Rule, RuleSet, parse_rules

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.kernels.accelerators.reading import folder, unit
-from workbench.kernels.accelerators.rules import unit_rules
+from workbench.kernels.accelerators.rules import law_of_any_unit, unit_rules
 from workbench.kernels.accelerators.unit import FUSED, Unit
-from workbench.kernels.accelerators.verdicts import law_of_any_unit
 from workbench.laws.verification import Verification
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record

@@ -19,8 +19,16 @@ from workbench.kernels.composites.index import (
     arith,
     product,
 )
-from workbench.kernels.composites.primitives import FUNCTIONS
-from workbench.kernels.composites.scalar import Apply, IndexValue, Number, Parameter, Read, Reduce, Scalar
+from workbench.kernels.composites.scalar import (
+    FUNCTIONS,
+    Apply,
+    IndexValue,
+    Number,
+    Parameter,
+    Read,
+    Reduce,
+    Scalar,
+)
 
 #: The C type of an element type, and the ending of its functions' names.
 C_TYPES: Final[Mapping[str, str]] = {

@@ -24,21 +24,21 @@ from workbench.kernels.codegen.c_expressions import (
     value,
     whole,
 )
-from workbench.kernels.codegen.loop_fusion import Nest, nests_of
 from workbench.kernels.codegen.program import Array, Program, Step
 from workbench.kernels.codegen.schedule import (
     STRIP,
     Contraction,
+    Nest,
     Schedule,
     contraction,
     keeping,
     long_functions,
+    nests_of,
     packable,
     staging,
 )
 from workbench.kernels.composites.index import IndexName, product
-from workbench.kernels.composites.primitives import NEUTRAL
-from workbench.kernels.composites.scalar import Apply, Bound, Read, Reduce, Scalar, free_indices
+from workbench.kernels.composites.scalar import NEUTRAL, Apply, Bound, Read, Reduce, Scalar, free_indices
 
 _FUNCTIONS: Final = Path(__file__).with_name("functions.c")
 

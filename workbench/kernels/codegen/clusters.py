@@ -1,7 +1,7 @@
 """Clusters: connected operators whose values are computed in one kernel, as one composite.
 
 A cluster has one result. Its operators are those with a form in index notation
-(:mod:`workbench.kernels.codegen.operators`): operators of single elements, and operators of the last axes if all of
+(:mod:`workbench.kernels.codegen.decompose`): operators of single elements, and operators of the last axes if all of
 the cluster have the same ones. They run in one pass over the rows, and a row stays in the nearest cache.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.kernels.codegen.operators import definition
+from workbench.kernels.codegen.decompose import definition
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.index import ExtentName, IndexName
 from workbench.kernels.composites.scalar import Bound, Number, Parameter, Read, Scalar, rebuilt

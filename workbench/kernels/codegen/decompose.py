@@ -19,10 +19,20 @@ from workbench.extraction import NoExtraction
 from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder, Node
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
+from workbench.kernels.composites.define import known
+from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.index import ExtentName, IndexName
 from workbench.kernels.composites.lowering import OPERATORS
-from workbench.kernels.composites.primitives import FUNCTIONS
-from workbench.kernels.composites.scalar import Apply, Bound, IndexValue, Number, Read, Reduce, Scalar
+from workbench.kernels.composites.scalar import (
+    FUNCTIONS,
+    Apply,
+    Bound,
+    IndexValue,
+    Number,
+    Read,
+    Reduce,
+    Scalar,
+)
 from workbench.kernels.composites.simplify import COSTS
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules import RuleSet
@@ -161,3 +171,44 @@ def _number(node: Node) -> float:
     named: Mapping[str, Any] = node.named_attrs()
     wide = {**named, "dtype": "float64"} if "dtype" in named else named
     return float(np.asarray(evaluate([], wide)).reshape(()))
+
+
+def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
+    """Return an operator in index notation, or None if it has none.
+
+    Args:
+        op: The operator's name.
+        operands: The number of its operands.
+        attrs: Its attributes by name.
+    """
+    if Trait.CARRIED in spec_of(op).traits:
+        return declared(op)
+    return _function(op, operands) or _reduction(op) or split(op, operands, attrs)
+
+
+def declared(op: str) -> Composite | None:
+    """Return a declared composite if it computes single elements, or rows of an extent called D; or None."""
+    found = known().get(op)
+    if found is None or any(a.whole for a in found.attributes):
+        return None
+    tensors = (*found.inputs, *found.outputs)
+    plain = all(t.dims in ((), (_D,)) and t.dtype == "T" for t in tensors)
+    return found if plain and all(e.leading for e in found.equations) else None
+
+
+@cache
+def _function(op: str, operands: int) -> Composite | None:
+    function = FUNCTION_OF.get(op)
+    if function is None or FUNCTIONS[function].arity != operands:
+        return None
+    inputs = tuple(Tensor(f"x{k}", "T", True, ()) for k in range(operands))
+    value = Apply(function, tuple(Read(t.name, True, ()) for t in inputs))
+    output = Tensor("y", "T", True, ())
+    return Composite(op, inputs, (output,), (), (Equation("y", True, (), value),))
+
+
+@cache
+def _reduction(op: str) -> Composite | None:
+    found = REDUCTION_OF.get(op)
+    text = f"y[~] = {found}(e) x[~ e]"
+    return parse(op, "x{T}[~ D] -> y{T}[~]", text, composites=None, doc="") if found else None

@@ -22,10 +22,9 @@ from workbench.costs import CostModel
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph import EGraph
 from workbench.graph import Graph
-from workbench.kernels.codegen.cluster_timing import measured
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
-from workbench.kernels.codegen.fusion import Beside, Measure, numbers_of
+from workbench.kernels.codegen.fusion import Beside, Measure, measured, numbers_of
 from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
 from workbench.kernels.codegen.tuning import timer
 from workbench.support.formatting import gain

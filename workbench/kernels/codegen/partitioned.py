@@ -6,26 +6,47 @@ session. If every operator is in a kernel, there is no session: the kernels are 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, node_costs
+from workbench.costs.analytic import AnalyticCost
+from workbench.costs.registry import cost_model
 from workbench.egraph import EGraph
 from workbench.graph import Graph, GraphBuilder, GraphError, fold_constants
-from workbench.kernels.codegen.cluster_timing import fastest, measured
+from workbench.kernels.codegen.c_expressions import NoKernel
 from workbench.kernels.codegen.clusters import Cluster
-from workbench.kernels.codegen.compiler import Build, build_from
+from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
-from workbench.kernels.codegen.fusion import Fusion, Measure, egraph_of, fused, numbers_of, unfused, written
+from workbench.kernels.codegen.fusion import (
+    Beside,
+    Fusion,
+    Measure,
+    egraph_of,
+    fastest,
+    fused,
+    measured,
+    numbers_of,
+    unfused,
+    written,
+)
 from workbench.kernels.codegen.kernel import kernel_at
+from workbench.kernels.codegen.tuning import timer
 from workbench.kernels.composites.binding import bind
 from workbench.ops import spec_of
 from workbench.support.files import write_atomic
+from workbench.support.machine import machine
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,3 +300,109 @@ class _Kernels:
         assert evaluate is not None
         operands = [self._arrays[j] for j in node.inputs]
         return np.ascontiguousarray(evaluate(operands, node.named_attrs()), node.tensor.numpy_dtype())
+
+
+class SavedProgram:
+    """A model file that is loaded into ONNX Runtime, with the kernels of the library beside it.
+
+    A call takes the inputs by name and returns the outputs by name. ``library`` is the file of the kernels,
+    and None if there is none: the operators of every kernel then run as they are written in the model.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], threads: int = 1) -> None:
+        import onnx
+
+        from workbench.frontends.runtime import session
+
+        beside = library_beside(Path(path).resolve())  # a name alone would be looked up elsewhere
+        self.path, self.threads = Path(path), threads
+        self.library = beside if beside.is_file() else None
+        model = onnx.load(self.path)
+        self._session = session(model, threads=threads, spin=False, operators=self.library)
+        self._names = [output.name for output in self._session.get_outputs()]
+
+    def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name."""
+        return dict(zip(self._names, self._session.run(self._names, dict(feeds)), strict=True))
+
+    def __repr__(self) -> str:
+        kernels = "no kernels" if self.library is None else f"kernels from {self.library.name}"
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"SavedProgram: {self.path.name}, {kernels}, {threads}"
+
+
+def load_program(path: str | os.PathLike[str], *, threads: int = 1) -> SavedProgram:
+    """Load a mixed program that was saved, to be called with its inputs by name.
+
+    Args:
+        path: The ONNX file. The library of its kernels has the same name with the ending ``.so``; a model
+            without one is loaded as it is.
+        threads: The number of threads of one operator; kernels run on as many as they were made for.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        RuntimeFailure: ONNX Runtime refuses the model or the library.
+    """
+    return SavedProgram(path, threads)
+
+
+class CTarget:
+    """Mixed programs on this machine; see :mod:`workbench.kernels.codegen.partitioned`.
+
+    Args:
+        threads: The number of threads of a kernel and of an operator; by default 1.
+        build: The options of the compiler; by default those of the environment.
+        cost: The prices of operators in ONNX Runtime, against which kernels are chosen.
+
+    """
+
+    def __init__(self, threads: int | None = None, *, build: Build | None = None, cost: str = "cpu") -> None:
+        self.threads = threads or 1
+        self.build = build_from() if build is None else build
+        self.cost = cost_model(cost)
+        compiler(self.build)
+
+    @property
+    def title(self) -> str:
+        """Return one line on the programs and the device that run the models."""
+        import onnxruntime as ort
+
+        name = compiler(self.build).name
+        count = f"{self.threads} thread{'s' if self.threads != 1 else ''}"
+        flags = " ".join(self.build.flags)
+        return f"kernels by {name} {flags}, ONNX Runtime {ort.__version__}, {machine()}, {count}"
+
+    def check(self, graph: Graph) -> None:
+        """Accept every graph: operators without a kernel run in ONNX Runtime."""
+
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name, with every operator in a kernel that can be in one.
+
+        Raise :class:`~workbench.kernels.codegen.c_expressions.NoKernel` if none can.
+        """
+        plan = plan_of(
+            graph,
+            AnalyticCost(),
+            build=self.build,
+            threads=self.threads,
+            measure=lambda cluster: Beside(1.0, 0.0),
+        )
+        if not plan.clusters:
+            names = ", ".join(sorted(fold_constants(graph).operators()))
+            raise NoKernel(f"{names} has no kernel for these types, and runs in ONNX Runtime")
+        return Mixed(plan, threads=self.threads, build=self.build).run(feeds)
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load models as mixed programs; see :class:`workbench.devices.targets.Target`."""
+        from workbench.frontends import load_onnx
+
+        graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
+        inputs = random_inputs(graphs[0], seed, 0)
+        programs: dict[int, Mixed] = {}
+        for graph in graphs:
+            if id(graph) not in programs:
+                plan = plan_of(graph, self.cost, threads=self.threads, build=self.build)
+                programs[id(graph)] = Mixed(plan, threads=self.threads, build=self.build)
+                programs[id(graph)].load(inputs)
+        yield [timer(programs[id(g)], self.threads) for g in graphs]

@@ -35,6 +35,6 @@ from workbench.kernels.composites.composite import Condition as Condition
 from workbench.kernels.composites.composite import Equation as Equation
 from workbench.kernels.composites.composite import NotationError as NotationError
 from workbench.kernels.composites.composite import Tensor as Tensor
-from workbench.kernels.composites.parsing import parse as parse
-from workbench.kernels.composites.primitives import FUNCTIONS as FUNCTIONS
-from workbench.kernels.composites.primitives import PRIMITIVES as PRIMITIVES
+from workbench.kernels.composites.equations import parse as parse
+from workbench.kernels.composites.scalar import FUNCTIONS as FUNCTIONS
+from workbench.kernels.composites.scalar import PRIMITIVES as PRIMITIVES

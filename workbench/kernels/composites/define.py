@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from workbench.kernels.composites.binding import Binding, bind
-from workbench.kernels.composites.composite import Composite
-from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites.exact import exact_form, semantics
-from workbench.kernels.composites.flops import operations
-from workbench.kernels.composites.library import library
-from workbench.kernels.composites.lowering import laws
+from workbench.kernels.composites.composite import Composite, NotationError
+from workbench.kernels.composites.equations import parse
+from workbench.kernels.composites.evaluate import evaluate, exact_form, operations, semantics
+from workbench.kernels.composites.files import library, load
+from workbench.kernels.composites.lowering import NoLaw, laws
 from workbench.kernels.composites.onnx_function import DOMAIN, call, function_text
-from workbench.kernels.composites.parsing import parse
 from workbench.kernels.composites.torch_form import in_torch
 from workbench.kernels.composites.typing import CompositeRule
+from workbench.laws.verification.admission import judged
 from workbench.ops import registry
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
-from workbench.rules import Rule, parse_rules
+from workbench.rules import Rule, RuleSet, parse_rules
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 _OPERATOR: Final = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -190,3 +192,32 @@ class _Export:
         self, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any], types: Any, out: TensorType
     ) -> str:
         return call(self.composite, e, xs, attrs)
+
+
+def declared_rules(path: str | os.PathLike[str]) -> RuleSet:
+    """Make the composites of a file operators, and return their laws, judged, in both directions.
+
+    A composite without operands or with several results stays a part of others. A law that cannot be stated
+    in one direction is left out.
+
+    Args:
+        path: A file that ends in ``.composite``, ``.yaml`` or ``.yml``.
+
+    Raises:
+        NotationError: If the file cannot be read, or none of its composites has a law.
+        RefutedRules: (a ValueError) if a law is refuted.
+    """
+    place = Path(path)
+    laws: list[Rule] = []
+    for made in load(place, known()).values():
+        if len(made.outputs) != 1 or not made.inputs:
+            continue
+        operator = register(made)
+        for found in (False, True):
+            try:
+                laws += operator.laws(found=found)
+            except NoLaw:
+                continue
+    if not laws:
+        raise NotationError(f"{place.name} must have a composite with a law, got none")
+    return judged(RuleSet(place.name, tuple(laws), weights=False))

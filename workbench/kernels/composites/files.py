@@ -1,4 +1,4 @@
-"""Composites in files: ``.composite``, for people, and YAML, for programs that write it.
+"""Composites in files: ``.composite``, for people, and YAML, for programs that write it; the library's own.
 
 A ``.composite`` file has a head for each composite, at the left margin, and its equations indented below::
 
@@ -19,12 +19,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.kernels.composites.composite import Composite, NotationError
-from workbench.kernels.composites.parsing import parse
+from workbench.kernels.composites.equations import parse
 from workbench.support.messages import yaml_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 _HEAD: Final = re.compile(r"([A-Za-z]\w*)\s*(?:\(([^)]*)\))?\s*:(.*)")
 _KEYS: Final = ("in", "out", "where", "impl", "attributes", "doc")
@@ -153,3 +159,28 @@ def _texts(value: Any) -> list[str]:
     if value is None:
         return []
     return [str(v) for v in value] if isinstance(value, list) else [str(value)]
+
+
+def folder() -> Path:
+    """Return the folder of the library, in the package or next to it; raise FileNotFoundError without one."""
+    package = Path(__file__).resolve().parents[2]
+    for place in (package / "_composites", package.parent / "composites"):
+        if place.is_dir():
+            return place
+    raise FileNotFoundError("the library of composites is missing (try installing the package again)")
+
+
+@lru_cache(maxsize=1)
+def library() -> Mapping[str, Composite]:
+    """Return the composites of the library by name; files are read in the order of their names.
+
+    Raises:
+        NotationError: If a file cannot be read or declares a name again.
+    """
+    found: dict[str, Composite] = {}
+    for path in sorted(folder().glob("*.composite")):
+        more = load(path, found)
+        if again := sorted(set(more) & set(found)):
+            raise NotationError(f"{path.name} declares {again[0]}, which another file declares")
+        found |= more
+    return MappingProxyType(found)

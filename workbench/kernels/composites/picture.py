@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from workbench.graph.dot import quoted
 from workbench.kernels.composites.composite import Composite
-from workbench.kernels.composites.primitives import FUNCTIONS
-from workbench.kernels.composites.scalar import Apply, Read, Reduce, Scalar, children
+from workbench.kernels.composites.scalar import FUNCTIONS, Apply, Read, Reduce, Scalar, children
 
 
 def statements(composite: Composite) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.index import ARITHMETIC, IndexExpr
-from workbench.kernels.composites.primitives import FUNCTIONS
+from workbench.kernels.composites.scalar import FUNCTIONS
 from workbench.kernels.composites.vectorised import Value, run
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs

@@ -23,8 +23,8 @@ from workbench.kernels.composites.index import (
     parts,
     product,
 )
-from workbench.kernels.composites.primitives import FUNCTIONS
 from workbench.kernels.composites.scalar import (
+    FUNCTIONS,
     Apply,
     Bound,
     IndexValue,

@@ -17,8 +17,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.laws.theorems.axes import NotCovered
-from workbench.rules.pattern import App, AttrExpr, AttrVar, Compare, DimOf, Literal, Rule, Term, Var
-from workbench.rules.variadic import joined_axes, starred
+from workbench.rules.pattern import (
+    App,
+    AttrExpr,
+    AttrVar,
+    Compare,
+    DimOf,
+    Literal,
+    Rule,
+    Term,
+    Var,
+    joined_axes,
+    starred,
+)
 
 #: The names of the first place of a member in the whole, and of the place after its last one.
 START: Final = "member start"

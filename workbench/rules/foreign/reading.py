@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.rules.foreign.vocabulary import Rejected
-from workbench.rules.language import RuleSyntaxError, parse_rule, parse_rules
-from workbench.rules.lines import law_lines
+from workbench.rules.language import RuleSyntaxError, law_lines, parse_rule, parse_rules
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
 

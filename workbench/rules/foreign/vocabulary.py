@@ -123,7 +123,7 @@ def make(op: str, params: Mapping[str, Param], args: Sequence[Foreign]) -> Term:
 
     >>> make("relu", {}, [Variable("x"), Variable("y")])
     Traceback (most recent call last):
-    workbench.rules.lines.RuleSyntaxError: relu takes 1 input, got 2
+    workbench.rules.language.RuleSyntaxError: relu takes 1 input, got 2
     """
     signature = _VOCABULARY[op]
     least, most = signature.least, signature.most

@@ -10,8 +10,7 @@ from workbench.graph.typed import result_type
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, arguments, compared, read_attributes, value
 from workbench.rules.matching import Application, Bindings, Matched
-from workbench.rules.pattern import App, Rule, Term, format_condition
-from workbench.rules.variadic import parts, starred
+from workbench.rules.pattern import App, Rule, Term, format_condition, parts, starred
 from workbench.saturation.explain.matching import Index, number_at, sides
 from workbench.saturation.explain.proof_graph import Because, Guard, Proofs
 

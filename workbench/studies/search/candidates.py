@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.rules.pattern import Rule
+from workbench.rules.pattern import Rule, joined_axes
 from workbench.rules.symmetry import symmetric
-from workbench.rules.variadic import joined_axes
 from workbench.studies.search.nodes import NodeTable
 from workbench.studies.search.patterns import Match, Source
 from workbench.studies.search.plans import admits, group_key, plan_merge, plan_rule

@@ -8,8 +8,7 @@ from typing import Any
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import read_term, value
 from workbench.rules.matching import Bindings, Matched
-from workbench.rules.pattern import App, Rule
-from workbench.rules.variadic import off_axis, parts
+from workbench.rules.pattern import App, Rule, off_axis, parts
 from workbench.studies.search.nodes import Kind, NodeTable
 from workbench.studies.search.patterns import Match
 from workbench.studies.search.program import Made, Plan

@@ -4,8 +4,8 @@ import pytest
 
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import GraphBuilder
-from workbench.kernels.codegen.chains import CHAINS
 from workbench.kernels.codegen.deployment import Deployed
+from workbench.studies.benchmarks.kernel_chains import CHAINS
 from workbench.studies.experiments.config import KernelsStudy, StudyError, read_study
 from workbench.studies.experiments.kernels.study import Order, figures, make_plan, outcome, run_one
 from workbench.studies.experiments.kernels.tables import markdown, table

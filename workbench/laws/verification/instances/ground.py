@@ -16,8 +16,7 @@ from workbench.laws.verification.instances.typings import Menu
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import Bound, read_attributes, read_term
-from workbench.rules.pattern import App, Rule
-from workbench.rules.variadic import parts
+from workbench.rules.pattern import App, Rule, parts
 
 
 @dataclass(frozen=True, slots=True)

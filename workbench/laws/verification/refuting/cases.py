@@ -22,8 +22,7 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
 )
 from workbench.laws.verification.refuting.literals import ROUNDED_BY, rounded
 from workbench.ops import TensorType
-from workbench.rules.pattern import Rule
-from workbench.rules.variadic import starred
+from workbench.rules.pattern import Rule, starred
 
 #: Largest number of elements of an instance's nodes together, with machine numbers and with others.
 ELEMENTS: Final = 100_000

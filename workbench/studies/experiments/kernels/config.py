@@ -11,7 +11,7 @@ from workbench.studies.experiments.config_loader import StudyError, check_names,
 class KernelsStudy:
     """A study that runs chains of operators and whole models as mixed programs.
 
-    ``chains`` are names of :data:`workbench.kernels.codegen.chains.CHAINS`, ``models`` those of a study of
+    ``chains`` are names of :data:`workbench.studies.benchmarks.kernel_chains.CHAINS`, ``models`` those of a study of
     deployment. Each runs with each number of ``threads`` against ONNX Runtime, in alternation, for
     ``seconds``. A run is killed ``grace`` seconds after ``limit``; its process may use ``memory`` GiB.
     """
@@ -27,7 +27,7 @@ class KernelsStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from workbench.kernels.codegen.chains import CHAINS
+        from workbench.studies.benchmarks.kernel_chains import CHAINS
 
         if not self.chains and not self.models:
             raise StudyError("chains or models must name at least one, got none")

@@ -71,7 +71,7 @@ def outcome(record: Record) -> str:
 def graph_of(order: Order) -> Graph:
     """Return the chain or the imported model of an order; torch exports a model in its own process."""
     from workbench.frontends import load_onnx
-    from workbench.kernels.codegen.chains import chain
+    from workbench.studies.benchmarks.kernel_chains import chain
     from workbench.studies.experiments.deployment.study import model_file
 
     if order.chain:

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.kernels.composites import NotationError, parse
-from workbench.kernels.composites.library import library
+from workbench.kernels.composites.files import library
 
 
 def value(body, signature="x{T}[~ D], g{T}[D] -> y{T}[~ D]", **attributes):

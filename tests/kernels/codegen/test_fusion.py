@@ -3,10 +3,10 @@ import pytest
 
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import evaluate
-from workbench.kernels.codegen import cluster_timing
-from workbench.kernels.codegen.cluster_timing import bound, fastest, measured
+from workbench.kernels.codegen import fusion
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of
 from workbench.kernels.codegen.compiler import Build
+from workbench.kernels.codegen.fusion import bound, fastest, measured
 from workbench.ops import TensorType
 
 KIND, ROW = TensorType("float32", (8, 64)), TensorType("float32", (64,))
@@ -29,7 +29,7 @@ def test_a_cluster_is_measured_once(cluster, monkeypatch):
     def again(*args, **options):
         raise AssertionError("the times are known")
 
-    monkeypatch.setattr(cluster_timing, "rounds", again)
+    monkeypatch.setattr(fusion, "rounds", again)
     assert measure(cluster) == first
 
 

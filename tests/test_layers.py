@@ -30,19 +30,20 @@ CORE_LINES = 50_000
 
 #: Arrows from the core into a wing, each with its reason.
 UP = {
-    ("optimizer.pipeline", "studies.analysis.comparison"): "Optimized.compare() is where people look for it",
+    ("optimizer.result", "studies.analysis.comparison"): "Optimized.compare() is where people look for it",
     ("certification.region_check", "laws.verification.half_precision"): "to be inverted",
     ("optimizer.kernels", "kernels.codegen.compiler"): "to be inverted",
     ("optimizer.kernels", "kernels.codegen.deployment"): "to be inverted",
     ("optimizer.kernels", "kernels.codegen.fusion"): "to be inverted",
     ("optimizer.pipeline", "kernels.accelerators"): "to be inverted",
-    ("optimizer.pipeline", "kernels.accelerators.placement"): "to be inverted",
+    ("optimizer.result", "kernels.accelerators.placement"): "to be inverted",
     ("optimizer.pipeline", "kernels.accelerators.unit"): "to be inverted",
     ("optimizer.record", "kernels.accelerators"): "to be inverted",
+    ("optimizer.result", "kernels.accelerators"): "to be inverted",
     ("optimizer.rule_selection", "laws.verification.admission"): "to be inverted",
     ("optimizer.rule_selection", "laws.verification.sound"): "to be inverted",
-    ("optimizer.stages", "laws.theorems.records"): "to be inverted",
-    ("optimizer.stages", "laws.verification.half_precision"): "to be inverted",
+    ("optimizer.candidates", "laws.theorems.records"): "to be inverted",
+    ("optimizer.rule_selection", "laws.verification.half_precision"): "to be inverted",
 }
 
 

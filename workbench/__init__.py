@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from workbench.laws.synthesis import Grammar, Synthesis
     from workbench.laws.verification import Verification, sound_rules
     from workbench.ops.user_ops import operator
-    from workbench.optimizer.pipeline import Optimized, optimize
+    from workbench.optimizer.pipeline import optimize
+    from workbench.optimizer.result import Optimized
     from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
     from workbench.run.trace import StopReason, Trace
     from workbench.saturation import Limits, Saturation
@@ -77,7 +78,8 @@ _NAMES = {
     "frontends": "import_onnx load_model load_onnx load_torch save_model save_onnx to_onnx",
     "graph": "evaluate Graph GraphBuilder",
     "ops.user_ops": "operator",
-    "optimizer.pipeline": "optimize Optimized",
+    "optimizer.pipeline": "optimize",
+    "optimizer.result": "Optimized",
     "rules": "parse_rule parse_rules rule_set RuleSet",
     "run.trace": "StopReason Trace",
     "saturation": "Limits Saturation",

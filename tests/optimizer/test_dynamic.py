@@ -22,8 +22,8 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.pricing import node_costs
 from workbench.frontends import ModelError, run_model
 from workbench.graph import GraphBuilder, evaluate
-from workbench.optimizer.dynamic import open_model
-from workbench.optimizer.file_checks import Checked
+from workbench.optimizer.dynamic import FILES, Checked, Files, checks_at_sizes, fate_of
+from workbench.optimizer.model import open_model
 
 FAST = {"cost": "analytic", "seconds": 20.0, "iterations": 8}
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
@@ -191,16 +191,16 @@ def test_a_wrong_result_is_found_at_another_size():
     part = builder.op("slice", whole, axis=-2, start=0, stop=128)
     rest = builder.op("slice", whole, axis=-2, start=128, stop=searched.input_types["x"].shape[1])
     wrong = builder.graph({"y": builder.op("concat", part, rest, axis=-2)})
-    checks = source.opening.checks(wrong, None, 0, None)
+    checks = checks_at_sizes(source, wrong, None, 0, None)
     assert checks[-1].why
     assert "FAILED" in str(checks[-1])
 
 
 def test_a_failed_check_fails_the_certificate(monkeypatch):
-    from workbench.optimizer import dynamic
+    from workbench.optimizer import candidates
 
     wrong = Checked({"batch": 3}, "", "output 'y' differs")
-    monkeypatch.setattr(dynamic.Opening, "checks", lambda *a: (wrong,))
+    monkeypatch.setattr(candidates, "checks_at_sizes", lambda *a: (wrong,))
     result = workbench.optimize(parallel(), **FAST)
     assert not result.certificate.passed
     assert "at batch=3: output 'y' differs" in result.certificate.reason
@@ -209,16 +209,16 @@ def test_a_failed_check_fails_the_certificate(monkeypatch):
 
 
 def test_a_rule_that_holds_at_some_sizes_only_is_left_out(monkeypatch):
-    from workbench.optimizer import dynamic
+    from workbench.optimizer import candidates
 
-    right = dynamic.Opening.checks
+    right = candidates.checks_at_sizes
 
-    def checks(self, term, known, seed, given):
+    def checks(model, term, known, seed, given):
         if any(n.op == "matmul" and n.attr("act") == "sigmoid" for n in term):
             return (Checked({"batch": 3}, "", "output 'z' differs"),)
-        return right(self, term, known, seed, given)
+        return right(model, term, known, seed, given)
 
-    monkeypatch.setattr(dynamic.Opening, "checks", checks)
+    monkeypatch.setattr(candidates, "checks_at_sizes", checks)
     result = workbench.optimize(parallel(), **FAST)
     assert result.certificate.passed
     assert "matmul-takes-sigmoid" not in result.rules
@@ -230,17 +230,43 @@ def test_graphs_and_fixed_models_are_opened_as_they_are():
     b = GraphBuilder("g")
     graph = b.graph({"y": b.op("relu", b.input("x", (2, 2)))})
     found = open_model(graph, None)
-    assert found.searched is graph
-    assert found.opening is None
-    assert found.record(graph, ()) is None
+    assert found.searched is found.graph is found.at_prices(graph) is graph
+    assert found.kept == ()
+    assert fate_of(found, graph) is None
     assert found.priced(cost := AnalyticCost()) is cost
-    assert open_model(linear((2, 3, 4)), None).opening is None
+    assert open_model(linear((2, 3, 4)), None).kept == ()
 
 
 def test_checks_cover_three_sizes_of_every_symbol():
-    opening = open_model(parallel(), None).opening
+    opening = open_model(parallel(), None)
     for name in ("batch", "sequence"):
         assert len({sizes[name] for sizes in opening.bindings()}) >= 3
-    bounded = open_model(positions(), None, {"sequence": 1000}).opening
+    bounded = open_model(positions(), None, {"sequence": 1000})
     assert all(sizes["sequence"] <= 64 for sizes in bounded.bindings())
     assert replace(bounded, sizes={"batch": 1, "sequence": 7}).bindings()[0]["sequence"] == 7
+
+
+SIZES = {"batch": 3, "sequence": 7}
+
+
+def opened(given):
+    source = open_model(linear(), None)
+    files = Files(given, source.searched, source.table)
+    return files, files.compare(source.bindings()[0], source.graph, 0)
+
+
+def test_files_that_agree_are_compared_as_files():
+    files, found = opened(linear())
+    assert files.there
+    assert (found.note, found.why, found.files) == (FILES, "", True)
+
+
+def test_without_a_given_file_only_graphs_are_compared():
+    files, found = opened(None)
+    assert not files.there
+    assert (found.note, found.why, found.files) == ("graphs compared", "", False)
+
+
+def test_an_outcome_names_its_sizes_and_the_difference():
+    assert str(Checked(SIZES, FILES)) == "batch=3, sequence=7 (files)"
+    assert str(Checked(SIZES, "", "output 'y' differs")) == "batch=3, sequence=7 (FAILED: output 'y' differs)"

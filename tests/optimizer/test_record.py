@@ -14,6 +14,8 @@ from workbench.optimizer.record import (
     SearchFigures,
     to_json,
     to_row,
+    trace_meta,
+    versions,
 )
 from workbench.run.trace import StopReason
 from workbench.studies.search.optimize import search_optimize
@@ -105,3 +107,16 @@ def test_the_rows_of_both_ways_keep_their_columns(saturated, searched):
     assert set(row) == common | {"seconds_best", "budget", "candidates"}
     assert [row[name] for name in ("saturation", "extraction", "nodes", "classes", "bound")] == [None] * 5
     assert (row["iter"], row["candidates"], row["budget"]) == (searched.expanded, searched.found, "20")
+
+
+def test_a_trace_carries_the_facts_about_its_result():
+    result = workbench.optimize(workbench.benchmark("bert", layers=1), seed=3, certify=False)
+    meta = trace_meta(result, workbench.cost_model("analytic"))
+    assert meta == {key: result.trace.meta[key] for key in meta}
+    assert meta["cost_before"] == result.cost_before > meta["cost_after"] == result.cost_after > 0
+    assert meta["cost_bound"] == result.solution.bound
+    assert meta["cost_source"] == "analytic roofline, t4"
+    for when in ("before", "after"):
+        assert sum(meta["operator_costs"][when].values()) == pytest.approx(meta[f"cost_{when}"])
+    assert (meta["rule_set"], meta["seed"], meta["stop_reason"]) == ("default", 3, "saturated")
+    assert set(versions()) <= set(meta)

@@ -23,8 +23,8 @@ def run(network, **limits):
     saturation = Saturation(network, rules, Limits(weights=rules.weights, **limits))
     with saturation:
         cost = workbench.cost_model("analytic")
-        best, stop = explore(saturation, cost, extract, 60.0, stages)
-    return saturation, best, stop, stages, said
+        best = explore(saturation, cost, extract, 60.0, stages)
+    return saturation, best, best.stop, stages, said
 
 
 def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_reported():
@@ -56,7 +56,7 @@ def test_what_a_greedy_extraction_takes_is_merged_before_an_exact_one(monkeypatc
     rules = rule_set("default")
     network = benchmark("transformer", layers=2)
     with Saturation(network, rules, Limits(weights=rules.weights)) as saturation:
-        best, _ = explore(saturation, workbench.cost_model("analytic"), exactly, 60.0, Stages())
+        best = explore(saturation, workbench.cost_model("analytic"), exactly, 60.0, Stages())
     assert order[0] == "merged"
     assert "exact" in order
     assert best.solution.status is Status.OPTIMAL

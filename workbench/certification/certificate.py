@@ -197,7 +197,7 @@ def certify(
         optimised: The graph after rewriting.
         draws: The number of random inputs per region.
         seed: The seed of the random inputs.
-        opaque: Runs the opaque operators that occur inside a region.
+        opaque: Runs the opaque operators that occur inside a region, by default in ONNX Runtime.
         known: Numbers for the nodes of both graphs (their e-classes): equal numbers claim equal values. The
             values that both graphs contain bound the regions. Without it both graphs are evaluated once as
             a whole, and values found equal are the boundaries.
@@ -208,6 +208,10 @@ def certify(
     Returns:
         A certificate, which has passed if no difference beyond its tolerances was found.
     """
+    if opaque is None and original.opaques:
+        from workbench.frontends import opaque_runner
+
+        opaque = opaque_runner()
     return _Certifier(original, optimised, draws, seed, opaque, whole, early).run(known, given, whole)
 
 

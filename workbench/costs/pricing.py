@@ -114,3 +114,12 @@ def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
 def graph_cost(graph: Graph, model: CostModel) -> float:
     """Return the sum of the nodes' costs in microseconds."""
     return float(node_costs(graph, model).sum())
+
+
+def operator_costs(graph: Graph, model: CostModel) -> dict[str, float]:
+    """Return the cost of a graph by operator; operators that cost nothing are left out."""
+    found: dict[str, float] = {}
+    for node, cost in zip(graph.nodes, node_costs(graph, model).tolist(), strict=True):
+        if cost > 0:
+            found[node.op] = found.get(node.op, 0.0) + cost
+    return found

@@ -9,18 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from workbench.devices.targets import Target
 from workbench.devices.timing import Timing, paired_speedup, rounds
-from workbench.egraph import EGraph
-from workbench.egraph.rebuild import rebuild
-from workbench.extraction import Solution
-from workbench.extraction.alternatives import k_best
 from workbench.graph import Graph
 from workbench.support.formatting import span, times
 
@@ -52,21 +48,20 @@ PATIENCE: Final = 3
 WORTH: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A graph that may replace the original, with the extraction that it comes from.
+class Timed(Protocol):
+    """A graph that may replace the original."""
 
-    ``saved`` is the model that is saved in its place if the original has symbolic dimensions.
-    """
-
-    graph: Graph = field(repr=False)
-    solution: Solution = field(repr=False)
-    saved: ModelProto | None = field(default=None, repr=False)
+    @property
+    def graph(self) -> Graph:
+        """Return the graph."""
 
     @property
     def cost(self) -> float:
         """Return the cost according to the cost model, in microseconds."""
-        return self.solution.cost
+
+    @property
+    def saved(self) -> ModelProto | None:
+        """Return the model that is saved in its place, or None for the graph itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,54 +189,9 @@ class Ranking:
         return max(range(len(self.candidates)), key=lambda i: self.candidates[i].speedup)
 
 
-def candidates(
-    graph: Graph,
-    egraph: EGraph,
-    costs: np.ndarray,
-    solution: Solution,
-    k: int,
-    *,
-    seconds: float = 60.0,
-) -> list[Candidate]:
-    """Return the graphs of the ``k`` cheapest distinct extractions, without the graph itself.
-
-    Extractions that give the same graph count once.
-
-    Args:
-        graph: The original.
-        egraph: Its e-graph.
-        costs: The cost of every e-node in microseconds.
-        solution: The cheapest extraction.
-        k: The number of graphs; fewer are returned if there are no more or time runs out.
-        seconds: The time limit.
-    """
-    found = [solution, *k_best(egraph, costs, k + 1, seconds=seconds)]
-    distinct: dict[str, Candidate] = {}
-    for other in found:
-        rebuilt = rebuild(graph, egraph, other.choice)
-        distinct.setdefault(rebuilt.structural_hash(), Candidate(rebuilt, other))
-    distinct.pop(_as_built(graph).structural_hash(), None)
-    return sorted(distinct.values(), key=lambda c: c.cost)[:k]
-
-
-def _as_built(graph: Graph) -> Graph:
-    """Return the graph with equal applications shared, as in a saturation."""
-    from workbench.graph import GraphBuilder
-
-    builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)
-    place: list[int] = []
-    for node in graph.nodes:
-        if node.op == "input":
-            place.append(builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype))
-        else:
-            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
-
-
 def rank(
     original: Graph | ModelProto | Apart,
-    given: Sequence[Candidate],
+    given: Sequence[Timed],
     target: Target,
     *,
     original_cost: float,
@@ -335,7 +285,7 @@ class _Figures:
 
     title: str
     original_cost: float
-    given: Sequence[Candidate]
+    given: Sequence[Timed]
     stands_for: Sequence[int]
     timed: int
     quick: bool

@@ -1,38 +1,55 @@
-"""Optimise models with their symbolic dimensions kept.
+"""The fate of symbolic dimensions: what was kept, and how a result was checked at other sizes.
 
-The search runs on a graph of generic extents (:mod:`workbench.symbolic`). Costs are those at chosen sizes.
-The result is checked at these sizes and at three other bindings.
+The certificate compares a result with the original at the sizes of the prices. Here both are compared at three
+other bindings, as graphs and as the files that are given and saved.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.costs import CostModel
-from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
-from workbench.optimizer.asked_sizes import check_elements_at, check_names
-from workbench.optimizer.file_checks import BOTH, Checked, Files
-from workbench.optimizer.symbolic_cost import PricedAt
-from workbench.symbolic import Generic
-from workbench.symbolic.mapping import egraph_at, graph_at, type_at
-from workbench.symbolic.sizes import checked_sizes, fitting, named, pricing_size
+from workbench.optimizer.model import Model
+from workbench.symbolic import Undecodable
+from workbench.symbolic.mapping import graph_at, type_at
+from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
-    from workbench.certification.certificate import Certificate
     from workbench.certification.regions import Correspondence
     from workbench.frontends.onnx.shapes import SymbolTable
-    from workbench.frontends.onnx.symbolic_dims import Fixed, Opened
+    from workbench.frontends.onnx.symbolic_dims import Fixed
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
+
+#: Words of the summary for the parts that were compared.
+FILES: Final = "files"
+BOTH: Final = "graphs and files"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome of a check at one binding: sizes, the parts that were compared, and the difference.
+
+    ``why`` is empty if original and result agree. ``files`` is whether both files ran and agree without a
+    remark; ``note`` is a text for people.
+    """
+
+    sizes: Mapping[str, int]
+    note: str
+    why: str = ""
+    files: bool = False
+
+    def __str__(self) -> str:
+        return f"{named(self.sizes)} ({f'FAILED: {self.why}' if self.why else self.note})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,234 +104,151 @@ class Dynamic:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Opening:
-    """A model that is searched with its symbolic dimensions kept.
-
-    ``searched`` has generic extents; ``graph`` is the same graph at the sizes of the prices.
-    """
-
-    opened: Opened
-    sizes: Mapping[str, int]
-    searched: Graph
-    graph: Graph
-
-    @property
-    def generic(self) -> Generic:
-        """Return the meaning of the generic extents."""
-        return self.opened.generic
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """Return the symbols that are kept."""
-        return tuple(s.name for s in self.opened.symbols)
-
-    def priced(self, model: CostModel) -> PricedAt:
-        """Return a cost model that prices generic instances at the chosen sizes."""
-        return PricedAt(model, self.generic, self.sizes)
-
-    def at_prices(self, term: Graph) -> Graph:
-        """Return a graph of generic extents at the sizes of the prices."""
-        return graph_at(term, self.generic, self.sizes)
-
-    def shown(self, egraph: EGraph) -> EGraph:
-        """Return the e-graph with its types at the sizes of the prices."""
-        return egraph_at(egraph, self.generic, self.sizes)
-
-    def checks(
-        self, term: Graph, known: Correspondence | None, seed: int, given: object
-    ) -> tuple[Checked, ...]:
-        """Compare a term with the original at several bindings, as files and as graphs.
-
-        The file that would be saved is loaded once and runs at every binding, as does the file ``given``.
-        The certificate has compared the graphs at the sizes of the prices. At the smallest other binding
-        they are compared in float64, unless they are large. The first failure ends the checks.
-
-        Args:
-            term: The graph that was found.
-            known: Numbers for its values and the original's: equal numbers claim equal values.
-            seed: The seed of the inputs.
-            given: The model of the user, or None.
-        """
-        sessions = Files(given, term, self.opened.table)
-        done: list[Checked] = []
-        bindings = self.bindings()
-        smallest = min(bindings[1:], key=lambda sizes: math.prod(sizes.values()))
-        for sizes in bindings:
-            graphs = sizes is not bindings[0] and (
-                not sessions.there or (sizes is smallest and self._elements(sizes) <= _COMPARED)
-            )
-            found = self._check(sizes, term, known if graphs else None, seed, sessions, graphs)
-            if sizes is bindings[0] and found.files:
-                found = replace(found, note=BOTH)
-            done.append(found)
-            if done[-1].why:
-                break
-        return tuple(done)
-
-    def bindings(self) -> tuple[dict[str, int], ...]:
-        """Return the bindings to check: that of the prices, and three others (two if it is one of them)."""
-        own = [s for s in self.opened.symbols if s.name not in self.generic.derived]
-        others = checked_sizes({s.name: s.kind for s in own}, self.opened.multiples, self.opened.bounds)
-        completed = [self.generic.completed(sizes) for sizes in others]
-        return (dict(self.sizes), *(c for c in completed if c != self.sizes))
-
-    def _elements(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of elements of the original's values at a binding."""
-        kinds = [type_at(n.type, self.generic, sizes) for n in self.searched if n.op != "weight"]
-        return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
-
-    def _check(
-        self,
-        sizes: Mapping[str, int],
-        term: Graph,
-        known: Correspondence | None,
-        seed: int,
-        sessions: Files,
-        graphs: bool,
-    ) -> Checked:
-        from workbench.optimizer.stages import certified
-
-        try:
-            before = graph_at(self.searched, self.generic, sizes)
-        except (TypeMismatch, GraphError) as error:
-            return Checked(sizes, f"left out: the original has no such sizes, {error}")
-        try:
-            after = before if term is self.searched else graph_at(term, self.generic, sizes)
-        except (TypeMismatch, GraphError) as error:
-            return Checked(sizes, "", f"operands do not fit: {error}")
-        if graphs and term is not self.searched:
-            found: Certificate = certified(before, after, seed, known, draws=1, whole=False)
-            if not found.passed:
-                return Checked(sizes, "", found.reason)
-        found_files = sessions.compare(sizes, before, seed)
-        return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
-
-
-@dataclass(frozen=True, slots=True)
-class OpenModel:
-    """A model that is ready to be searched: its graph, its coverage, and its symbolic dimensions.
-
-    ``opening`` is None if no dimension is kept; ``fixed`` dimensions could not be kept.
-    """
-
-    graph: Graph
-    coverage: Any
-    opening: Opening | None = None
-    fixed: tuple[Fixed, ...] = ()
-
-    @property
-    def searched(self) -> Graph:
-        """Return the graph to search; it has generic extents if dimensions are kept."""
-        return self.graph if self.opening is None else self.opening.searched
-
-    def priced(self, model: CostModel) -> CostModel:
-        """Return the cost model to search with."""
-        return model if self.opening is None else self.opening.priced(model)
-
-    def at_prices(self, term: Graph) -> Graph:
-        """Return a found term at the sizes of the prices."""
-        return term if self.opening is None else self.opening.at_prices(term)
-
-    def shown(self, egraph: EGraph) -> EGraph:
-        """Return the e-graph to show."""
-        return egraph if self.opening is None else self.opening.shown(egraph)
-
-    def checked(
-        self, certificate: Certificate, term: Graph, known: Correspondence | None, seed: int, given: object
-    ) -> tuple[Certificate, tuple[Checked, ...]]:
-        """Check a term at other bindings; return the certificate, failed if a check has, and the checks.
-
-        Args:
-            certificate: The certificate at the sizes of the prices.
-            term: The graph that was found.
-            known: Numbers for its values and the original's: equal numbers claim equal values.
-            seed: The seed of the inputs.
-            given: The model of the user, or None.
-        """
-        if self.opening is None or not certificate.passed:
-            return certificate, ()
-        done = self.opening.checks(term, known, seed, given)
-        failed = [c for c in done if c.why]
-        if failed:
-            why = f"at {named(failed[0].sizes)}: {failed[0].why}"
-            certificate = replace(certificate, passed=False, reason=why)
-        return certificate, done
-
-    def holds(self, term: Graph, seed: int) -> bool:
-        """Return whether a term computes the same as the original at all bindings that are checked."""
-        from workbench.optimizer.stages import certified
-
-        if not certified(self.graph, self.at_prices(term), seed).passed:
-            return False
-        return self.opening is None or not any(c.why for c in self.opening.checks(term, None, seed, None))
-
-    def record(self, term: Graph, checked: tuple[Checked, ...]) -> Dynamic | None:
-        """Return the fate of the symbolic dimensions, or None for a model without any."""
-        if self.opening is None:
-            return Dynamic((), {}, self.fixed) if self.fixed else None
-        opening = self.opening
-        notes = [f"{name} is {size}" for name, size in opening.generic.derived.items()]
-        for name, divisor in opening.opened.multiples.items():
-            if divisor > 1:
-                notes.append(f"{name} is a multiple of {divisor}")
-        notes += [f"{name} is at most {bound}" for name, bound in opening.opened.bounds.items()]
-        return Dynamic(
-            opening.kept, opening.sizes, self.fixed, checked, tuple(notes), term, opening.opened.table
-        )
-
-
-def without(found: Dynamic | None, rules: Sequence[str], why: str) -> Dynamic | None:
-    """Add a note on rules that were left out because they hold at some sizes only."""
-    if found is None:
-        return None
-    note = f"left out {', '.join(rules)}: valid at some sizes only ({why})"
-    return replace(found, notes=(*found.notes, note))
-
-
-def open_model(
-    model: object,
-    dims: Mapping[str, int] | None,
-    sizes: Mapping[str, int] | None = None,
-    *,
-    keep_inputs: bool = False,
-) -> OpenModel:
-    """Read a model with its symbolic dimensions kept as far as they can be.
+def fate_of(
+    model: Model, term: Graph, checked: tuple[Checked, ...] = (), notes: tuple[str, ...] = ()
+) -> Dynamic | None:
+    """Return the fate of a model's symbolic dimensions, or None for a model without any.
 
     Args:
-        model: A graph or a model file.
-        dims: Sizes at which dimensions are fixed on purpose.
-        sizes: Sizes to price at.
-        keep_inputs: Whether initialisers that are also inputs stay inputs.
-
-    Raises:
-        ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be read.
+        model: The model.
+        term: The result, as it was searched.
+        checked: The checks of the result.
+        notes: More notes for people.
     """
-    from workbench.optimizer.stages import graph_of
+    if not model.symbols:
+        return Dynamic((), {}, model.fixed) if model.fixed else None
+    found = [f"{name} is {size}" for name, size in model.generic.derived.items()]
+    found += [f"{name} is a multiple of {n}" for name, n in model.multiples.items() if n > 1]
+    found += [f"{name} is at most {bound}" for name, bound in model.bounds.items()]
+    return Dynamic(model.kept, model.sizes, model.fixed, checked, (*found, *notes), term, model.table)
 
-    asked = dict(sizes or {})
-    if isinstance(model, Graph):  # nothing that reads files is imported for it
-        check_names(asked, ())
-        check_names(dict(dims or {}), (), "dims")
-        return OpenModel(model, None)
-    from workbench.frontends.model_file import is_taso_model
 
-    if is_taso_model(model):
-        check_names(asked, ())
-        return OpenModel(*graph_of(model, dims))
-    from workbench.frontends.onnx.symbolic_dims import open_onnx
+def checks_at_sizes(
+    model: Model, term: Graph, known: Correspondence | None, seed: int, given: object
+) -> tuple[Checked, ...]:
+    """Compare a term with the original at several bindings, as files and as graphs.
 
-    opened = open_onnx(model, dict(dims or {}), asked, keep_inputs=keep_inputs)
-    known = (*(s.name for s in opened.symbols), *(f.name for f in opened.fixed))
-    check_names(asked, known)
-    if not opened.symbols:
-        return OpenModel(opened.graph, opened.imported.coverage, None, opened.fixed)
-    chosen: dict[str, int] = {}
-    for s in opened.symbols:
-        size = asked.get(s.name, pricing_size(s.kind))
-        chosen[s.name] = fitting(size, opened.multiples.get(s.name, 1), opened.bounds.get(s.name))
-    chosen = opened.generic.completed({n: c for n, c in chosen.items() if n not in opened.generic.derived})
-    graph = graph_at(opened.graph, opened.generic, chosen)
-    check_elements_at(graph, asked)
-    opening = Opening(opened, chosen, opened.graph, graph)
-    return OpenModel(graph, opened.imported.coverage, opening, opened.fixed)
+    The file that would be saved is loaded once and runs at every binding, as does the file ``given``.
+    The certificate has compared the graphs at the sizes of the prices. At the smallest other binding
+    they are compared in float64, unless they are large. The first failure ends the checks. A model without
+    symbols has one binding, that of the prices, and nothing is checked.
+
+    Args:
+        model: The model.
+        term: The graph that was found.
+        known: Numbers for its values and the original's: equal numbers claim equal values.
+        seed: The seed of the inputs.
+        given: The model of the user, or None.
+    """
+    if not model.symbols:
+        return ()
+    sessions = Files(given, term, model.table)
+    done: list[Checked] = []
+    bindings = model.bindings()
+    smallest = min(bindings[1:], key=lambda sizes: math.prod(sizes.values()))
+    for sizes in bindings:
+        graphs = sizes is not bindings[0] and (
+            not sessions.there or (sizes is smallest and _elements(model, sizes) <= _COMPARED)
+        )
+        found = _check(model, sizes, term, known if graphs else None, seed, sessions, graphs)
+        if sizes is bindings[0] and found.files:
+            found = replace(found, note=BOTH)
+        done.append(found)
+        if found.why:
+            break
+    return tuple(done)
+
+
+def _elements(model: Model, sizes: Mapping[str, int]) -> int:
+    """Return the number of elements of the original's values at a binding."""
+    kinds = [type_at(n.type, model.generic, sizes) for n in model.searched if n.op != "weight"]
+    return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
+
+
+def _check(
+    model: Model,
+    sizes: Mapping[str, int],
+    term: Graph,
+    known: Correspondence | None,
+    seed: int,
+    sessions: Files,
+    graphs: bool,
+) -> Checked:
+    from workbench.certification.certificate import certify
+
+    try:
+        before = graph_at(model.searched, model.generic, sizes)
+    except (TypeMismatch, GraphError) as error:
+        return Checked(sizes, f"left out: the original has no such sizes, {error}")
+    try:
+        after = before if term is model.searched else graph_at(term, model.generic, sizes)
+    except (TypeMismatch, GraphError) as error:
+        return Checked(sizes, "", f"operands do not fit: {error}")
+    if graphs and term is not model.searched:
+        found = certify(before, after, seed=seed, known=known, draws=1, whole=False)
+        if not found.passed:
+            return Checked(sizes, "", found.reason)
+    found_files = sessions.compare(sizes, before, seed)
+    return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
+
+
+class Files:
+    """The given file and the one that would be saved, loaded once, run at several bindings.
+
+    Args:
+        given: The model of the user, or None.
+        term: The graph of generic extents that was found.
+        table: The symbols of the extents.
+
+    """
+
+    def __init__(self, given: object, term: Graph, table: SymbolTable | None) -> None:
+        from workbench.certification.end_to_end import without_kernels
+        from workbench.frontends import RuntimeFailure
+        from workbench.frontends.onnx.exporter import to_onnx_apart
+        from workbench.frontends.onnx.file import ModelError
+        from workbench.frontends.onnx.sessions import shared_session
+
+        self._note, self._why = "", ""
+        self._first: InferenceSession | None = None
+        try:
+            apart = to_onnx_apart(term, symbols=table)
+        except (ModelError, Undecodable) as error:
+            self._why = f"the result cannot be written: {error}"
+            return
+        if given is None:
+            self._note = "graphs compared"
+            return
+        try:
+            self._first = shared_session(given, optimise=False)
+        except (RuntimeFailure, ModelError):
+            self._note = "graphs compared; ONNX Runtime does not load the original"
+            return
+        try:
+            self._second = shared_session(apart.model, apart.arrays, optimise=False)
+        except (RuntimeFailure, ModelError) as error:
+            if lacking := without_kernels(term):
+                self._first = None
+                self._note = f"graphs compared; ONNX Runtime has no kernel for {', '.join(lacking)}"
+                return
+            self._why = f"the result does not load: {error}"
+
+    @property
+    def there(self) -> bool:
+        """Return whether both files can run."""
+        return self._first is not None and not self._why
+
+    def compare(self, sizes: Mapping[str, int], graph: Graph, seed: int) -> Checked:
+        """Run both on inputs for a graph, which is the original at a binding; return the outcome."""
+        if self._why or self._first is None:
+            return Checked(sizes, self._note, self._why)
+        import onnxruntime as ort
+
+        from workbench.certification.end_to_end import run_both
+
+        version = f"ONNX Runtime {ort.__version__}"
+        found = run_both(self._first, self._second, graph, seed, version)
+        if found.why:
+            return Checked(sizes, "", found.why)
+        files = found.ran and found.steady
+        return Checked(sizes, FILES if files else f"files: {found.note}", files=files)

@@ -1,192 +1,132 @@
-"""One optimisation in progress: the model given, the graph read from it, and the result's certificate.
+"""One optimisation in progress: the model that was read, the rules and costs to optimise it by.
 
-Saturation and TASO's search differ in how they find graphs. Everything before and after is this module:
-:func:`read_job`, then :func:`choose` among the results.
+Saturation and TASO's search differ in how they find graphs. Both begin with :func:`job_of` and end with
+:func:`~workbench.optimizer.candidates.first_certified`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel
-from workbench.graph import Graph
-from workbench.optimizer.dynamic import OpenModel
-from workbench.optimizer.file_checks import Checked
-from workbench.optimizer.stages import certified, rules_for, verdicts, versions
-from workbench.optimizer.timing_trial import Given, source_of
+from workbench.costs.lazy_measured import Economical
+from workbench.extraction import Solution
+from workbench.optimizer.candidates import Trial
+from workbench.optimizer.model import Model
+from workbench.optimizer.record import versions
+from workbench.optimizer.rule_selection import rules_for
+from workbench.optimizer.search_loop import hurried
+from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
 from workbench.run.stages import Stages
-from workbench.run.trace import Trace
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from workbench.certification.certificate import Certificate
     from workbench.certification.prefetch import EarlyRuns
-    from workbench.certification.regions import Correspondence
-
-Model: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """A model that was read, with the rules and costs to optimise it by.
+    """A model that was read, with everything to optimise it by.
 
-    ``graph`` is the model at the sizes of its prices, ``searched`` the graph to rewrite: they differ if
-    symbolic dimensions are kept. ``left_out`` names rules that do not hold in the model's arithmetic.
-    ``given`` is the ONNX file or bytes it came from, ``reference`` the model to run as a whole. ``early`` are
-    the original's own runs, if the certificate may find them made.
+    Attributes:
+        model: the model.
+        rules: the rules that it may be rewritten by.
+        cost_model: the source of costs.
+        settings: all settings.
+        stages: reports and times the stages.
+        trial: how results are timed, or None.
+        left_out: rules that do not hold in the model's arithmetic.
+        reference: the model that runs as a whole beside the result, or None.
+        early: runs of the original, if the certificate may find them made.
+        notes: remarks on the symbolic dimensions.
+
     """
 
-    source: OpenModel
+    model: Model
     rules: RuleSet
-    left_out: tuple[str, ...]
     cost_model: CostModel
+    settings: Settings
     stages: Stages
-    seed: int
-    certify: bool
-    given: Given | None = None
+    trial: Trial | None = None
+    left_out: tuple[str, ...] = ()
     reference: Any = None
     early: EarlyRuns | None = None
+    notes: tuple[str, ...] = ()
 
     @property
-    def graph(self) -> Graph:
-        """Return the model at the sizes of its prices."""
-        return self.source.graph
+    def pricer(self) -> CostModel:
+        """Return the costs of operators of the graph that is searched."""
+        return self.model.priced(self.cost_model)
 
     @property
-    def searched(self) -> Graph:
-        """Return the graph to rewrite."""
-        return self.source.searched
+    def extraction_seconds(self) -> float:
+        """Return the seconds that all extractions may take."""
+        settings = self.settings
+        return settings.seconds if settings.extraction_seconds is None else settings.extraction_seconds
 
-    def settings(self, own: Mapping[str, Any]) -> dict[str, Any]:
+    def extractor(self) -> Callable[..., Solution]:
+        """Return the extraction that the settings ask for."""
+        from workbench.extraction.registry import extractor
+
+        chosen = partial(extractor(self.settings.extractor), memory=self.settings.extraction_memory)
+        measured = self.settings.extraction_seconds is None and isinstance(self.cost_model, Economical)
+        return hurried(chosen) if measured else chosen
+
+    def only(self, names: Sequence[str]) -> RuleSet:
+        """Return the rules of these names."""
+        return replace(self.rules, rules=tuple(r for r in self.rules if r.name in set(names)))
+
+    def without(self, names: Sequence[str], why: str) -> Job:
+        """Return the job without rules that hold at some sizes only, so that its dimensions stay symbolic."""
+        self.cost_model.bind(self.model.graph)
+        note = f"left out {', '.join(names)}: valid at some sizes only ({why})"
+        left = self.only([r.name for r in self.rules if r.name not in names])
+        return replace(self, rules=left, notes=(*self.notes, note))
+
+    def recorded(self, own: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of a result: those of its own kind, rules left out, seed, versions."""
         left_out = {"left_out": list(self.left_out)} if self.left_out else {}
-        return {"rules": self.rules.name, **own, "seed": self.seed, **left_out, **versions()}
+        return {"rules": self.rules.name, **own, "seed": self.settings.seed, **left_out, **versions()}
 
 
-def read_job(
+def job_of(
     model: Model,
-    read: Callable[[], OpenModel],
     rules: RuleSet,
     cost_model: CostModel,
+    settings: Settings,
     stages: Stages,
+    trial: Trial | None = None,
     *,
-    dims: Mapping[str, int] | None,
-    keep_inputs: bool = False,
     as_published: bool = False,
-    seed: int,
-    certify: bool,
     whole: bool = True,
 ) -> Job:
-    """Read a model and prepare everything that finding and certifying need.
+    """Prepare everything that finding and certifying need.
 
     Args:
-        model: the model as it was given.
-        read: reads it; the seconds count as the stage ``import``.
+        model: the model.
         rules: the rules that were chosen.
-        cost_model: the source of costs; it is bound to the graph if it asks for that.
+        cost_model: the source of costs; it is bound to the model.
+        settings: all settings.
         stages: reports and times the stages.
-        dims: symbolic dimensions that are fixed on purpose.
-        keep_inputs: whether initialisers that may be overridden stay inputs.
+        trial: how results are timed, or None.
         as_published: whether rules are used even if they do not hold in the model's arithmetic.
-        seed: the seed of the certificate's inputs.
-        certify: whether results are compared with the original.
         whole: whether the certificate also runs the model as it was given.
 
     """
-    came = source_of(model, dims, keep_inputs=keep_inputs)
-    with stages("import"):
-        source = read()
-        rules, left_out = (rules, ()) if as_published else rules_for(source.searched, rules)
-        reference = None
-        if whole and certify and not isinstance(model, Graph):
-            from workbench.certification.end_to_end import given_of
+    rules, left_out = (rules, ()) if as_published else rules_for(model.searched, rules)
+    cost_model.bind(model.graph)
+    job = Job(model, rules, cost_model, settings, stages, trial, left_out)
+    if not (settings.certify and whole):
+        return job
+    if model.source is not None:
+        from workbench.certification.end_to_end import given_of
 
-            reference = given_of(model)
-    cost_model.bind(source.graph)
-    return Job(source, rules, left_out, cost_model, stages, seed, certify, came, reference)
+        job = replace(job, reference=given_of(model.source))
+    if trial is None and cost_model.analytic:  # nothing is timed while the original runs
+        from workbench.certification.prefetch import EarlyRuns
 
-
-def with_early_runs(job: Job) -> Job:
-    """Return a job whose certificate shares the runs of the original that the job begins early."""
-    from workbench.certification.prefetch import EarlyRuns
-
-    return replace(job, early=EarlyRuns(job.graph, job.reference, job.seed))
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A graph that may be the result, as it was searched, with its cost in microseconds.
-
-    ``made_by`` names the rules that made it, the most productive first. ``known`` relates its values to
-    those of the original; without it the certificate looks for equal values itself. ``place`` is its place
-    among the options.
-    """
-
-    term: Graph
-    cost: float
-    made_by: tuple[str, ...]
-    known: Correspondence | None = None
-    place: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The result of an optimisation and its certificate.
-
-    ``option`` is None if the result is the original. If no option passed, ``certificate`` is that of the
-    last one, which failed.
-    """
-
-    graph: Graph
-    option: Option | None
-    certificate: Certificate | None
-    checked: tuple[Checked, ...] = ()
-
-    @property
-    def failed(self) -> bool:
-        """Return whether a graph was found that is not the original's equal."""
-        return self.certificate is not None and not self.certificate.passed
-
-
-def choose(job: Job, options: Iterable[Option], trace: Trace, rules: RuleSet | None = None) -> Choice:
-    """Return the first option that passes its certificate, or the original if none does.
-
-    Args:
-        job: The optimisation.
-        options: Graphs that may be the result, best first.
-        trace: The run that found them.
-        rules: The rules whose verdicts the certificate cites; by default the job's.
-    """
-    certificate: Certificate | None = None
-    checked: tuple[Checked, ...] = ()
-    cited = job.rules if rules is None else rules
-    for option in options:
-        graph = job.source.at_prices(option.term)
-        if not job.certify:
-            return Choice(graph, option, None)
-        certificate, checked = _certificate(job, graph, option, trace, cited)
-        if certificate.passed:
-            return Choice(graph, option, certificate, checked)
-    if job.certify and certificate is None:
-        original = Option(job.searched, 0.0, ())
-        certificate, checked = _certificate(job, job.graph, original, trace, cited)
-    return Choice(job.graph, None, certificate, checked)
-
-
-def _certificate(
-    job: Job,
-    graph: Graph,
-    option: Option,
-    trace: Trace,
-    rules: RuleSet,
-) -> tuple[Certificate, tuple[Checked, ...]]:
-    """Compare a graph with the original, at the sizes of the prices and at others."""
-    with job.stages("certificate"):
-        found = certified(job.graph, graph, job.seed, option.known, job.reference, early=job.early)
-        found = replace(found, rules=verdicts(trace, rules, option.made_by))
-        return job.source.checked(found, option.term, option.known, job.seed, job.reference)
+        job = replace(job, early=EarlyRuns(model.graph, job.reference, settings.seed))
+    return job

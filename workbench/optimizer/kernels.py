@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from workbench.kernels.codegen.compiler import Build
     from workbench.kernels.codegen.deployment import Deployed
     from workbench.kernels.codegen.fusion import Measure
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
 
 #: Up to this size clusters are also grown from the e-graph of a search, where they compete with rewrites.
 COMPETING: Final = 5_000

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from workbench.costs import CostModel
 from workbench.costs.labels import described
+from workbench.costs.pricing import operator_costs
 from workbench.run.trace import StopReason
 from workbench.support.formatting import gain, speedup
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.frontends.coverage import Coverage
     from workbench.kernels.accelerators import Placement
     from workbench.optimizer.dynamic import Dynamic
+    from workbench.optimizer.result import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +247,40 @@ def _plain(value: object) -> object:
         return list(value)
     summary = getattr(value, "summary", None)
     return value if summary is None else summary()
+
+
+def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
+    """Return the facts about a result that its trace carries: costs and their source, rules, versions."""
+    record = result.record()
+    before, after = (operator_costs(graph, cost_model) for graph in (result.original, result.graph))
+    from workbench.extraction.cost_history import CURVE
+
+    bound: dict[str, Any] = {}
+    if isinstance(record.way, SaturationFigures):
+        bound = {"cost_bound": record.way.bound, "cost_curve": CURVE}
+    return {
+        "cost_source": cost_model.source,
+        "cost_before": record.cost_before,
+        "cost_after": record.cost_after,
+        "operator_costs": {"before": before, "after": after},
+        "rule_set": record.settings["rules"],
+        "seed": record.settings["seed"],
+        "stop_reason": record.stop_reason.value,
+        **versions(),
+        **bound,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a figure depends on."""
+    import platform
+    from importlib.metadata import version
+
+    from workbench._version import __version__
+
+    return {
+        "workbench": __version__,
+        "egglog": version("egglog"),
+        "highspy": version("highspy"),
+        "python": platform.python_version(),
+    }

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures, to_json
 from workbench.optimizer.summary import running_operators, text_of
@@ -14,9 +17,15 @@ from workbench.run.trace import StopReason, Trace
 
 if TYPE_CHECKING:
     from workbench.certification.certificate import Certificate
+    from workbench.devices.ranking import Ranking
+    from workbench.egraph import EGraph
+    from workbench.extraction import Solution
     from workbench.graph import Graph
+    from workbench.kernels.accelerators import Placement, Unit
     from workbench.optimizer.dynamic import Dynamic
-    from workbench.optimizer.timing_trial import Given
+    from workbench.optimizer.model import Model
+    from workbench.rules import RuleSet
+    from workbench.studies.analysis.comparison import Comparison
 
 
 class Result(Face, ABC):
@@ -40,7 +49,7 @@ class Result(Face, ABC):
         seconds: Mapping[str, float]
         settings: Mapping[str, Any]
         offending: tuple[str, ...]
-        given: Given | None
+        given: Model | None
 
         @property
         def rules(self) -> tuple[str, ...]:
@@ -106,3 +115,73 @@ class Result(Face, ABC):
 
     def __repr__(self) -> str:
         return text_of(self.record())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Optimized(Result):
+    """The result of :func:`optimize`.
+
+    ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
+    operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
+    ``seconds`` has the time of each stage: ``engine`` is the compiling of rules, the start of the engine
+    and the loading of the solver, ``pricing`` the cost model.
+    """
+
+    original: Graph
+    graph: Graph
+    cost_before: float
+    cost_after: float
+    cost_source: str
+    trace: Trace
+    egraph: EGraph
+    solution: Solution
+    rules: tuple[str, ...]
+    ruleset: RuleSet
+    certificate: Certificate | None
+    stop_reason: StopReason
+    e_nodes: int
+    e_classes: int
+    iterations: int
+    seconds: Mapping[str, float]
+    settings: Mapping[str, Any]
+    costs: np.ndarray
+    coverage: Any = None
+    offending: tuple[str, ...] = ()
+    measured: Ranking | None = None
+    dynamic: Dynamic | None = None
+    given: Model | None = None
+    accelerator: Unit | None = None
+
+    @property
+    def placement(self) -> Placement | None:
+        """Return which products run on the accelerator and which do not; None without an accelerator."""
+        if self.accelerator is None:
+            return None
+        from workbench.kernels.accelerators import placement
+
+        return placement(self.graph, self.accelerator)
+
+    def compare(self) -> Comparison:
+        """Return the fate of every operator, and the rules behind it."""
+        from workbench.studies.analysis.comparison import compare
+
+        return compare(self)
+
+    def _way(self) -> tuple[float, SaturationFigures]:
+        sizes = np.bincount(self.egraph.eclass, minlength=self.egraph.n_classes)
+        figures = SaturationFigures(
+            e_nodes=self.e_nodes,
+            e_classes=self.e_classes,
+            priced=len(self.egraph),
+            log2_terms=float(np.log2(sizes[sizes > 0]).sum()),
+            iterations=self.iterations,
+            extractor=self.solution.method,
+            status=self.solution.status,
+            scope=self.solution.scope,
+            bound=self.solution.bound,
+            endings=self.solution.endings,
+            measured=self.measured,
+            dynamic=self.dynamic,
+            placement=self.placement,
+        )
+        return min(self.cost_before, self.solution.cost), figures

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from workbench.graph import Graph
+from workbench.ops import TensorType
 from workbench.rules import RuleSet, load_rules, rule_set
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import law_of
@@ -67,6 +69,19 @@ def union(sets: Sequence[RuleSet]) -> RuleSet:
 def published(rules: str) -> RuleSet:
     """Return all rules of a file as they are, including unsound ones, or a set of the library by name."""
     return load_rules(rules, strict=False) if Path(rules).is_file() else rule_set(rules)
+
+
+def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
+    """Return the rules that a graph may be rewritten by, and the names of those left out.
+
+    In a graph of 16-bit floats, rules that may overflow or lose accuracy are left out.
+    """
+    kinds = (node.type for node in graph.nodes)
+    if not any(isinstance(k, TensorType) and k.dtype in ("float16", "bfloat16") for k in kinds):
+        return rules, ()
+    from workbench.laws.verification.half_precision import rules_for
+
+    return rules_for(graph, rules)
 
 
 def _named(name: str, keep_refuted: bool) -> RuleSet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +17,11 @@ from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
-from workbench.graph import Graph
 from workbench.run.stages import Stages
-from workbench.run.trace import StepKind, StopReason
+from workbench.run.trace import StepKind, StopReason, Trace
 
 if TYPE_CHECKING:
+    from workbench.optimizer.job import Job
     from workbench.saturation import Saturation
 
 #: Times that the extracted operators are merged once more, and a graph is extracted again.
@@ -46,14 +46,49 @@ def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
     return quick
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """An extraction with the e-graph and the costs that it was made from."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A saturation that ended, with the best extraction from its e-graph.
+
+    ``costs`` are those of the e-graph's e-nodes, ``before`` is the cost of the original, in microseconds.
+    ``e_nodes`` and ``e_classes`` count those of the engine.
+    """
 
     egraph: EGraph
     costs: np.ndarray
     before: float
     solution: Solution
+    trace: Trace
+    stop: StopReason | None
+    e_nodes: int
+    e_classes: int
+
+    @property
+    def gains(self) -> bool:
+        """Return whether the extraction is cheaper than the original."""
+        return self.solution.cost < self.before * (1 - 1e-9)
+
+
+def saturate(job: Job) -> Run:
+    """Saturate, price and extract in turn, as :func:`explore`."""
+    from workbench.extraction.exact.solve import begin_loading
+    from workbench.saturation import Saturation
+
+    settings, stages = job.settings, job.stages
+    background = [begin_loading] if job.early is None else [job.early.begin, begin_loading]
+    stages.tell("saturation")
+    with Saturation(
+        job.model.searched,
+        job.rules,
+        settings.limits(),
+        profile=settings.profile,
+        keep=0,
+        background=background,
+    ) as saturation:
+        run = explore(saturation, job.pricer, job.extractor(), job.extraction_seconds, stages)
+        stages.add("engine", saturation.engine_seconds)
+        stages.add("saturation", saturation.seconds)
+    return run
 
 
 def explore(
@@ -62,7 +97,7 @@ def explore(
     cheapest: Callable[..., Solution],
     seconds: float,
     stages: Stages,
-) -> tuple[Extracted, StopReason]:
+) -> Run:
     """Run a saturation, then extract the cheapest term and merge its operators as long as that helps.
 
     Ctrl-C ends the running step; the result so far is kept.
@@ -73,13 +108,7 @@ def explore(
         cheapest: The extraction, called as ``cheapest(egraph, costs, seconds=…)``.
         seconds: The time limit of all extractions together.
         stages: Reports and times the stages.
-
-    Returns:
-        The best extraction, and the reason for the end of the saturation.
     """
-    from workbench.extraction.exact.solve import begin_loading
-
-    saturation.engine.meanwhile.append(begin_loading)
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     began = stages.seconds.get("extraction", 0.0)
@@ -91,7 +120,12 @@ def explore(
         _merging(saturation, roofline, cheapest, seconds / 4, stages)
     spent = stages.seconds.get("extraction", 0.0) - began
     best = _merging(saturation, cost_model, cheapest, seconds - spent, stages)
-    return best, saturation.stop_reason or stop
+    return replace(
+        best,
+        stop=saturation.stop_reason or stop,
+        e_nodes=saturation.e_nodes,
+        e_classes=saturation.e_classes,
+    )
 
 
 def _merging_greedily(saturation: Saturation, cost_model: CostModel, seconds: float, stages: Stages) -> None:
@@ -131,7 +165,7 @@ def _merging(
     cheapest: Callable[..., Solution],
     seconds: float,
     stages: Stages,
-) -> Extracted:
+) -> Run:
     """Extract and merge the extracted operators in turn; return the best extraction."""
     from workbench.extraction.exact.solve import load_solver
 
@@ -140,13 +174,13 @@ def _merging(
     def left() -> float:
         return seconds - (stages.seconds.get("extraction", 0.0) - began)
 
-    best: Extracted | None = None
+    best: Run | None = None
     for _ in range(1 + ROUNDS):
         with stages("snapshot", quiet=True):
             egraph = saturation.egraph()
         with stages("engine", quiet=True):
             load_solver()
-        found = _extracted(saturation.graph, egraph, cost_model, cheapest, left, stages)
+        found = _extracted(saturation, egraph, cost_model, cheapest, left, stages)
         if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
             break
         best = found
@@ -159,18 +193,19 @@ def _merging(
 
 
 def _extracted(
-    graph: Graph,
+    saturation: Saturation,
     egraph: EGraph,
     cost_model: CostModel,
     cheapest: Callable[..., Solution],
     left: Callable[[], float],
     stages: Stages,
-) -> Extracted:
+) -> Run:
     """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
 
     A measured model estimates operators that it has not run. If solution and graph differ in such operators,
     they are measured, and the extraction is repeated.
     """
+    graph = saturation.graph
     for _ in range(9):
         with stages("pricing"):
             costs = cost_model.settle(egraph, price_egraph(egraph, cost_model))
@@ -182,4 +217,13 @@ def _extracted(
                 break
             if not cost_model.measure(deciding_instances(graph, egraph, solution.choice)):
                 break
-    return Extracted(egraph, costs, before, solution)
+    return Run(
+        egraph,
+        costs,
+        before,
+        solution,
+        saturation.trace,
+        saturation.stop_reason,
+        saturation.e_nodes,
+        saturation.e_classes,
+    )

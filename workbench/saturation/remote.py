@@ -44,7 +44,7 @@ class RemoteEngine:
         #: The time, in seconds since the epoch, after which nothing is waited for.
         self.until = math.inf
         #: Work for other threads, begun once when a request was sent and this process waits for the answer.
-        self.meanwhile: list[Callable[[], object]] = []
+        self.background: list[Callable[[], object]] = []
         self._process: EngineProcess | None = None
         self._busy = False
         #: Held for a whole request: a second thread would take the answer of the first one for its own.
@@ -111,8 +111,8 @@ class RemoteEngine:
                 process.begin(self.program, self.memory)
             else:
                 process.request(name, argument)
-            while self.meanwhile:
-                self.meanwhile.pop(0)()
+            while self.background:
+                self.background.pop(0)()
             if self.until < math.inf:
                 left = self.until - time.time()
                 seconds = left if seconds is None else min(seconds, left)

@@ -119,6 +119,7 @@ class Saturation(Stepwise):
         profile: Whether every rule is timed separately.
         engine: An engine that another saturation no longer needs; by default a new one.
         keep: Number of e-nodes up to which snapshots are kept.
+        background: Work for other threads, begun once when this process first waits for the engine.
 
     >>> from workbench.studies.benchmarks import benchmark
     >>> from workbench.rules import rule_set
@@ -136,6 +137,7 @@ class Saturation(Stepwise):
         profile: bool = False,
         engine: RemoteEngine | None = None,
         keep: int = KEPT,
+        background: Sequence[Callable[[], object]] = (),
     ) -> None:
         super().__init__()
         self.keep = keep
@@ -162,6 +164,7 @@ class Saturation(Stepwise):
         self._engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:
             engine.load(program)
+        self._engine.background.extend(background)
         self.compile_seconds = time.perf_counter() - began
         self.trace = Trace(
             {

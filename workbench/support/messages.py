@@ -9,7 +9,7 @@ from collections.abc import Iterable
 def one_line(error: object, most: int = 200) -> str:
     r"""Return the text of an error on one line of at most ``most`` characters; an error without text is its class.
 
-    >>> one_line(ValueError("two\\n lines"))
+    >>> one_line(ValueError("two\n lines"))
     'two lines'
     >>> one_line(KeyboardInterrupt())
     'KeyboardInterrupt'

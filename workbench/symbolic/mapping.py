@@ -77,10 +77,14 @@ def opaques_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> dict
 def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
     """Return a graph mapped from generic extents to other sizes: the same nodes with newly inferred types.
 
+    Without sizes it is the graph itself.
+
     Raises:
         TypeMismatch: The operands of a node do not fit at these sizes.
         GraphError: The graph is not valid at these sizes.
     """
+    if not sizes:
+        return graph
     opaques = opaques_at(graph, generic, sizes)
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -104,10 +108,12 @@ def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
 
 
 def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGraph:
-    """Return an e-graph mapped from generic extents to other sizes, e-node by e-node.
+    """Return an e-graph mapped from generic extents to other sizes, e-node by e-node; itself without sizes.
 
     E-nodes whose operands do not fit at these sizes are kept: the result is for display, not for extraction.
     """
+    if not sizes:
+        return egraph
     known: dict[Any, Any] = {}
 
     def mapped(key: Any, make: Any) -> Any:

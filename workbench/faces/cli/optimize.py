@@ -32,7 +32,7 @@ from workbench.optimizer.settings import Settings
 
 if TYPE_CHECKING:
     from workbench.kernels.codegen.deployment import Deployed
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
 
 
 @reporting_errors

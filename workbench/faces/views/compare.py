@@ -149,7 +149,7 @@ def changes_html(result: Result) -> str:
     if result.graph is result.original:
         said = paragraph("The result is the original: nothing was rewritten.")
         return said + side_by_side(("original", _drawn(graph_svg(result.original), result.original.name)))
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
 
     if not isinstance(result, Optimized):
         # A search has no e-graph that relates the operators of the two graphs.

@@ -180,7 +180,7 @@ def _rules(result: Result, record: RunRecord) -> str:
 
 def _laws(result: Result, set_name: str) -> RuleSet | None:
     """Return the rules of a run: those that it kept, or the set of that name; None if neither is known."""
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
     from workbench.rules import rule_set
 
     if isinstance(result, Optimized):

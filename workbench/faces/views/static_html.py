@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.laws.synthesis import Coverage, Synthesis
     from workbench.laws.verification import Verdict, Verification
-    from workbench.optimizer.pipeline import Optimized
-    from workbench.optimizer.result import Result
+    from workbench.optimizer.result import Optimized, Result
     from workbench.run.trace import Trace
     from workbench.saturation import Saturation
     from workbench.saturation.explain.proof_graph import Guard

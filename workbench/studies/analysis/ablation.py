@@ -12,9 +12,10 @@ from workbench.costs import CostModel
 from workbench.costs.registry import cost_model
 from workbench.extraction.limits import Limit
 from workbench.extraction.solution import Status
-from workbench.optimizer.pipeline import Optimized, optimize
+from workbench.optimizer.model import fixed_model
+from workbench.optimizer.pipeline import optimize
+from workbench.optimizer.result import Optimized
 from workbench.optimizer.rule_selection import Rules, rules_of
-from workbench.optimizer.stages import graph_of
 from workbench.rules import RuleSet
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import Step, StepKind, StopReason, Trace
@@ -24,7 +25,7 @@ from workbench.support.formatting import change, gain, microseconds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.optimizer.job import Model
+    from workbench.optimizer.model import ModelLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Ablation(Stepwise):
 
     def __init__(
         self,
-        model: Model,
+        model: ModelLike,
         rules: Rules = "default",
         *,
         candidates: Sequence[str] | None = None,
@@ -74,7 +75,7 @@ class Ablation(Stepwise):
         for name in candidates or ():
             self.rules[name]  # raises KeyError for an unknown name
         # The model is read once, so that every run has the same graph and the same prices.
-        self.graph = graph_of(model, settings.pop("dims", None))[0]
+        self.graph = fixed_model(model, settings.pop("dims", None)).graph
         self.cost = cost_model(cost)
         self.settings = settings
         self.best: Optimized | None = None
@@ -229,7 +230,7 @@ def _complete(result: Optimized) -> bool:
 
 
 def ablation(
-    model: Model,
+    model: ModelLike,
     rules: Rules = "default",
     *,
     candidates: Sequence[str] | None = None,

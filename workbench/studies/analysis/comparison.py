@@ -15,7 +15,7 @@ from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.run.display import Face
 
 if TYPE_CHECKING:
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
 
 #: The marks of operators and their meanings.
 MARKS: Final = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.laws.verification import Verification
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
     from workbench.saturation import Saturation
     from workbench.studies.analysis.ablation import Ablation
 

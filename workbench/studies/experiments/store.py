@@ -86,7 +86,7 @@ def provenance() -> dict[str, Any]:
 
     These are versions, commit (with ``+`` if files differ from it), machine, the time and the machine's load.
     """
-    from workbench.optimizer.stages import versions
+    from workbench.optimizer.record import versions
 
     return {
         "versions": {**versions(), **{name: version(name) for name in ("ortools", "numpy")}},

@@ -13,13 +13,13 @@ from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
 from workbench.costs.registry import cost_model as cost_model_of
 from workbench.graph import Graph
-from workbench.optimizer.dynamic import OpenModel
-from workbench.optimizer.job import Job, Model, Option, choose, read_job
-from workbench.optimizer.record import SearchFigures
+from workbench.optimizer.candidates import Candidate, first_certified
+from workbench.optimizer.job import Job, job_of
+from workbench.optimizer.model import Model, ModelLike, default_cost, fixed_model
+from workbench.optimizer.record import SearchFigures, trace_meta
 from workbench.optimizer.result import Result
 from workbench.optimizer.rule_selection import Rules, published, rules_of
-from workbench.optimizer.stages import certified, graph_of, trace_meta
-from workbench.optimizer.timing_trial import Given, default_cost
+from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
 from workbench.run.progress import seen_in_notebooks
 from workbench.run.stages import Progress, Stages
@@ -56,7 +56,7 @@ class Searched(Result):
     settings: Mapping[str, Any]
     coverage: Any = None
     offending: tuple[str, ...] = ()
-    given: Given | None = None
+    given: Model | None = None
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class Searched(Result):
 
 @seen_in_notebooks
 def search_optimize(
-    model: Model,
+    model: ModelLike,
     *,
     rules: Rules | None = None,
     cost: str | os.PathLike[str] | CostModel | None = None,
@@ -117,62 +117,60 @@ def search_optimize(
         The result with its history, trace and certificate.
     """
     stages = Stages(progress)
-    job = read_job(
-        model,
-        lambda: OpenModel(*graph_of(model, dims)),
-        _rules(rules, mode, keep_refuted),
-        cost_model_of(default_cost(model) if cost is None else cost),
-        stages,
-        dims=dims,
-        as_published=mode != "sound",
-        seed=seed,
-        certify=certify,
-        whole=False,
-    )
+    ruleset = _rules(rules, mode, keep_refuted)
+    cost_model = cost_model_of(default_cost(model) if cost is None else cost)
+    settings = Settings(seed=seed, certify=certify)
+    with stages("import"):
+        source = fixed_model(model, dims)
+        published_rules = mode != "sound"
+        job = job_of(source, ruleset, cost_model, settings, stages, as_published=published_rules, whole=False)
     search = BacktrackingSearch(
-        job.graph, job.rules, job.cost_model,
+        source.graph, job.rules, job.cost_model,
         alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
     )  # fmt: skip
     with stages("search"):
         stop = search.run(lambda step: stages.tell("search", step))
-    before, options = _found(job, search)
+    before, candidates = _found(job, search)
     applied = RuleSet(job.rules.name, search.rules, job.rules.verdicts)
-    choice = choose(job, options, search.trace, applied)
+    choice = first_certified(job, candidates, search.trace, rules=applied)
     offending: tuple[str, ...] = ()
     if choice.failed:
         stages.tell("blame")
         offending = _blame(search, seed)
     own = {"mode": mode, "alpha": alpha, "budget": budget, "seconds": seconds, "growth": growth}
     result = Searched(
-        original=job.graph,
+        original=source.graph,
         graph=choice.graph,
         cost_before=before,
-        cost_after=before if choice.option is None else choice.option.cost,
+        cost_after=before if choice.candidate is None else choice.candidate.cost,
         cost_source=job.cost_model.source,
         trace=search.trace,
-        history=() if choice.option is None else search.history,
+        history=() if choice.candidate is None else search.history,
         certificate=choice.certificate,
         stop_reason=stop,
         expanded=search.expanded,
         found=search.found,
         seconds=stages.ordered(),
-        settings=job.settings(own),
-        coverage=job.source.coverage,
+        settings=job.recorded(own),
+        coverage=source.coverage,
         offending=offending,
-        given=job.given,
+        given=None if source.source is None else source,
     )
     search.trace.meta |= trace_meta(result, job.cost_model)
     return result
 
 
-def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Option]]:
+def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Candidate]]:
     """Return the cost of the original, and the best graph if it costs less."""
+    graph = job.model.graph
     with job.stages("pricing"):
         # Operators that a measured model had no time for are measured if the result depends on them.
-        job.cost_model.measure(instances_of(job.graph) + instances_of(search.best))
-        before, after = (float(node_costs(g, job.cost_model).sum()) for g in (job.graph, search.best))
+        job.cost_model.measure(instances_of(graph) + instances_of(search.best))
+        before, after = (float(node_costs(g, job.cost_model).sum()) for g in (graph, search.best))
     made_by = tuple(dict.fromkeys(search.history))
-    return before, [Option(search.best, after, made_by)] if after < before * (1 - 1e-9) else []
+    return before, [Candidate(search.best, search.best, after, made_by=made_by)] if after < before * (
+        1 - 1e-9
+    ) else []
 
 
 def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
@@ -188,11 +186,13 @@ def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
 
 def _blame(search: BacktrackingSearch, seed: int) -> tuple[str, ...]:
     """Return the rule behind a wrong result: the one between a right and a wrong graph of the history."""
+    from workbench.certification.certificate import certify
+
     path, history = search.path(), search.history
     right, wrong = 0, len(path) - 1
     while wrong - right > 1:
         middle = (right + wrong) // 2
-        if certified(search.graph, path[middle], seed).passed:
+        if certify(search.graph, path[middle], seed=seed).passed:
             right = middle
         else:
             wrong = middle

@@ -15,7 +15,7 @@ from workbench.studies.experiments.plan import Plan, Record, Run
 if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.kernels.accelerators import Unit
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
     from workbench.rules import RuleSet
 
 

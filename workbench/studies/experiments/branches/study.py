@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.costs import CostModel
     from workbench.devices.targets import Target
     from workbench.graph import Graph
-    from workbench.optimizer.pipeline import Optimized
+    from workbench.optimizer.result import Optimized
     from workbench.studies.experiments.baselines import Rival
 
 #: The names of a network's forms; the forms of rivals have the rivals' names.

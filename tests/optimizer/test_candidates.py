@@ -10,9 +10,10 @@ from tests.devices.graphs import products
 from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.graph import Graph
+from workbench.optimizer.candidates import trial_of
+from workbench.optimizer.model import default_cost, fixed_model
 from workbench.optimizer.settings import Settings
 from workbench.optimizer.summary import running_operators
-from workbench.optimizer.timing_trial import Given, default_cost, source_of, trial_of
 from workbench.support.machine import machine
 
 
@@ -80,9 +81,8 @@ def test_a_file_is_priced_by_this_machine_and_a_graph_by_the_roofline(path):
     assert default_cost(path) == default_cost(str(path)) == default_cost(path.read_bytes()) == "cpu"
     assert default_cost(onnx.load(path)) == "cpu"
     assert default_cost(products()) == "analytic"
-    assert source_of(products(), None) is None
-    assert source_of("network.model", None) is None
-    assert isinstance(source_of(path, None), Given)
+    assert fixed_model(products()).source is None
+    assert fixed_model(path).source is path
 
 
 def test_a_result_that_is_faster_is_the_result(fake, path, tmp_path):

@@ -1,11 +1,19 @@
-"""Sizes at which a user asks to price symbolic dimensions."""
+"""Models as they are read, and the sizes at which a user asks to price their dimensions."""
 
 import pytest
 
 import workbench
 from workbench.frontends.onnx.file import ModelError
 from workbench.graph import GraphBuilder
-from workbench.optimizer.asked_sizes import check_elements_at, check_names
+from workbench.optimizer.model import check_elements_at, check_names, fixed_model
+from workbench.studies.benchmarks import benchmark
+
+
+def test_a_model_that_is_a_graph_is_itself():
+    graph = benchmark("bert", layers=1)
+    model = fixed_model(graph)
+    assert model.graph is model.searched is graph
+    assert (model.coverage, model.source) == (None, None)
 
 
 def test_names_must_be_known_and_sizes_positive():

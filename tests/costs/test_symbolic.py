@@ -5,9 +5,9 @@ import numpy as np
 from workbench.costs.analytic import AnalyticCost
 from workbench.costs.model import OpInstance
 from workbench.costs.pricing import price_egraph
+from workbench.costs.symbolic import PricedAt
 from workbench.graph import GraphBuilder
 from workbench.ops import TensorType
-from workbench.optimizer.symbolic_cost import PricedAt
 from workbench.saturation import Limits, Saturation
 from workbench.symbolic import Generic
 

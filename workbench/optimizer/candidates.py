@@ -1,0 +1,410 @@
+"""Candidates: graphs that may be the result, how they are timed, and how one of them passes its certificate.
+
+A cost model adds up operators, but the runtime fuses them. So the results are timed. If none is faster, the
+model stays as it was given, cleaned (:mod:`workbench.frontends.onnx.baseline`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from workbench.costs.labels import is_this_machine
+from workbench.egraph import EGraph, rebuild
+from workbench.graph import Graph
+from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
+from workbench.optimizer.model import Model
+from workbench.optimizer.search_loop import Run, hurried
+from workbench.rules import RuleSet
+from workbench.run.trace import Trace
+from workbench.symbolic.sizes import named
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from workbench.certification.certificate import Certificate
+    from workbench.certification.regions import Correspondence
+    from workbench.devices.ranking import Ranking
+    from workbench.devices.targets import Target
+    from workbench.extraction import Solution
+    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.optimizer.job import Job
+    from workbench.optimizer.settings import Settings
+
+#: Bytes of weights from which only the best result is timed: every timed model holds a copy of them.
+LARGE: Final = 1 << 28
+
+#: Bytes of weights up to which the model as it was given is timed too: it and its cleaned form are loaded.
+UNCLEANED: Final = 1 << 27
+
+#: Share by which the original's operators are priced below their measured cost for a cautious result, and
+#: the most e-nodes of an e-graph from which one is extracted.
+CAUTION: Final = 0.1
+MOST_E_NODES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A graph that may be the result.
+
+    Attributes:
+        term: the graph as it was searched.
+        graph: the same at the sizes of the prices.
+        cost: its cost in microseconds.
+        solution: the extraction that it comes from; None if it was searched for.
+        made_by: rules that made it, the most productive first.
+        place: its place among the candidates that were timed.
+        saved: the model that is saved in its place if the original has symbolic dimensions.
+
+    """
+
+    term: Graph = field(repr=False)
+    graph: Graph = field(repr=False)
+    cost: float
+    solution: Solution | None = field(default=None, repr=False)
+    made_by: tuple[str, ...] = ()
+    place: int = 0
+    saved: ModelProto | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The result of an optimisation and its certificate.
+
+    ``candidate`` is None if the result is the original. If no candidate passed, ``certificate`` is that of the
+    last one, which failed. ``checked`` are its checks at other sizes.
+    """
+
+    graph: Graph
+    candidate: Candidate | None
+    certificate: Certificate | None
+    checked: tuple[Checked, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a graph was found that is not the original's equal."""
+        return self.certificate is not None and not self.certificate.passed
+
+    @property
+    def failed_at_some_sizes(self) -> bool:
+        """Return whether a graph was found that is the original's equal at the sizes of the prices alone."""
+        return any(c.why for c in self.checked)
+
+
+# -- making ----------------------------------------------------------------------------------------------
+def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
+    """Return the rules that made the chosen e-nodes, most productive first."""
+    counts: dict[str, int] = {}
+    for i in sorted({int(i) for i in choice if i >= 0}):
+        rule = int(egraph.birth_rule[i])
+        if rule >= 0:
+            counts[egraph.rules[rule]] = counts.get(egraph.rules[rule], 0) + 1
+    return tuple(sorted(counts, key=lambda r: (-counts[r], r)))
+
+
+def candidate_of(model: Model, egraph: EGraph, solution: Solution) -> Candidate:
+    """Return the graph of an extraction."""
+    term = rebuild(model.searched, egraph, solution.choice)
+    made_by = rules_behind(egraph, solution.choice.tolist())
+    return Candidate(term, model.at_prices(term), solution.cost, solution, made_by)
+
+
+def cheapest(
+    model: Model, egraph: EGraph, costs: np.ndarray, solution: Solution, k: int, *, seconds: float = 60.0
+) -> list[Candidate]:
+    """Return the graphs of the ``k`` cheapest distinct extractions, without the model itself.
+
+    Extractions that give the same graph count once.
+
+    Args:
+        model: The original.
+        egraph: Its e-graph.
+        costs: The cost of every e-node in microseconds.
+        solution: The cheapest extraction.
+        k: The number of graphs; fewer are returned if there are no more or time runs out.
+        seconds: The time limit.
+    """
+    from workbench.extraction.alternatives import k_best
+
+    distinct: dict[str, Candidate] = {}
+    for other in (solution, *k_best(egraph, costs, k + 1, seconds=seconds)):
+        candidate = candidate_of(model, egraph, other)
+        distinct.setdefault(candidate.graph.structural_hash(), candidate)
+    distinct.pop(_as_built(model.graph).structural_hash(), None)
+    return sorted(distinct.values(), key=lambda c: c.cost)[:k]
+
+
+def _as_built(graph: Graph) -> Graph:
+    """Return the graph with equal applications shared, as in a saturation."""
+    from workbench.graph import GraphBuilder
+
+    builder = GraphBuilder(graph.name)
+    builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)
+    place: list[int] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            place.append(builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype))
+        else:
+            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
+    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+
+
+# -- timing ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A comparison of results with the original by time: the target, the number of results, the seconds.
+
+    With ``decides`` the fastest is the result; otherwise the figures are for information. A ``quick`` trial
+    ends as soon as the outcome is clear.
+    """
+
+    target: Target
+    count: int
+    seconds: float
+    decides: bool = True
+    quick: bool = False
+
+
+def trial_of(model: object, cost_source: str, settings: Settings) -> Trial | None:
+    """Return how results are timed, or None.
+
+    With ``measure`` that many candidates are timed on any target. Otherwise a model that was given as a
+    file is timed if its costs are this machine's, and with ``time=True`` every model is. The times decide
+    only if the costs are this machine's.
+    """
+    from workbench.devices.targets import OnnxRuntime, checked_target
+
+    if settings.measure:
+        target = checked_target(settings.measure, settings.measure_on)
+        return Trial(target, settings.measure, settings.measure_seconds)
+    here = is_this_machine(cost_source)
+    if settings.time is False or (settings.time is None and (isinstance(model, Graph) or not here)):
+        return None
+    return Trial(OnnxRuntime(threads=1), 1, settings.time_seconds, decides=here, quick=True)
+
+
+def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:
+    """Return the times of a run's candidates if they are timed, and the candidates to take, best first.
+
+    Ctrl-C ends the timing; costs alone decide then.
+    """
+    if job.trial is not None:
+        with contextlib.suppress(KeyboardInterrupt), job.stages("measuring"):
+            return _timed(job, run, job.trial)
+    return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
+
+
+def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
+    """Time the best extractions and the original.
+
+    If a graph does not run, a quick trial returns a ranking with the reason, and so does any trial of
+    operators for which the runtime has no kernel. Any other trial raises the error of the target.
+    """
+    from workbench.certification.end_to_end import without_kernels
+    from workbench.devices import targets
+    from workbench.devices.ranking import rank
+
+    model, target, seed = job.model, trial.target, job.settings.seed
+    found = _entrants(job, run, trial)
+    original: Graph | Apart = model.graph
+    uncleaned = None
+    if model.source is not None and isinstance(target, targets.OnnxRuntime):
+        cleaned = model.cleaned()
+        original = cleaned.apart
+        uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= UNCLEANED else None
+        target = target.at({name: kind.shape for name, kind in model.graph.input_types.items()})
+    try:
+        ranking = rank(
+            original,
+            found,
+            target,
+            original_cost=run.before,
+            seconds=trial.seconds,
+            seed=seed,
+            uncleaned=uncleaned,
+            quick=trial.quick,
+        )
+    except Exception as error:  # whatever a runtime or its inputs can come to
+        if not trial.quick and not without_kernels(*(c.graph for c in found)):
+            raise
+        return _failed(original, found, target, error, run.before, seed)
+    if not trial.decides:
+        ranking = replace(ranking, decided=False, winner=0 if found else None)
+    order = ranking.order() if trial.decides else range(len(found))
+    return ranking, [replace(found[i], place=i) for i in order]
+
+
+def _failed(
+    original: Graph | Apart,
+    found: list[Candidate],
+    target: Target,
+    error: Exception,
+    cost: float,
+    seed: int,
+) -> tuple[Ranking, list[Candidate]]:
+    """Keep the original, or leave the choice to the costs if the original does not run either."""
+    from workbench.devices.ranking import Entrant, Ranking
+
+    said = " ".join(str(error).split())[:200] or type(error).__name__
+    kept: list[Candidate] = []
+    failure = f"the original stays: the result does not run here ({said})"
+    try:
+        with target.timers([original], seed) as timers:
+            timers[0]()
+    except Exception:
+        failure = f"nothing was timed, the model does not run here ({said}): costs alone decided"
+        kept = [replace(candidate, place=i) for i, candidate in enumerate(found)]
+    none = Entrant(cost, 0.0, (0.0, 0.0))
+    return Ranking(none, (), 0.0, 0, target.title, 0.0, failure=failure), kept
+
+
+def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
+    """Return the candidates to time."""
+    model, egraph = job.model, run.egraph
+    if not trial.quick:
+        seconds = min(job.extraction_seconds, 10.0)
+        return cheapest(model, egraph, run.costs, run.solution, trial.count, seconds=seconds)
+    if not run.gains:
+        return []
+    distinct: dict[str, Candidate] = {}
+    for solution in (run.solution, *(_cautious(model, run) if trial.decides else ())):
+        candidate = candidate_of(model, egraph, solution)
+        if model.symbols:
+            dynamic = fate_of(model, candidate.term)
+            candidate = replace(candidate, saved=None if dynamic is None else dynamic.model())
+        distinct.setdefault(candidate.term.structural_hash(), candidate)
+    return list(distinct.values())
+
+
+def _cautious(model: Model, run: Run) -> list[Solution]:
+    """Return an extraction with the original's operators priced below their measured cost.
+
+    The runtime fuses some of these operators, and the price of a single operator does not show it: a
+    rewrite must gain more than that. Nor does it show the layout of operands, which is accounted for.
+    Return nothing if only the original is left, or if models are large.
+    """
+    from workbench.costs.blocked import blocked
+    from workbench.extraction.exact.types import met
+    from workbench.extraction.extract import extract
+    from workbench.extraction.problem import dag_cost
+    from workbench.extraction.solution import Status
+
+    if weight_of(model.graph) > LARGE or len(run.egraph) > MOST_E_NODES:
+        return []
+    costs = blocked(run.egraph, run.costs)
+    costs[run.egraph.original[run.egraph.original >= 0]] *= 1 - CAUTION
+    other = hurried(extract)(run.egraph, costs, seconds=math.inf)
+    cost = dag_cost(other.choice, run.costs)
+    if not cost < run.before * (1 - 1e-9):
+        return []
+    bound = min(cost, run.solution.bound)
+    status = Status.OPTIMAL if met(cost, bound) else Status.FEASIBLE
+    return [replace(other, cost=cost, bound=bound, status=status)]
+
+
+def weight_of(graph: Graph) -> int:
+    """Return the bytes of a graph's stored weights."""
+    return sum(int(node.tensor.nbytes) for node in graph.nodes if node.op == "weight")
+
+
+# -- certifying ------------------------------------------------------------------------------------------
+def first_certified(
+    job: Job,
+    candidates: Iterable[Candidate],
+    trace: Trace,
+    egraph: EGraph | None = None,
+    rules: RuleSet | None = None,
+) -> Choice:
+    """Return the first candidate that passes its certificate, or the original if none does.
+
+    Args:
+        job: The optimisation.
+        candidates: Graphs that may be the result, best first.
+        trace: The run that found them.
+        egraph: The e-graph that they come from; it relates their values to those of the original.
+        rules: The rules whose verdicts the certificate cites; by default the job's.
+    """
+    choice = Choice(job.model.graph, None, None)
+    for candidate in candidates:
+        if not job.settings.certify:
+            return Choice(candidate.graph, candidate, None)
+        certificate, checked = _certificate(job, candidate, trace, egraph, rules or job.rules)
+        if certificate.passed:
+            return Choice(candidate.graph, candidate, certificate, checked)
+        choice = replace(choice, certificate=certificate, checked=checked)
+    if job.settings.certify and choice.certificate is None:
+        original = Candidate(job.model.searched, job.model.graph, 0.0)
+        certificate, checked = _certificate(job, original, trace, None, rules or job.rules)
+        choice = replace(choice, certificate=certificate, checked=checked)
+    return choice
+
+
+def _certificate(
+    job: Job, candidate: Candidate, trace: Trace, egraph: EGraph | None, rules: RuleSet
+) -> tuple[Certificate, tuple[Checked, ...]]:
+    """Compare a candidate with the original, at the sizes of the prices and at others."""
+    from workbench.certification.certificate import certify
+
+    model, seed = job.model, job.settings.seed
+    with job.stages("certificate"):
+        known = None
+        if egraph is not None and candidate.solution is not None:
+            known = correspondence(model.searched, candidate.term, egraph, candidate.solution.choice)
+        found = certify(
+            model.graph, candidate.graph, seed=seed, known=known, given=job.reference, early=job.early
+        )
+        found = replace(found, rules=verdicts(trace, rules, candidate.made_by))
+        if not found.passed:
+            return found, ()
+        checked = checks_at_sizes(model, candidate.term, known, seed, job.reference)
+        for failed in [c for c in checked if c.why]:
+            found = replace(found, passed=False, reason=f"at {named(failed.sizes)}: {failed.why}")
+        return found, checked
+
+
+def holds(model: Model, term: Graph, seed: int) -> bool:
+    """Return whether a term computes the same as the original at all bindings that are checked."""
+    from workbench.certification.certificate import certify
+
+    if not certify(model.graph, model.at_prices(term), seed=seed).passed:
+        return False
+    return not any(c.why for c in checks_at_sizes(model, term, None, seed, None))
+
+
+def correspondence(original: Graph, term: Graph, egraph: EGraph, choice: np.ndarray) -> Correspondence:
+    """Return the e-classes of the nodes of a graph and of a term extracted from its e-graph.
+
+    Args:
+        original: The graph.
+        term: The term as a graph.
+        egraph: The e-graph.
+        choice: The chosen e-node of each e-class; negative for an e-class that is not built.
+    """
+    from workbench.certification.regions import Correspondence
+    from workbench.egraph.class_map import eclasses_of
+
+    before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())
+    after = eclasses_of(term, egraph)
+    rules = []
+    for c in after:
+        rule = int(egraph.birth_rule[int(choice[c])]) if c >= 0 and choice[c] >= 0 else -1
+        rules.append(egraph.rules[rule] if rule >= 0 else "")
+    return Correspondence(before, after, tuple(rules))
+
+
+def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> Mapping[str, str]:
+    """Return the verdict on every rule that fired, those that made the result first.
+
+    A rule whose proof for all types is stored is a ``theorem``.
+    """
+    from workbench.laws.theorems.records import THEOREM, is_theorem
+
+    fired = {r.rule for step in trace for r in step.rules if r.matches}
+    those = [rule for rule in rules if rule.name in fired]
+    known = {rule.name: THEOREM if is_theorem(rule) else rules.verdict(rule) for rule in those}
+    return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}

@@ -15,7 +15,7 @@ def test_three_hundred_graphs_cover_what_they_promise():
         graph = random_graph(seed)
         results = evaluate(graph, random_inputs(graph, seed, 0), precise=True)
         assert all(np.isfinite(r).all() for r in results.values()), seed
-        users = graph.users()
+        users = graph.readers
         for i, node in enumerate(graph.nodes):
             seen[node.op] += 1
             if node.op == "conv2d":

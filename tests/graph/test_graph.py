@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from workbench.graph import Graph, GraphBuilder, GraphError, Node, Weight, topological
-from workbench.ops import TensorType, TypeMismatch
+from workbench.graph.graph import result_type
+from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops.spec import OpSpec
 
 
 def small():
@@ -52,14 +54,14 @@ def test_structural_hash_sees_structure_not_order():
     assert other.structural_hash() != build(False).structural_hash()
 
 
-def test_reachable_constant_and_users():
+def test_reachable_constant_and_readers():
     b = GraphBuilder()
     x = b.input("x", (4, 4))
     w = b.op("transpose", b.weight((4, 4)), perm=(1, 0))
     graph = b.graph({"y": b.op("matmul", x, w)})
     assert graph.constant() == [False, True, True, False]
     assert all(graph.reachable())
-    assert graph.users() == [[3], [2], [3], []]
+    assert graph.readers == ((3,), (2,), (3,), ())
 
 
 def test_an_operator_without_operands_is_constant():
@@ -165,3 +167,46 @@ def test_topological_order_and_cycles():
     assert topological([0], {0: [1, 2], 1: [2], 2: []}) == [2, 1, 0]
     with pytest.raises(GraphError, match="cycle"):
         topological([0], {0: [1], 1: [0]})
+
+
+def test_extents_are_whole_numbers_and_data_is_an_array():
+    b = GraphBuilder("wrong")
+    assert b.type(b.input("fine", (np.int64(2), 3))).shape == (2, 3)
+    for shape in ((2.5, 3), "ab", (None, 3)):
+        with pytest.raises(TypeMismatch, match="a shape must consist of whole numbers"):
+            b.input("x", shape)
+        with pytest.raises(TypeMismatch, match="a shape must consist of whole numbers"):
+            b.weight(shape)
+    with pytest.raises(TypeMismatch, match="must be an array, got 'float64' \\(try dtype='float64'\\)"):
+        b.weight((2, 3), "float64")
+
+
+X = TensorType("float32", (2, 3))
+
+
+def test_the_type_is_that_of_the_operator():
+    w = TensorType("float32", (3, 5))
+    attrs = spec_of("matmul").pack({"act": "none"})
+    for _ in range(2):
+        assert result_type("matmul", [X, w], attrs) == TensorType("float32", (2, 5))
+
+
+def test_an_error_is_raised_each_time():
+    for _ in range(2):
+        with pytest.raises(TypeMismatch, match="inner extents differ"):
+            result_type("matmul", [X, X], ("none",))
+
+
+def test_an_attribute_without_a_hash_is_inferred_anew():
+    with pytest.raises(TypeMismatch, match="attributes none, got 1"):
+        result_type("relu", [X], [["a list"]])
+
+
+def test_a_replaced_operator_is_inferred_anew(monkeypatch):
+    from workbench.ops import registry
+
+    assert result_type("relu", [X], ()) == X
+    other = OpSpec("relu", 1, 1, lambda t, xs, attrs: TensorType("float32", (7,)), None)
+    monkeypatch.setitem(registry._TABLE, "relu", other)
+    monkeypatch.setattr(registry, "_replaced", registry.replacements() + 1)
+    assert result_type("relu", [X], ()) == TensorType("float32", (7,))

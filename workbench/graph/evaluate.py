@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.graph.builder import GraphBuilder
-from workbench.graph.graph import Graph, GraphError, Node, Opaque
-from workbench.graph.transposed import read_transposed
+from workbench.graph.dataflow import read_transposed
+from workbench.graph.graph import Graph, GraphBuilder, GraphError, Node, Opaque
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.registry import replacements
@@ -376,26 +375,17 @@ def _folded(
                 raise
             needed.update(node.inputs)
 
-    builder = GraphBuilder(graph.name, share=False)
-    builder.opaques, builder.info = dict(graph.opaques), graph.info
     taken = set(graph.weights)
-    place: dict[int, int] = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "input":
-            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        elif not live[i] or (constant[i] and i not in needed):
-            continue
-        elif node.op == "weight":
-            builder.weights[node.attr("name")] = graph.weights[node.attr("name")]
-            place[i] = builder.apply("weight", (), node.attrs)
-        elif i in folded:
-            name = f"folded_{len(place)}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            builder.weights[name] = Weight(node.tensor, folded[i])
-            place[i] = builder.apply("weight", (), (name,))
-        else:
-            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
-    builder.labels = {place[i]: label for i, label in graph.labels.items() if i in place}
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+
+    def stored(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+        if i not in folded:
+            return None
+        name = f"folded_{len(builder.nodes)}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        builder.weights[name] = Weight(node.tensor, folded[i])
+        return builder.apply("weight", (), (name,))
+
+    remaining = {i for i in range(len(graph)) if live[i] and (not constant[i] or i in needed)}
+    return graph.copied(stored, keep=remaining, share=False)

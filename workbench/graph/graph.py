@@ -1,22 +1,94 @@
-"""The tensor graph: an immutable, typed, acyclic graph with several inputs and outputs."""
+"""The tensor graph, immutable, typed and acyclic with several inputs and outputs, and its builder."""
 
 from __future__ import annotations
 
+import graphlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from workbench.graph.metadata import Label, ModelInfo
-from workbench.graph.typed import result_type
+import numpy as np
+
 from workbench.graph.weights import Weight
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
+from workbench.ops.registry import replacements
 from workbench.run.display import Face
+from workbench.support import orders
 
 if TYPE_CHECKING:
     import graphviz
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A model's names for a value and for the operator that makes it, with documentation and properties."""
+
+    value: str = ""
+    op_type: str = ""
+    name: str = ""
+    doc: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelInfo:
+    """The parts of a model file other than its computation, kept in order to be written back.
+
+    ``shell`` is the serialised ONNX model without nodes and stored tensors: producer, documentation,
+    properties, declared inputs and outputs, types of inner values. ``defaults`` are the initial values of
+    inputs that a caller may omit. ``tail`` is a serialised ONNX model of the nodes that follow the graph
+    and are kept unchanged, because their values are not tensors of static shape. It reads outputs of the
+    graph and inputs of ``shell`` that are not tensors, by name, and computes outputs of the model.
+    ``tail_arrays`` are its stored tensors.
+    """
+
+    shell: bytes = field(repr=False)
+    defaults: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    tail: bytes = field(default=b"", repr=False)
+    tail_arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def bare(self) -> ModelInfo:
+        """Return the record without the data of tensors."""
+        return replace(self, defaults={}, tail_arrays={})
+
+
+#: The number of applications that are remembered.
+_REMEMBERED: Final = 1 << 14
+
+
+def result_type(op: str, inputs: Sequence[ValueType], attrs: Sequence[AttrValue]) -> TensorType:
+    """Return the type of an operator's result.
+
+    Raise :class:`~workbench.ops.TypeMismatch` if the operands or attributes do not fit the operator.
+    """
+    try:
+        return _remembered(op, tuple(inputs), tuple(attrs), replacements())
+    except TypeError:  # an attribute of a type that has no hash
+        return _inferred(op, inputs, attrs)
+
+
+def _inferred(op: str, inputs: Sequence[ValueType], attrs: Sequence[AttrValue]) -> TensorType:
+    return spec_of(op).result_type(inputs, attrs)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered(
+    op: str,
+    inputs: tuple[ValueType, ...],
+    attrs: tuple[AttrValue, ...],
+    replaced: int,  # types inferred before an operator was replaced may be stale
+) -> TensorType:
+    return _inferred(op, inputs, attrs)
+
+
+#: Adds a node's value to a copy: ``(builder, node's number, node, operands in the copy) -> value in the copy``,
+#: or None for the node as it is.
+Make = Callable[["GraphBuilder", int, "Node", list[int]], int | None]
 
 
 class GraphError(ValueError):
@@ -98,6 +170,7 @@ class Graph(Face):
     name: str = "graph"
     info: ModelInfo | None = None
     labels: Mapping[int, Label] = field(default_factory=dict)
+    _readers: tuple[tuple[int, ...], ...] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", _frozen(self.weights))
@@ -146,7 +219,7 @@ class Graph(Face):
         return table[str(key)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = (getattr(self, f.name) for f in fields(self))
+        values = (getattr(self, f.name) for f in fields(self) if f.init)
         return Graph, tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
 
     def skeleton(self) -> Graph:
@@ -201,13 +274,32 @@ class Graph(Face):
             flags.append(node.op not in RUNTIME and all(flags[j] for j in node.inputs))
         return flags
 
-    def users(self) -> list[list[int]]:
-        """Return for every node the nodes that read it, one entry per operand."""
-        result: list[list[int]] = [[] for _ in self.nodes]
-        for i, node in enumerate(self.nodes):
-            for j in node.inputs:
-                result[j].append(i)
-        return result
+    @property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Return for every node the nodes that read it, one entry per operand; computed once."""
+        if self._readers is None:
+            result: list[list[int]] = [[] for _ in self.nodes]
+            for i, node in enumerate(self.nodes):
+                for j in node.inputs:
+                    result[j].append(i)
+            object.__setattr__(self, "_readers", tuple(map(tuple, result)))
+        assert self._readers is not None
+        return self._readers
+
+    def copied(
+        self, make: Make | None = None, *, keep: Container[int] | None = None, share: bool = True
+    ) -> Graph:
+        """Return a copy; its weights, opaque operators, info and labels always travel.
+
+        Args:
+            make: Adds the value of a node that is to be another one; by default all stay as they are. The
+                operands that it is given are -1 where they are not in the copy.
+            keep: The nodes to copy; by default all. Inputs are always copied.
+            share: Whether equal applications become one node.
+        """
+        builder = GraphBuilder(self.name, share=share)
+        place = builder.copy(self, make, keep=keep)
+        return builder.graph([(name, place[i]) for name, i in self.outputs])
 
     def structural_hash(self) -> str:
         """Return a digest of the structure: equal for graphs that differ only in the order of nodes.
@@ -254,24 +346,233 @@ class Graph(Face):
 
 def topological(roots: Sequence[int], inputs: Mapping[int, Sequence[int]]) -> list[int]:
     """Return the nodes reachable from ``roots``, operands first; raise GraphError on a cycle."""
-    order: list[int] = []
-    state: dict[int, int] = {}
-    for root in roots:
-        stack = [(root, iter(inputs[root]))] if root not in state else []
-        if stack:
-            state[root] = 1
-        while stack:
-            node, rest = stack[-1]
-            for child in rest:
-                mark = state.get(child, 0)
-                if mark == 1:
-                    raise GraphError(f"the graph must be acyclic, got a cycle through node {child}")
-                if mark == 0:
-                    state[child] = 1
-                    stack.append((child, iter(inputs[child])))
-                    break
-            else:
-                state[node] = 2
-                order.append(node)
-                stack.pop()
-    return order
+    try:
+        return orders.topological(roots, inputs.__getitem__)
+    except graphlib.CycleError as error:
+        node = error.args[1][0]
+        raise GraphError(f"the graph must be acyclic, got a cycle through node {node}") from None
+
+
+def _extents(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the extents of a shape as whole numbers; raise TypeMismatch if one is none."""
+    try:
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeMismatch(f"a shape must consist of whole numbers, got {shape!r}") from None
+
+
+class GraphBuilder:
+    """A collection of nodes from which a :class:`Graph` is made.
+
+    Values are node positions (integers). Equal applications share a node unless ``share=False``.
+
+    >>> b = GraphBuilder()
+    >>> x = b.input("x", (1, 8))
+    >>> y = b.op("relu", b.op("matmul", x, b.weight((8, 4))))
+    >>> b.graph({"y": y}).operators()
+    {'matmul': 1, 'relu': 1}
+    """
+
+    def __init__(self, name: str = "graph", *, share: bool = True, seed: int = 0) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.inputs: list[int] = []
+        self.weights: dict[str, Weight] = {}
+        self.opaques: dict[str, Opaque] = {}
+        self.info: ModelInfo | None = None
+        self.labels: dict[int, Label] = {}
+        self._share = share
+        self._seed = seed
+        self._seen: dict[tuple[Any, ...], int] = {}
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphBuilder:
+        """Return a builder with the inputs, weights, opaque operators and info of a graph."""
+        builder = cls(graph.name)
+        builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
+        for i in graph.inputs:
+            builder.input(
+                graph.nodes[i].attr("name"), graph.nodes[i].tensor.shape, graph.nodes[i].tensor.dtype
+            )
+        return builder
+
+    def copy(
+        self, graph: Graph, make: Make | None = None, *, keep: Container[int] | None = None
+    ) -> list[int]:
+        """Add the nodes of a graph with its weights, opaque operators, info and labels.
+
+        Return the new place of every node, -1 for one that is not kept.
+
+        Args:
+            graph: The graph.
+            make: Adds the value of a node that is to be another one; see :meth:`Graph.copied`.
+            keep: The nodes to copy; by default all. Inputs are always copied.
+        """
+        self.weights.update(graph.weights)
+        self.opaques.update(graph.opaques)
+        self.info = graph.info
+        place: list[int] = []
+        given = set(graph.inputs)
+        for i, node in enumerate(graph.nodes):
+            if keep is not None and i not in keep and i not in given:
+                place.append(-1)
+                continue
+            operands = [place[j] for j in node.inputs]
+            made = None if make is None else make(self, i, node, operands)
+            if made is None and node.op == "input":
+                made = self.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+            place.append(self.apply(node.op, operands, node.attrs) if made is None else made)
+            if i in graph.labels:
+                self.labels.setdefault(place[i], graph.labels[i])
+        rank = {place[i]: k for k, i in enumerate(graph.inputs)}
+        self.inputs.sort(key=lambda i: rank.get(i, -1))
+        return place
+
+    def type(self, value: int) -> TensorType:
+        """Return the type of a tensor."""
+        return self.nodes[value].tensor
+
+    def _add(self, node: Node) -> int:
+        key = (node.op, node.inputs, node.attrs)
+        if self._share and key in self._seen:
+            return self._seen[key]
+        self.nodes.append(node)
+        self._seen[key] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> int:
+        """Declare a graph input."""
+        if any(self.nodes[i].attrs[0] == name for i in self.inputs):
+            raise GraphError(f"input names must be unique, got {name!r}, which already exists")
+        value = self._add(Node("input", (), (name,), TensorType(dtype, _extents(shape))))
+        self.inputs.append(value)
+        return value
+
+    def weight(
+        self,
+        shape: Sequence[int] | None = None,
+        data: np.ndarray | None = None,
+        name: str | None = None,
+        dtype: str = "float32",
+    ) -> int:
+        """Declare a weight with ``data``, or with random elements of the given shape.
+
+        Args:
+            shape: The extents; needed only without ``data``.
+            data: The elements.
+            name: The name; by default a new one.
+            dtype: The element type of random elements; the builder's seed determines them.
+
+        Raises:
+            GraphError: If the name exists already, or neither shape nor data is given.
+        """
+        if name is None:
+            name = f"w{len(self.weights)}"
+            while name in self.weights:
+                name += "_"
+        if name in self.weights:
+            raise GraphError(f"weight names must be unique, got {name!r}, which already exists")
+        if isinstance(data, str):
+            raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
+        if data is not None:
+            weight = Weight.of(data)
+        elif shape is not None:
+            kind = TensorType(dtype, _extents(shape))
+            weight = Weight(kind, seed=self._seed + len(self.weights) + 1)
+        else:
+            raise GraphError("a weight must have a shape or data, got neither")
+        self.weights[name] = weight
+        return self._add(Node("weight", (), (name,), weight.type))
+
+    def op(self, op: str, *inputs: int, **attrs: Any) -> int:
+        """Apply a modelled operator; raise :class:`TypeMismatch` when the operands do not fit."""
+        spec = spec_of(op)
+        types = []
+        for i in inputs:
+            if not 0 <= i < len(self.nodes):
+                raise GraphError(f"{op}: operands must be from 0 to {len(self.nodes) - 1}, got {i}")
+            types.append(self.nodes[i].type)
+        packed = spec.pack(attrs)
+        return self._add(Node(op, tuple(inputs), packed, result_type(op, types, packed)))
+
+    def apply(self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...]) -> int:
+        """Apply an operator to attributes given in the order of its spec; an input is the one of that name."""
+        if op == "input":
+            for i in self.inputs:
+                if self.nodes[i].attrs == tuple(attrs):
+                    return i
+            raise GraphError(f"an input must be declared before it is used, got {attrs[0]!r}")
+        spec_of(op)
+        types = [self.nodes[i].type for i in inputs]
+        result: ValueType
+        if op == "project":
+            source = types[0]
+            if not isinstance(source, TupleType):
+                raise TypeMismatch(f"project: the operand must be a tuple, got {source}")
+            result = source.elements[attrs[0]]
+        elif op == "opaque":
+            result = self.opaques[attrs[0]].type
+        elif op == "weight":
+            result = self.weights[attrs[0]].type
+        else:
+            result = result_type(op, types, attrs)
+        return self._add(Node(op, tuple(inputs), tuple(attrs), result))
+
+    def opaque(self, record: Opaque, inputs: Sequence[int], key: str | None = None) -> list[int]:
+        """Add an operator that is not modelled, kept in its original form; return its results.
+
+        A key may be reused for the same deterministic operator, whose record is then shared.
+        """
+        key = key or f"{record.op_type}_{len(self.opaques)}"
+        known = self.opaques.setdefault(key, record)
+        if known is not record and not (record.deterministic and known.payload == record.payload):
+            raise GraphError(f"keys of opaque operators must be unique, got {key!r}, which already exists")
+        value = self._add(Node("opaque", tuple(inputs), (key,), record.type))
+        if len(record.results) == 1:
+            return [value]
+        return [self._add(Node("project", (value,), (i,), kind)) for i, kind in enumerate(record.results)]
+
+    def split(self, x: int, axis: int, sizes: Sequence[int]) -> list[int]:
+        """Cut an axis into parts of the given sizes."""
+        if sum(sizes) != self.type(x).shape[axis] or any(s <= 0 for s in sizes):
+            whole = f"axis {axis} of {self.type(x)}"
+            raise TypeMismatch(f"sizes must be positive and add up to {whole}, got {list(sizes)}")
+        axis = axis if axis < 0 else axis - self.type(x).rank
+        parts, start = [], 0
+        for size in sizes:
+            parts.append(self.op("slice", x, axis=axis, start=start, stop=start + size))
+            start += size
+        return parts
+
+    def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
+        """Return the graph with these outputs, without nodes that no output depends on; inputs are kept."""
+        pairs = tuple(outputs.items() if isinstance(outputs, Mapping) else outputs)
+        live = [False] * len(self.nodes)
+        for _, i in pairs:
+            if not 0 <= i < len(self.nodes):
+                raise GraphError(f"outputs must be from 0 to {len(self.nodes) - 1}, got {i}")
+            live[i] = True
+        for i in range(len(self.nodes) - 1, -1, -1):
+            if live[i]:
+                for j in self.nodes[i].inputs:
+                    live[j] = True
+        for i in self.inputs:
+            live[i] = True
+        position: dict[int, int] = {}
+        kept: list[Node] = []
+        for i, node in enumerate(self.nodes):
+            if live[i]:
+                position[i] = len(kept)
+                inputs = tuple(position[j] for j in node.inputs)
+                kept.append(Node(node.op, inputs, node.attrs, node.type))
+        used = {node.attrs[0] for node in kept if node.op in ("weight", "opaque")}
+        return Graph(
+            tuple(kept),
+            tuple(position[i] for i in self.inputs),
+            tuple((name, position[i]) for name, i in pairs),
+            {k: v for k, v in self.weights.items() if k in used},
+            {k: v for k, v in self.opaques.items() if k in used},
+            self.name,
+            self.info,
+            {position[i]: label for i, label in self.labels.items() if live[i]},
+        )

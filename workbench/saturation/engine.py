@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
-from workbench.graph.whole_uses import read_whole
+from workbench.graph.dataflow import read_whole
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.egglog_session import Base, EngineError, gives_two_types
 from workbench.saturation.encoding import (

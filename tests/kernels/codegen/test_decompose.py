@@ -3,7 +3,7 @@ import pytest
 
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import evaluate
-from workbench.graph.typed import result_type
+from workbench.graph.graph import result_type
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of
 from workbench.kernels.codegen.decompose import FUNCTION_OF, REDUCTION_OF, definition, laws, split
 from workbench.kernels.codegen.kernel import kernel

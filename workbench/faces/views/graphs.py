@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.faces.views.layout import AT_ONCE, Layout, TooSlow, lay_out
 from workbench.faces.views.scene import Box, Edge, Scene, cut, family_of
+from workbench.faces.views.segments import Segment, segments
 from workbench.faces.views.svg import svg
 from workbench.graph import Graph
-from workbench.graph.segments import Segment, segments
 from workbench.ops import Trait, spec_of
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.support.formatting import thousands

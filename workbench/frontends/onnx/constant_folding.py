@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.frontends.onnx.file import walk
 from workbench.frontends.onnx.opaque import payload_of
-from workbench.graph import Graph, GraphBuilder, Opaque, evaluate
+from workbench.graph import Graph, GraphBuilder, Node, Opaque, evaluate
 from workbench.ops import Trait, with_trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 
@@ -132,8 +132,8 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
     names = {f"constant {i}": i for i in chosen}
     if not names:
         return {}
-    part = Graph(graph.nodes, graph.inputs, tuple(names.items()), graph.weights, graph.opaques)
-    part = _without_inputs(part)
+    part = Graph(graph.nodes, (), tuple(names.items()), graph.weights, graph.opaques)
+    part = part.copied(keep={i for i, live in enumerate(part.reachable()) if live}, share=False)
     if runtime:
         from workbench.frontends.onnx.exporter import to_onnx
         from workbench.frontends.onnx.file import ModelError
@@ -154,31 +154,14 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
     }
 
 
-def _without_inputs(graph: Graph) -> Graph:
-    builder = GraphBuilder(graph.name, share=False)
-    builder.weights = dict(graph.weights)
-    live, place = graph.reachable(), dict[int, int]()
-    for i, node in enumerate(graph.nodes):
-        if live[i]:
-            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
-
-
 def _replaced(graph: Graph, values: dict[int, np.ndarray]) -> Graph:
-    builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
-    place: dict[int, int] = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "input":
-            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        elif i in values:
-            label = graph.labels.get(i)
-            name = label.value if label is not None else f"settled_{i}"
-            while name in builder.weights:
-                name += "_"
-            place[i] = builder.weight(data=values[i], name=name)
-        else:
-            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
-            if i in graph.labels:
-                builder.labels[place[i]] = graph.labels[i]
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+    def stored(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+        if i not in values:
+            return None
+        label = graph.labels.get(i)
+        name = label.value if label is not None else f"settled_{i}"
+        while name in builder.weights:
+            name += "_"
+        return builder.weight(data=values[i], name=name)
+
+    return graph.copied(stored)

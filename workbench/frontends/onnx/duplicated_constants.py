@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Node
 from workbench.graph.evaluate import Constants
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 
@@ -28,22 +28,19 @@ def doubled(graph: Graph) -> Graph:
     found = {i for i in asked if _twice(values, i)}
     if not found:
         return graph
-    builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
-    place: dict[int, int] = {}
     copies: dict[int, int] = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "input":
-            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        else:
-            inputs = [place[j] if constant[i] else copies.get(j, place[j]) for j in node.inputs]
-            place[i] = builder.apply(node.op, inputs, node.attrs)
-        if i in graph.labels:
-            builder.labels[place[i]] = graph.labels[i]
+
+    def made_twice(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int:
+        operands = inputs if constant[i] else [copies.get(j, j) for j in inputs]
+        value = builder.apply(node.op, operands, node.attrs)
         if i in found:
-            half = builder.op("slice", place[i], axis=-1, start=0, stop=node.tensor.shape[-1] // 2)
-            copies[i] = builder.op("concat", half, half, axis=-1)
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+            half = builder.op("slice", value, axis=-1, start=0, stop=node.tensor.shape[-1] // 2)
+            copies[value] = builder.op("concat", half, half, axis=-1)
+        return value
+
+    return graph.copied(
+        lambda b, i, node, inputs: None if node.op == "input" else made_twice(b, i, node, inputs)
+    )
 
 
 def _from_copies(graph: Graph, constant: list[bool]) -> list[bool]:

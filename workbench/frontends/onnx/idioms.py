@@ -12,7 +12,8 @@ from typing import Protocol
 from workbench.frontends.onnx.gelus import gelus
 from workbench.frontends.onnx.norms import norms
 from workbench.frontends.onnx.pattern_reader import Reader
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Node
+from workbench.support.orders import postorder
 
 
 class Whole(Protocol):
@@ -32,28 +33,16 @@ def whole(graph: Graph) -> Graph:
     found: dict[int, Whole] = {**norms(reader), **gelus(reader)}
     if not found:
         return graph
-    builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
-    needed = _needed(graph, found)
     place: dict[int, int] = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "input":
-            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        elif i in needed and i in found:
+
+    def made(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int:
+        if i in found:
             place[i] = found[i].built(builder, place)
-        elif i in needed:
-            place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
-        if i in place and i in graph.labels:
-            builder.labels[place[i]] = graph.labels[i]
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+        elif node.op == "input":
+            place[i] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        else:
+            place[i] = builder.apply(node.op, inputs, node.attrs)
+        return place[i]
 
-
-def _needed(graph: Graph, found: Mapping[int, Whole]) -> set[int]:
-    needed: set[int] = set()
-    stack = [i for _, i in graph.outputs]
-    while stack:
-        i = stack.pop()
-        if i not in needed:
-            needed.add(i)
-            stack += found[i].read if i in found else graph.nodes[i].inputs
-    return needed
+    needed = postorder(graph.output_ids, lambda i: found[i].read if i in found else graph.nodes[i].inputs)
+    return graph.copied(made, keep=set(needed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.graph import Graph
-from workbench.graph.uniform_constants import numbers_in
+from workbench.graph.dataflow import numbers_in
 
 
 class Reader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workbench.graph import Graph
-from workbench.graph.transposed import read_transposed
+from workbench.graph.dataflow import read_transposed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Node
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import OpSpec, TensorType, Trait
 from workbench.ops.blocked import DOMAIN, call_text, widened
@@ -117,20 +117,13 @@ def unroll(graph: Graph, unit: Unit) -> Graph:
     and ``slice`` of the filled part. Other nodes stay as they are.
     """
     unit_operator(unit)
-    b = GraphBuilder(graph.name)
-    b.weights, b.opaques, b.info = dict(graph.weights), dict(graph.opaques), graph.info
-    place: dict[int, int] = {}
-    for i, node in enumerate(graph.nodes):
-        operands = [place[j] for j in node.inputs]
-        if node.op == "input":
-            place[i] = b.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        elif node.op == "blocked" and unit.runs(node.named_attrs()):
-            place[i] = _Nest(b, unit, node.named_attrs()).write(operands, node.tensor.shape)
-        else:
-            place[i] = b.apply(node.op, operands, node.attrs)
-        if i in graph.labels:
-            b.labels.setdefault(place[i], graph.labels[i])
-    return b.graph([(name, place[i]) for name, i in graph.outputs])
+
+    def written(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+        if node.op != "blocked" or not unit.runs(node.named_attrs()):
+            return None
+        return _Nest(builder, unit, node.named_attrs()).write(inputs, node.tensor.shape)
+
+    return graph.copied(written)
 
 
 class _Nest:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from workbench.graph import Graph
-from workbench.graph.uniform_constants import numbers_in
+from workbench.graph.dataflow import numbers_in
 from workbench.rules.pattern import Rule
 from workbench.saturation.explain.egraph_index import Examined
 from workbench.saturation.explain.proof_graph import Proofs

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.graph.typed import result_type
+from workbench.graph.graph import result_type
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, arguments, compared, read_attributes, value
 from workbench.rules.matching import Application, Bindings, Matched

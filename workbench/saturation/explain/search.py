@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from workbench.graph import Graph
-from workbench.graph.uniform_constants import numbers_in
+from workbench.graph.dataflow import numbers_in
 from workbench.rules.pattern import Rule
 from workbench.run.trace import StopReason
 from workbench.saturation.explain.egraph_index import Examined

@@ -7,7 +7,7 @@ from typing import Final
 
 from workbench.egraph.class_map import eclasses_of
 from workbench.graph import Graph
-from workbench.graph.uniform_constants import numbers_in
+from workbench.graph.dataflow import numbers_in
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.rules.literals import is_number
 from workbench.rules.matching import compiled

@@ -17,6 +17,7 @@ from workbench.rules.expressions import Lookup
 from workbench.rules.interpret import attributes, value
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import App, Literal, Term
+from workbench.support.orders import postorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,35 +195,22 @@ class Instances:
 
         The other outputs are the cheapest terms of their e-classes. Raise ValueError if there is none.
         """
-        builder = GraphBuilder(start.name)
-        builder.weights, builder.opaques = dict(start.weights), dict(start.opaques)
-        builder.info = start.info
-        names: dict[AttrValue, int] = {}
-        for i in start.inputs:
-            node = start.nodes[i]
-            names[node.attrs[0]] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
-        made: dict[tuple[int, Sketch], int] = {}
         wanted: Sequence[tuple[int, Sketch]] = [
             (c, self.sketch if k == root else ANY) for k, c in enumerate(self.egraph.roots)
         ]
-        stack = list(reversed(wanted))
-        while stack:
-            key = stack[-1]
-            if key in made:
-                stack.pop()
-                continue
+
+        chosen: dict[tuple[int, Sketch], tuple[int, list[tuple[int, Sketch]]]] = {}
+
+        def below(key: tuple[int, Sketch]) -> list[tuple[int, Sketch]]:
             found = self.choice[key[1]][key[0]]
             if found is None:
                 raise ValueError(f"e-class {key[0]} must contain an instance of {key[1]}, got none")
-            i, parts = found
-            below = list(zip(self.operands[i], parts, strict=True))
-            waiting = [k for k in below if k not in made]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            op, attrs = self.egraph.ops[i], self.egraph.attrs[i]
-            made[key] = (
-                names[attrs[0]] if op == "input" else builder.apply(op, [made[k] for k in below], attrs)
-            )
+            chosen[key] = found[0], list(zip(self.operands[found[0]], found[1], strict=True))
+            return chosen[key][1][::-1]
+
+        builder = GraphBuilder.of(start)
+        made: dict[tuple[int, Sketch], int] = {}
+        for key in postorder(wanted, below):
+            i, operands = chosen[key]
+            made[key] = builder.apply(self.egraph.ops[i], [made[k] for k in operands], self.egraph.attrs[i])
         return builder.graph([(name, made[k]) for (name, _), k in zip(start.outputs, wanted, strict=True)])

@@ -185,20 +185,11 @@ class Program:
 
     def graph(self, original: Graph) -> Graph:
         """Return the program as a graph with the inputs, outputs, weights and opaques of ``original``."""
-        builder = GraphBuilder(original.name)
-        builder.weights, builder.opaques = dict(original.weights), dict(original.opaques)
-        builder.info = original.info
-        names: dict[object, int] = {}
-        for i in original.inputs:
-            node = original.nodes[i]
-            names[node.attr("name")] = builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype)
+        builder = GraphBuilder.of(original)
         place: dict[int, int] = {}
         for n, operands in self.inputs.items():
             kind = self.table.kinds[n]
-            if kind.op == "input":
-                place[n] = names[kind.attrs[0]]
-            else:
-                place[n] = builder.apply(kind.op, [place[i] for i in operands], kind.attrs)
+            place[n] = builder.apply(kind.op, [place[i] for i in operands], kind.attrs)
         outputs = [(name, place[n]) for (name, _), n in zip(original.outputs, self.outputs, strict=True)]
         return builder.graph(outputs)
 

@@ -3,7 +3,7 @@
 import pytest
 
 import workbench
-from workbench.graph.segments import segments
+from workbench.faces.views.segments import segments
 
 
 def running(graph):

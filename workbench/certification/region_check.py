@@ -204,29 +204,24 @@ def _retyped(region: Region, shape: Callable[[TensorType, bool], tuple[int, ...]
 
 def _resized(graph: Graph, shape: Callable[[TensorType, bool], tuple[int, ...]]) -> Graph:
     """Return a graph with inputs and weights of other shapes; weights keep their first entries."""
-    builder = GraphBuilder(graph.name)
-    builder.opaques = dict(graph.opaques)
-    place: list[int] = []
-    for node in graph.nodes:
+
+    def resized(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
         if node.op == "input":
-            kind = node.tensor
-            place.append(builder.input(node.attr("name"), shape(kind, False), kind.dtype))
-        elif node.op == "weight":
-            name = node.attr("name")
-            weight = graph.weights[name]
+            return builder.input(node.attr("name"), shape(node.tensor, False), node.tensor.dtype)
+        if node.op == "weight":
+            weight = graph.weights[node.attr("name")]
             kept = shape(weight.type, True)
             if kept != weight.type.shape:
-                weight = Weight.of(weight.value()[tuple(slice(d) for d in kept)])
-            builder.weights[name] = weight
-            place.append(builder.apply("weight", (), (name,)))
-        else:
-            attrs = node.attrs
-            if spec_of(node.op).places is not None:
-                _check_places(graph, node, builder.type(place[node.inputs[0]]))
-            if node.op == "slice":
-                attrs = _part(node, graph.nodes[node.inputs[0]].tensor, builder.type(place[node.inputs[0]]))
-            place.append(builder.apply(node.op, [place[j] for j in node.inputs], attrs))
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
+                builder.weights[node.attr("name")] = Weight.of(weight.value()[tuple(slice(d) for d in kept)])
+            return None
+        if spec_of(node.op).places is not None:
+            _check_places(graph, node, builder.type(inputs[0]))
+        if node.op == "slice":
+            part = _part(node, graph.nodes[node.inputs[0]].tensor, builder.type(inputs[0]))
+            return builder.apply("slice", inputs, part)
+        return None
+
+    return graph.copied(resized)
 
 
 def _check_places(graph: Graph, node: Node, is_: TensorType) -> None:

@@ -18,6 +18,7 @@ from workbench.graph.graph import Opaque
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType
 from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
+from workbench.support.orders import postorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,22 +252,14 @@ class Merged:
         return self.builder.nodes[i].op not in RUNTIME or i >= self.first_new
 
     def _key(self, obligations: Sequence[Obligation], leaves: set[int]) -> tuple[Any, ...]:
-        number: dict[int, int] = {}
+        order = postorder(
+            (i for o in obligations for i in (o.original, o.new)),
+            lambda i: () if i in leaves else self.builder.nodes[i].inputs,
+        )
+        number = {i: k for k, i in enumerate(order)}
         rows: list[tuple[Any, ...]] = []
-        stack = [i for o in reversed(obligations) for i in (o.new, o.original)]
-        while stack:
-            i = stack[-1]
-            if i in number:
-                stack.pop()
-                continue
-            node = self.builder.nodes[i]
-            leaf = i in leaves
-            waiting = [] if leaf else [j for j in node.inputs if j not in number]
-            if waiting:
-                stack += reversed(waiting)
-                continue
-            stack.pop()
-            number[i] = len(number)
+        for i in order:
+            node, leaf = self.builder.nodes[i], i in leaves
             named = leaf or node.op in NAMED
             op, attrs = ("leaf" if leaf else node.op), (() if named else node.attrs)
             rows.append((op, attrs, node.type, () if leaf else tuple(number[j] for j in node.inputs)))
@@ -285,13 +278,10 @@ class Merged:
         return Region(sides[0], sides[1], task.leaves, labels, outputs, tuple(rules))
 
     def _new_nodes(self, task: Task) -> list[int]:
-        stack, seen = [o.new for o in task.obligations], set[int]()
-        while stack:
-            i = stack.pop()
-            if i not in seen and i >= self.first_new:
-                seen.add(i)
-                stack += self._operands(i)
-        return sorted(seen)
+        def new(nodes: Iterable[int]) -> list[int]:
+            return [i for i in nodes if i >= self.first_new]
+
+        return sorted(postorder(new(o.new for o in task.obligations), lambda i: new(self._operands(i))))
 
     def _graph(self, roots: Sequence[int], leaves: Sequence[int]) -> Graph:
         builder = GraphBuilder(self.builder.name)
@@ -301,17 +291,10 @@ class Merged:
             for k, leaf in enumerate(leaves)
             for kind in [self.builder.nodes[leaf].tensor]
         }
-        stack = list(roots)
-        while stack:
-            i = stack[-1]
-            node = self.builder.nodes[i]
-            waiting = [j for j in node.inputs if j not in place] if i not in place else []
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
+        nodes = self.builder.nodes
+        for i in postorder(reversed(roots), lambda i: () if i in place else reversed(nodes[i].inputs)):
             if i not in place:
-                place[i] = builder.apply(node.op, [place[j] for j in node.inputs], node.attrs)
+                place[i] = builder.apply(nodes[i].op, [place[j] for j in nodes[i].inputs], nodes[i].attrs)
         return builder.graph([(f"r{k}", place[i]) for k, i in enumerate(roots)])
 
 

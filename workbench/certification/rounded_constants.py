@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Node
 from workbench.graph.weights import Weight
 
 #: Largest part of a value that rounded numbers may explain, by their element type: eight units in the last
@@ -78,18 +78,12 @@ def _may_be_rounded(number: float | None) -> bool:
 
 def _with(graph: Graph, name: str, value: float) -> Graph:
     """Return a graph in which one weight is a number, which need not be one of its element type."""
-    builder = GraphBuilder(graph.name)
-    builder.opaques = dict(graph.opaques)
-    builder.weights = dict(graph.weights)
-    place: list[int] = []
-    for node in graph.nodes:
-        if node.op == "input":
-            kind = node.tensor
-            place.append(builder.input(node.attr("name"), kind.shape, kind.dtype))
-        elif node.op == "weight" and node.attr("name") == name:
-            scalar = builder.op("scalar", value=value, dtype=node.tensor.dtype)
-            shape = node.tensor.shape
-            place.append(builder.op("expand", scalar, shape=shape) if shape else scalar)
-        else:
-            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
-    return builder.graph([(output, place[i]) for output, i in graph.outputs])
+
+    def number(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+        if node.op != "weight" or node.attr("name") != name:
+            return None
+        scalar = builder.op("scalar", value=value, dtype=node.tensor.dtype)
+        shape = node.tensor.shape
+        return builder.op("expand", scalar, shape=shape) if shape else scalar
+
+    return graph.copied(number)

@@ -135,26 +135,10 @@ def cheapest(
     for other in (solution, *k_best(egraph, costs, k + 1, seconds=seconds)):
         candidate = candidate_of(model, egraph, other)
         distinct.setdefault(candidate.graph.structural_hash(), candidate)
-    distinct.pop(_as_built(model.graph).structural_hash(), None)
+    distinct.pop(model.graph.copied().structural_hash(), None)  # equal applications shared
     return sorted(distinct.values(), key=lambda c: c.cost)[:k]
 
 
-def _as_built(graph: Graph) -> Graph:
-    """Return the graph with equal applications shared, as in a saturation."""
-    from workbench.graph import GraphBuilder
-
-    builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)
-    place: list[int] = []
-    for node in graph.nodes:
-        if node.op == "input":
-            place.append(builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype))
-        else:
-            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
-    return builder.graph([(name, place[i]) for name, i in graph.outputs])
-
-
-# -- timing ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A comparison of results with the original by time: the target, the number of results, the seconds.

@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.costs.store import Measurement, Store
 from workbench.devices.timing import rounds
+from workbench.support.orders import postorder
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
@@ -369,35 +370,18 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) 
         choice: The e-node of every e-class that is needed.
         cluster: Writes the result of a cluster.
     """
-    builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
-    for i in graph.inputs:
-        builder.input(graph.nodes[i].attr("name"), graph.nodes[i].tensor.shape, graph.nodes[i].tensor.dtype)
-    names = {builder.nodes[i].attrs[0]: i for i in builder.inputs}
-    place: dict[int, int] = {}
     egraph = fusion.egraph
-    for root in egraph.roots:
-        stack = [root]
-        while stack:
-            c = stack[-1]
-            node = int(choice[c])
-            waiting = [j for j in egraph.operands(node).tolist() if j not in place]
-            if c in place:
-                stack.pop()
-                continue
-            if waiting:
-                stack += waiting
-                continue
-            if node in fusion.clusters:
-                place[c] = cluster(builder, node, place)
-            elif node in fusion.together:
-                place[c] = _apart(builder, fusion, node, place)
-            elif egraph.ops[node] == "input":
-                place[c] = names[egraph.attrs[node][0]]
-            else:
-                operands = [place[j] for j in egraph.operands(node).tolist()]
-                place[c] = builder.apply(egraph.ops[node], operands, egraph.attrs[node])
-            stack.pop()
+    builder = GraphBuilder.of(graph)
+    place: dict[int, int] = {}
+    for c in postorder(egraph.roots, lambda c: egraph.operands(int(choice[c])).tolist()[::-1]):
+        node = int(choice[c])
+        if node in fusion.clusters:
+            place[c] = cluster(builder, node, place)
+        elif node in fusion.together:
+            place[c] = _apart(builder, fusion, node, place)
+        else:
+            operands = [place[j] for j in egraph.operands(node).tolist()]
+            place[c] = builder.apply(egraph.ops[node], operands, egraph.attrs[node])
     return builder.graph([(name, place[r]) for (name, _), r in zip(graph.outputs, egraph.roots, strict=True)])
 
 

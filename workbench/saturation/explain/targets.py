@@ -12,6 +12,7 @@ from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import arguments, read_attributes
 from workbench.rules.pattern import App, Term, Var, tensor_variables
 from workbench.support.messages import nearest
+from workbench.support.orders import postorder
 
 
 class TargetError(ValueError):
@@ -58,32 +59,14 @@ def graph_of(term: Term, graph: Graph) -> Graph:
                 f"{nearest(name, known) or f'. There are: {listed(graph)}'}"
             )
     builder = GraphBuilder(graph.name)
-    builder.weights, builder.opaques = dict(graph.weights), dict(graph.opaques)
-    place: list[int] = []
-    wanted = _below(graph, [known[name] for name in tensor_variables(term)])
-    for i, node in enumerate(graph.nodes):
-        if i not in wanted:
-            place.append(-1)
-        elif node.op == "input":
-            place.append(builder.input(node.attr("name"), node.tensor.shape, node.tensor.dtype))
-        else:
-            place.append(builder.apply(node.op, [place[j] for j in node.inputs], node.attrs))
+    wanted = [known[name] for name in tensor_variables(term)]
+    place = builder.copy(graph, keep=set(postorder(wanted, lambda i: graph.nodes[i].inputs)))
     build = _Build(builder, {name: place[i] for name, i in known.items()})
     try:
         return builder.graph({"target": build.side(term)})
     except (TypeMismatch, KeyError, IndexError) as error:
         said = f"no value for {error}" if isinstance(error, KeyError) else str(error)
         raise TargetError(f"a target must be a well-typed term without open attributes: {said}") from None
-
-
-def _below(graph: Graph, roots: list[int]) -> set[int]:
-    found: set[int] = set()
-    while roots:
-        i = roots.pop()
-        if i not in found:
-            found.add(i)
-            roots += graph.nodes[i].inputs
-    return found
 
 
 class _Build(Numbers):

@@ -20,7 +20,6 @@ import numpy as np
 
 from workbench.costs.store import Measurement, Store
 from workbench.devices.timing import rounds
-from workbench.support.orders import postorder
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
@@ -34,6 +33,7 @@ from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
 from workbench.support.files import cache_folder
 from workbench.support.machine import machine
+from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

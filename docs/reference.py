@@ -13,6 +13,8 @@ from operators import operators_page
 import workbench
 
 DOCS: Final = Path(__file__).parent
+#: The packages that users import names from.
+DOORS: Final = ("workbench", "workbench.laws", "workbench.kernels", "workbench.studies")
 #: The modules of the interface, with their purposes.
 MODULES: Final = {
     "workbench.graph": "Graphs: typed operators in order, built by `GraphBuilder`",
@@ -58,15 +60,17 @@ def public(module: ModuleType) -> Iterator[object]:
 
 def interface_page() -> str:
     """Return the page of the interface: the names of the package, then the modules behind them."""
-    parts = ["# Interface", "The names of `import workbench`. Modules with more are below.", "```{eval-rst}"]
+    said = "The names of `import workbench` and of its wings. Modules with more are below."
+    parts = ["# Interface", said, "```{eval-rst}"]
     # A thing has one place that links lead to: its module below, or else here.
     below = {id(thing) for module in MODULES for thing in public(import_module(module))}
-    for name in sorted(workbench.__all__, key=str.lower):
-        thing = getattr(workbench, name)
+    homes = {name: door for door in reversed(DOORS) for name in import_module(door).__all__}
+    for name, door in sorted(homes.items(), key=lambda item: item[0].lower()):
+        thing = getattr(import_module(door), name)
         kind = "autoclass" if isinstance(thing, type) else "autofunction"
         options = "\n   :members:" if kind == "autoclass" else ""
         options += "\n   :no-index:" if id(thing) in below else ""
-        parts.append(f".. {kind}:: workbench.{name}{options}\n")
+        parts.append(f".. {kind}:: {door}.{name}{options}\n")
     parts.append("```")
     for module, about in MODULES.items():
         parts += [

@@ -28,23 +28,8 @@ FLOORS = CORE + WINGS
 #: At most so many lines of Python in the core, so that one person can carry it.
 CORE_LINES = 50_000
 
-#: Arrows from the core into a wing, each with its reason.
-UP = {
-    ("optimizer.result", "studies.analysis.comparison"): "Optimized.compare() is where people look for it",
-    ("certification.region_check", "laws.verification.half_precision"): "to be inverted",
-    ("optimizer.kernels", "kernels.codegen.compiler"): "to be inverted",
-    ("optimizer.kernels", "kernels.codegen.deployment"): "to be inverted",
-    ("optimizer.kernels", "kernels.codegen.fusion"): "to be inverted",
-    ("optimizer.pipeline", "kernels.accelerators"): "to be inverted",
-    ("optimizer.result", "kernels.accelerators.placement"): "to be inverted",
-    ("optimizer.pipeline", "kernels.accelerators.unit"): "to be inverted",
-    ("optimizer.record", "kernels.accelerators"): "to be inverted",
-    ("optimizer.result", "kernels.accelerators"): "to be inverted",
-    ("optimizer.rule_selection", "laws.verification.admission"): "to be inverted",
-    ("optimizer.rule_selection", "laws.verification.sound"): "to be inverted",
-    ("optimizer.candidates", "laws.theorems.records"): "to be inverted",
-    ("optimizer.rule_selection", "laws.verification.half_precision"): "to be inverted",
-}
+#: Arrows from the core into a wing, each with its reason: what the core needs of one it asks of `support.wings`.
+UP = {("optimizer.result", "studies.analysis.comparison"): "the type of Optimized.compare()"}
 
 
 def imports(path):
@@ -102,7 +87,8 @@ def test_the_core_stays_below_its_budget_of_lines():
 
 
 def test_imports_point_down():
-    up = {(a, b) for a, b, _ in arrows() if floor(a) < floor(b)}
+    # A wing's door hands on the names of its rooms.
+    up = {(a, b) for a, b, _ in arrows() if floor(a) < floor(b) and not b.startswith(f"{a}.")}
     assert up == set(UP)
 
 

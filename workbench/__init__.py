@@ -18,62 +18,42 @@ if TYPE_CHECKING:
     from workbench.certification import certify
     from workbench.costs.registry import cost_model
     from workbench.devices.targets import target
-    from workbench.extraction.api import Extracted, extract
-    from workbench.extraction.extract import Extraction
-    from workbench.extraction.registry import extractor
-    from workbench.extraction.whole import extract_whole
-    from workbench.frontends import (
-        import_onnx,
-        load_model,
-        load_onnx,
-        load_torch,
-        save_model,
-        save_onnx,
-        to_onnx,
-    )
-    from workbench.graph import Graph, GraphBuilder, evaluate
-    from workbench.kernels.codegen.partitioned import load_program
-    from workbench.kernels.composites.define import composite
-    from workbench.laws.synthesis import Grammar, Synthesis
-    from workbench.laws.verification import Verification, sound_rules
+    from workbench.extraction.api import Extracted as Extracted
+    from workbench.extraction.api import extract
+    from workbench.extraction.extract import Extraction as Extraction
+    from workbench.extraction.registry import extractor as extractor
+    from workbench.extraction.whole import extract_whole as extract_whole
+    from workbench.frontends import import_onnx as import_onnx
+    from workbench.frontends import load_model, load_onnx, load_torch, save_model, save_onnx
+    from workbench.frontends import to_onnx as to_onnx
+    from workbench.graph import Graph, GraphBuilder
+    from workbench.graph import evaluate as evaluate
     from workbench.ops.user_ops import operator
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.result import Optimized
-    from workbench.rules import RuleSet, parse_rule, parse_rules, rule_set
-    from workbench.run.trace import StopReason, Trace
+    from workbench.rules import RuleSet as RuleSet
+    from workbench.rules import parse_rule as parse_rule
+    from workbench.rules import parse_rules, rule_set
+    from workbench.run.trace import StopReason as StopReason
+    from workbench.run.trace import Trace
     from workbench.saturation import Limits, Saturation
-    from workbench.studies.analysis.ablation import Ablation, ablation
-    from workbench.studies.analysis.rule_activity import contributions, rule_table
     from workbench.studies.benchmarks import benchmark
-    from workbench.studies.search import BacktrackingSearch
-    from workbench.studies.search.optimize import Searched, search_optimize
 
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
-    "load_model", "load_onnx", "import_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "evaluate",
-    "operator", "composite", "rule_set", "RuleSet", "parse_rule", "parse_rules",
-    "Verification", "sound_rules", "Grammar", "Synthesis",
-    "optimize", "Optimized", "Saturation", "Limits", "extract", "Extraction", "Extracted", "extract_whole",
-    "cost_model", "extractor", "target",
-    "certify", "Trace", "StopReason",
-    "rule_table", "contributions", "ablation", "Ablation",
-    "search_optimize", "Searched", "BacktrackingSearch", "to_onnx", "save_onnx", "save_model",
-    "load_program",
+    "load_model", "load_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "operator",
+    "rule_set", "parse_rules", "optimize", "Optimized", "Saturation", "Limits", "extract",
+    "cost_model", "target", "certify", "Trace", "save_model", "save_onnx",
 ]  # fmt: skip
 
-#: The public names by the module that defines them.
+#: The names of the core by the module that defines them; those that `__all__` lacks are for scripts.
 _NAMES = {
-    "studies.analysis.ablation": "Ablation ablation",
-    "studies.analysis.rule_activity": "contributions rule_table",
-    "studies.benchmarks": "benchmark",
     "certification": "certify",
-    "kernels.codegen.partitioned": "load_program",
-    "kernels.composites.define": "composite",
     "costs.registry": "cost_model",
     "devices.targets": "target",
     "extraction.api": "extract Extracted",
-    "extraction.registry": "extractor",
     "extraction.extract": "Extraction",
+    "extraction.registry": "extractor",
     "extraction.whole": "extract_whole",
     "frontends": "import_onnx load_model load_onnx load_torch save_model save_onnx to_onnx",
     "graph": "evaluate Graph GraphBuilder",
@@ -83,12 +63,16 @@ _NAMES = {
     "rules": "parse_rule parse_rules rule_set RuleSet",
     "run.trace": "StopReason Trace",
     "saturation": "Limits Saturation",
-    "studies.search": "BacktrackingSearch",
-    "studies.search.optimize": "search_optimize Searched",
-    "laws.synthesis": "Grammar Synthesis",
-    "laws.verification": "sound_rules Verification",
+    "studies.benchmarks": "benchmark",
+}
+#: Names that are imported from their wing now.
+_IN_WINGS = {
+    "kernels": "composite load_program",
+    "laws": "Grammar Synthesis Verification sound_rules",
+    "studies": "Ablation BacktrackingSearch Searched ablation contributions rule_table search_optimize",
 }
 _HOMES = {name: f"workbench.{module}" for module, names in _NAMES.items() for name in names.split()}
+_MOVED_NAMES = {name: f"workbench.{wing}" for wing, names in _IN_WINGS.items() for name in names.split()}
 
 #: Packages by their former names.
 _MOVED = {
@@ -114,8 +98,10 @@ if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         0, MovedModules({f"workbench.{old}": f"workbench.{new}" for old, new in _MOVED.items()})
     )
 
-__getattr__ = lazy_names(__name__, _HOMES, modules=("results", "taso", *_MOVED))
+__getattr__ = lazy_names(
+    __name__, _HOMES, modules=("kernels", "laws", "results", "studies", "taso", *_MOVED), moved=_MOVED_NAMES
+)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

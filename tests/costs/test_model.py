@@ -21,7 +21,7 @@ def test_prices_are_enough():
     assert result.cost_source == "Elements"
     assert result.cost_before == graph_cost(graph, Elements())
     assert result.cost_after < result.cost_before
-    assert workbench.search_optimize(graph, cost=Elements(), certify=False).cost_source == "Elements"
+    assert workbench.studies.search_optimize(graph, cost=Elements(), certify=False).cost_source == "Elements"
 
 
 def test_a_model_without_prices_is_refused():

@@ -3,8 +3,11 @@
 import pytest
 
 import workbench
+from tests.certification.test_half_precision import attention, boundary
+from workbench.certification.half_precision import range_fault
 from workbench.laws.verification.admission import RefutedRuleKept, RefutedRules
-from workbench.optimizer.rule_selection import published, rules_of, union
+from workbench.optimizer.rule_selection import keeps_range, published, rules_for, rules_of, union
+from workbench.optimizer.summary import summary_rows
 from workbench.rules import RuleSet, UnknownRuleSet, parse_rules, rule_set
 
 LAW = "my-own: add(x, y) => add(y, x)\n"
@@ -74,4 +77,24 @@ def test_optimize_takes_several_and_refuses_refuted_ones(tmp_path, mine):
     assert not kept.certificate.passed
     assert kept.offending == ("wrong",)
     with pytest.raises(RefutedRules):
-        workbench.search_optimize(graph, rules=path)
+        workbench.studies.search_optimize(graph, rules=path)
+
+
+def test_a_graph_of_short_floats_is_rewritten_by_the_rules_that_keep_them():
+    rules = rule_set("default")
+    assert rules_for(attention(True, "float32"), rules) == (rules, ())
+    kept, left_out = rules_for(attention(True), rule_set("default"))
+    assert "matmul-of-scaled" in left_out
+    assert "merge-matmuls" not in left_out
+    assert len(kept) + len(left_out) == len(rule_set("default"))
+    assert all(keeps_range(rule, "float16") for rule in kept)
+
+
+def test_half_precision_attention_stays_finite_and_the_summary_says_what_was_left_out():
+    result = workbench.optimize(attention(True), e_nodes=2000, seconds=20)
+    assert "matmul-of-scaled" in result.settings["left_out"]
+    assert range_fault(result.original, result.graph, boundary(150.0)) is None
+    (row,) = [r for r in summary_rows(result) if r.what == "range"]
+    assert row.figures.startswith(f"{len(result.settings['left_out'])} rules left out")
+    single = workbench.optimize(attention(True, "float32"), e_nodes=2000, seconds=20)
+    assert "left_out" not in single.settings

@@ -20,7 +20,7 @@ from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.types import FLOAT_DTYPES
 
 if TYPE_CHECKING:
-    from workbench.laws.verification.half_precision import RangeFault
+    from workbench.certification.half_precision import RangeFault
 
 #: A region with more operations than this is compared at smaller extents, if its attributes allow.
 LARGE: Final = 1e6
@@ -109,7 +109,7 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
     The region is computed on values in the observed ranges and on larger and smaller ones; the behaviour of
     the original decides which of them are realistic.
     """
-    from workbench.laws.verification.half_precision import range_fault, short_dtype
+    from workbench.certification.half_precision import range_fault, short_dtype
 
     if short_dtype(region.before) is None and short_dtype(region.after) is None:
         return None

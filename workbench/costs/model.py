@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,6 +28,14 @@ class OpInstance:
     inputs: tuple[ValueType, ...]
     type: ValueType
     constant: tuple[bool, ...]
+
+
+class Accelerator(Protocol):
+    """A hardware unit that a cost model may have figures of."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the unit."""
 
 
 class CostModel(ABC):
@@ -74,7 +82,7 @@ class CostModel(ABC):
         return type(self).measure is not CostModel.measure
 
     @property
-    def accelerator(self) -> object | None:
+    def accelerator(self) -> Accelerator | None:
         """Return the hardware unit that the figures are of, or None for any other device."""
         return None
 

@@ -22,6 +22,7 @@ from workbench.optimizer.model import Model
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
+from workbench.support.wings import offered
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
@@ -386,9 +387,8 @@ def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> Mapping[st
 
     A rule whose proof for all types is stored is a ``theorem``.
     """
-    from workbench.laws.theorems.records import THEOREM, is_theorem
-
+    is_theorem = offered("is_theorem")
     fired = {r.rule for step in trace for r in step.rules if r.matches}
     those = [rule for rule in rules if rule.name in fired]
-    known = {rule.name: THEOREM if is_theorem(rule) else rules.verdict(rule) for rule in those}
+    known = {rule.name: "theorem" if is_theorem(rule) else rules.verdict(rule) for rule in those}
     return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs import CostModel
 from workbench.costs.lazy_measured import economical
+from workbench.costs.model import Accelerator
 from workbench.costs.registry import cost_model as cost_model_of
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, trial_of
@@ -21,13 +22,14 @@ from workbench.optimizer.result import Optimized
 from workbench.optimizer.rule_selection import Rules, rules_of
 from workbench.optimizer.search_loop import Run, explore, saturate
 from workbench.optimizer.settings import Settings, recorded
+from workbench.rules import RuleSet
 from workbench.run.progress import seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
 from workbench.run.stages import Progress, Stages
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     from workbench.devices.ranking import Ranking
-    from workbench.kernels.accelerators import Unit
 
 #: Up to this size the trace also gets the best cost after every step.
 HISTORY_E_NODES = 20_000
@@ -46,7 +48,7 @@ def optimize(
     dims: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
     keep_inputs: bool = False,
-    accelerator: str | os.PathLike[str] | Unit | None = None,
+    accelerator: str | os.PathLike[str] | Accelerator | None = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
     **changes: Any,
@@ -119,26 +121,15 @@ def optimize(
 
 
 def _for_accelerator(
-    accelerator: str | os.PathLike[str] | Unit, rules: Rules, cost: object
+    accelerator: str | os.PathLike[str] | Accelerator, rules: Rules, cost: object
 ) -> tuple[Rules, CostModel]:
     """Return the rules with those of a unit, and the unit's formulas as the costs."""
     if cost is not None:
         raise ValueError("an accelerator has costs of its own, got a cost model too (try leaving cost out)")
-    from workbench.kernels.accelerators import AcceleratorCost, unit, unit_rules
-
-    chosen = unit(accelerator)
-    return [rules, unit_rules(chosen)], AcceleratorCost(chosen)
-
-
-def _unit_of(model: CostModel) -> Unit | None:
-    """Return the hardware unit that a cost model's figures are of, or None for any other device."""
-    found = model.accelerator
-    if found is None:
-        return None
-    from workbench.kernels.accelerators import Unit
-
-    assert isinstance(found, Unit)
-    return found
+    unit = offered("accelerator")(accelerator)
+    own: RuleSet = offered("accelerator_rules")(unit)
+    figures: CostModel = offered("accelerator_cost")(unit)
+    return [rules, own], figures
 
 
 def blame(job: Job, run: Run) -> tuple[str, ...]:
@@ -201,7 +192,7 @@ def _result(
         measured=ranking,
         dynamic=None if unbound else fate_of(model, term, choice.checked, job.notes),
         given=given,
-        accelerator=_unit_of(job.cost_model),
+        accelerator=job.cost_model.accelerator,
     )
     run.trace.meta |= trace_meta(result, job.cost_model)
     if len(run.egraph) <= HISTORY_E_NODES:  # computed when the steps are first read

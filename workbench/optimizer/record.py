@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from workbench.costs import CostModel
 from workbench.costs.labels import described
@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from workbench.extraction.limits import Ending
     from workbench.extraction.solution import Status
     from workbench.frontends.coverage import Coverage
-    from workbench.kernels.accelerators import Placement
     from workbench.optimizer.dynamic import Dynamic
     from workbench.optimizer.result import Result
+
+
+class Placement(Protocol):
+    """The products of a graph that run on an accelerator, and those that do not."""
+
+    def lines(self) -> list[str]:
+        """Return the lines of a summary."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures, to_json
+from workbench.optimizer.record import Placement, RunRecord, SaturationFigures, SearchFigures, to_json
 from workbench.optimizer.summary import running_operators, text_of
 from workbench.run.display import Face
 from workbench.run.trace import StopReason, Trace
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     from workbench.certification.certificate import Certificate
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from workbench.egraph import EGraph
     from workbench.extraction import Solution
     from workbench.graph import Graph
-    from workbench.kernels.accelerators import Placement, Unit
     from workbench.optimizer.dynamic import Dynamic
     from workbench.optimizer.model import Model
     from workbench.rules import RuleSet
@@ -150,22 +150,20 @@ class Optimized(Result):
     measured: Ranking | None = None
     dynamic: Dynamic | None = None
     given: Model | None = None
-    accelerator: Unit | None = None
+    accelerator: Any = None
 
     @property
     def placement(self) -> Placement | None:
         """Return which products run on the accelerator and which do not; None without an accelerator."""
         if self.accelerator is None:
             return None
-        from workbench.kernels.accelerators import placement
-
-        return placement(self.graph, self.accelerator)
+        found: Placement = offered("accelerator_placement")(self.graph, self.accelerator)
+        return found
 
     def compare(self) -> Comparison:
         """Return the fate of every operator, and the rules behind it."""
-        from workbench.studies.analysis.comparison import compare
-
-        return compare(self)
+        found: Comparison = offered("compare")(self)
+        return found
 
     def _way(self) -> tuple[float, SaturationFigures]:
         sizes = np.bincount(self.egraph.eclass, minlength=self.egraph.n_classes)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
 from workbench.graph import Graph
-from workbench.ops import TensorType
+from workbench.ops.registry import replacements
 from workbench.rules import RuleSet, load_rules, rule_set
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import law_of
+from workbench.rules.verdicts import law_of, statuses
+from workbench.support.wings import offered
 
 #: The name of a rule set, the path of a file, a set, a rule, or several of them.
 Rules: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Sequence[Rules]"
@@ -72,27 +74,38 @@ def published(rules: str) -> RuleSet:
 
 
 def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
-    """Return the rules that a graph may be rewritten by, and the names of those left out.
+    """Return the rules that may rewrite a graph, and the names of those left out.
 
-    In a graph of 16-bit floats, rules that may overflow or lose accuracy are left out.
+    A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose
+    accuracy if the original does not. Any other graph is rewritten by all rules.
     """
-    kinds = (node.type for node in graph.nodes)
-    if not any(isinstance(k, TensorType) and k.dtype in ("float16", "bfloat16") for k in kinds):
-        return rules, ()
-    from workbench.laws.verification.half_precision import rules_for
+    from workbench.certification.half_precision import short_dtype
 
-    return rules_for(graph, rules)
+    dtype = short_dtype(graph)
+    if dtype is None:
+        return rules, ()
+    kept = tuple(rule for rule in rules if rule.name in rules.in_range or keeps_range(rule, dtype))
+    names = {rule.name for rule in kept}
+    return replace(rules, rules=kept), tuple(rule.name for rule in rules if rule.name not in names)
+
+
+def keeps_range(rule: Rule, dtype: str) -> bool:
+    """Return whether a rule keeps range and accuracy in a 16-bit type, by the record or by judging it now."""
+    known = statuses().get(rule.name, {})
+    if known.get("law") == law_of(rule) and dtype in known.get("ranges", {}):
+        return bool(known["ranges"][dtype] == "kept")
+    return _judged(rule, dtype, replacements())
+
+
+@lru_cache(maxsize=4096)
+def _judged(rule: Rule, dtype: str, replaced: int) -> bool:
+    return offered("judge_range")(rule, dtype) is None
 
 
 def _named(name: str, keep_refuted: bool) -> RuleSet:
     if not name.endswith(".rules") and Path(name).is_file():
-        # Of another system's rules the sound ones are used.
-        from workbench.laws.verification.sound import sound_rules
-
-        return replace(sound_rules(name).rules, name=name)
+        return replace(offered("sound_rules")(name).rules, name=name)
     found = replace(rule_set(name), name=name)
     if name.endswith(".rules"):
-        from workbench.laws.verification.admission import judged
-
-        return judged(found, keep_refuted=keep_refuted)
+        found = offered("judged_rules")(found, keep_refuted=keep_refuted)
     return found

@@ -121,7 +121,7 @@ class RuleSet(Face):
     def view(self, run: object = None, **known: Any) -> AnyWidget:
         """Return the rules as a browser, which shows the work of each rule in a ``run`` (a result or trace).
 
-        ``known`` are the other arguments of :func:`~workbench.rule_table`: a verification, an ablation.
+        ``known`` are the other arguments of :func:`~workbench.studies.rule_table`: a verification, an ablation.
         Raise ImportError, which names the packages to install, if widgets are not available.
         """
         # Imported by name, like every view, because rules must not depend on runs.

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str], modules: tuple[str, ...] = ()) -> Callable[[str], Any]:
+def lazy_names(
+    package: str,
+    homes: Mapping[str, str],
+    modules: tuple[str, ...] = (),
+    moved: Mapping[str, str] | None = None,
+) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports each of its names on first use.
 
-    ``homes`` maps each name to its module, relative to the package if it begins with a dot.
-    ``modules`` are submodules that are available as names of the package.
+    Args:
+        package: The name of the package.
+        homes: The module of each name, relative to the package if it begins with a dot.
+        modules: Submodules that are available as names of the package.
+        moved: The package from which a name is imported now; the former name works, with a warning.
 
     >>> lazy_names("workbench", {"Graph": "workbench.graph"})("Graph").__name__
     'Graph'
@@ -21,6 +30,9 @@ def lazy_names(package: str, homes: Mapping[str, str], modules: tuple[str, ...] 
     def attribute(name: str) -> Any:
         if name in modules:
             return import_module(f"{package}.{name}")
+        if moved and name in moved:
+            warnings.warn(f"{package}.{name} is now {moved[name]}.{name}", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(moved[name]), name)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name], package), name)

@@ -34,7 +34,7 @@ def optimized(run, model, *more):
     graph = workbench.load_onnx(model)
     random = np.random.default_rng(0)
     feeds = {n: random.standard_normal(t.shape).astype(np.float32) for n, t in graph.input_types.items()}
-    found, expected = workbench.load_program(output)(feeds), workbench.evaluate(graph, feeds)
+    found, expected = workbench.kernels.load_program(output)(feeds), workbench.evaluate(graph, feeds)
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-4, atol=1e-5)
     code, _, err = run("certify", model, output)
     assert code == 0, err

@@ -10,7 +10,7 @@ from workbench.studies.analysis.ablation import Ablation
 @pytest.fixture(scope="module")
 def made():
     chosen = ["merge-matmuls", "relu-twice"]
-    return workbench.ablation(sums(), candidates=chosen, certify=False)
+    return workbench.studies.ablation(sums(), candidates=chosen, certify=False)
 
 
 def test_costs_are_those_of_the_rows_most_expensive_first(made):

@@ -8,7 +8,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import workbench
-from workbench import Verification
 from workbench.faces.plots import (
     funnel_data,
     plot_funnel,
@@ -16,6 +15,7 @@ from workbench.faces.plots import (
     plot_verification_seconds,
     rounds_data,
 )
+from workbench.laws import Verification
 from workbench.run.trace import Step, StepKind, Trace
 
 

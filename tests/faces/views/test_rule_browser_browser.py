@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.browser, needs_browser]
 
 @pytest.fixture(scope="module")
 def table():
-    ablation = workbench.ablation(sums(), certify=False)
-    return workbench.rule_table(ablation.rules, ablation=ablation)
+    ablation = workbench.studies.ablation(sums(), certify=False)
+    return workbench.studies.rule_table(ablation.rules, ablation=ablation)
 
 
 def state(table, **more):
@@ -138,7 +138,7 @@ def test_without_a_run_there_is_no_activity_and_a_refuted_rule_shows_its_counter
     rules = parse_rules("wrong: relu(x) => x\nright: relu(relu(x)) => relu(x)")
     verification = Verification(rules)
     verification.run()
-    table = workbench.rule_table(rules, verification=verification)
+    table = workbench.studies.rule_table(rules, verification=verification)
     page, problems = show(browser, "rules", state(table, selected="wrong"))
     page.wait_for_selector(".wb-drawing img")
     assert not page.get_by_label("activity").is_visible()

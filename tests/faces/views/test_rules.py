@@ -26,7 +26,9 @@ from workbench.rules import RuleSet, parse_rule, parse_rules
 
 @pytest.fixture(scope="module")
 def table():
-    return workbench.rule_table(workbench.rule_set("default"), workbench.optimize(sums(), certify=False))
+    return workbench.studies.rule_table(
+        workbench.rule_set("default"), workbench.optimize(sums(), certify=False)
+    )
 
 
 def rules_of(html):
@@ -55,7 +57,7 @@ def test_what_is_refuted_has_its_card_first_with_the_counterexample():
     rules = parse_rules("right: relu(relu(x)) => relu(x)\nwrong: relu(x) => x")
     verification = Verification(rules)
     verification.run()
-    html = rule_table_html(workbench.rule_table(rules, verification=verification))
+    html = rule_table_html(workbench.studies.rule_table(rules, verification=verification))
     assert html.index("wrong · refuted") < html.index("right · proved")
     assert "differ at" in html
 

@@ -46,11 +46,11 @@ def things():
     with Saturation(graph, tuple(workbench.rule_set("fusion")), Limits(iterations=2)) as saturation:
         saturation.run()
     rules = workbench.rule_set("default")
-    table = workbench.rule_table(rules, result)
-    ablation = workbench.ablation(graph, rules.select("merge-*"), certify=False)
-    search = workbench.BacktrackingSearch(graph, rules, workbench.cost_model("analytic"), budget=5)
+    table = workbench.studies.rule_table(rules, result)
+    ablation = workbench.studies.ablation(graph, rules.select("merge-*"), certify=False)
+    search = workbench.studies.BacktrackingSearch(graph, rules, workbench.cost_model("analytic"), budget=5)
     search.run()
-    searched = workbench.search_optimize(graph, budget=5)
+    searched = workbench.studies.search_optimize(graph, budget=5)
     return {
         "comparison": result.compare(), "e-graph": result.egraph, "search": search, "searched": searched,
         "graph": graph, "result": result, "certificate": result.certificate, "trace": result.trace,

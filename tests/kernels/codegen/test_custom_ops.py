@@ -132,7 +132,7 @@ def test_without_a_compiler_there_is_no_library():
 
 @compiler
 def test_a_declared_composite_in_a_kernel_runs_without_the_library_too(tmp_path):
-    workbench.composite(
+    workbench.kernels.composite(
         "rms_in_saved_kernel",
         "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
         "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
@@ -145,6 +145,6 @@ def test_a_declared_composite_in_a_kernel_runs_without_the_library_too(tmp_path)
     Mixed(plan_of(graph, Expensive(), measure=free)).save(tmp_path / "m.onnx")
     feeds = {"x": np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)}
     for _ in range(2):
-        found = workbench.load_program(tmp_path / "m.onnx")(feeds)["y"]
+        found = workbench.kernels.load_program(tmp_path / "m.onnx")(feeds)["y"]
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=1e-4)
         (tmp_path / "m.so").unlink(missing_ok=True)

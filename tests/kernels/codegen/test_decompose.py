@@ -106,13 +106,13 @@ def test_a_power_with_a_known_exponent_is_a_product_or_a_root(exponent):
 def test_declared_composites_are_operators_of_clusters():
     import workbench
 
-    workbench.composite(
+    workbench.kernels.composite(
         "rms_in_cluster",
         "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
         "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
         eps=1e-5,
     )
-    workbench.composite(
+    workbench.kernels.composite(
         "gemm_in_cluster", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]"
     )
     kind, row = TensorType("float32", (3, 4, 6)), TensorType("float32", (6,))

@@ -24,7 +24,7 @@ def declared():
     made = []
 
     def declare(*args, **attributes):
-        operator = workbench.composite(*args, **attributes)
+        operator = workbench.kernels.composite(*args, **attributes)
         made.append(operator.name)
         return operator
 
@@ -70,7 +70,7 @@ def test_the_symbolic_reading_has_the_conditions_of_the_declaration(declared):
 
 def test_its_law_is_judged_by_the_verifier(declared):
     own = rms(declared)
-    check = workbench.Verification(
+    check = workbench.laws.Verification(
         [*own.laws(), *workbench.parse_rules("wrong: own_rms[eps=e](x, g) => mul(x, g)")]
     )
     check.run()
@@ -89,7 +89,7 @@ associates: own_gemm(own_gemm(x, y), z) => own_gemm(x, own_gemm(y, z))
 commutes: own_gemm(x, y) => own_gemm(y, x)
 """
     )
-    check = workbench.Verification(rules, axiom_set=(*axioms(), *own.laws()))
+    check = workbench.laws.Verification(rules, axiom_set=(*axioms(), *own.laws()))
     check.run()
     assert [check[r.name].verdict for r in rules] == ["proved", "proved", "refuted"]
 
@@ -118,7 +118,7 @@ def test_a_composite_is_found_in_a_graph_that_does_not_name_it(declared):
 def test_laws_of_the_library_are_judged(name):
     register(library()[name])
     try:
-        check = workbench.Verification(workbench.parse_rules(laws(library()[name])))
+        check = workbench.laws.Verification(workbench.parse_rules(laws(library()[name])))
         check.run()
         assert {v.verdict for v in check} <= {"proved", "tested"}
     finally:
@@ -179,12 +179,12 @@ def test_composites_call_declared_ones(declared):
 )
 def test_what_cannot_be_an_operator(name, signature, equations, reason):
     with pytest.raises(ValueError, match=reason):
-        workbench.composite(name, signature, equations, **({"N": 3} if "N]" in signature else {}))
+        workbench.kernels.composite(name, signature, equations, **({"N": 3} if "N]" in signature else {}))
 
 
 def test_an_error_of_the_notation_is_a_value_error():
     with pytest.raises(NotationError, match=r"\^"):
-        workbench.composite("own_bad", "x{T}[~ D] -> y{T}[~ D]", "y[~ d] = x[~ e]")
+        workbench.kernels.composite("own_bad", "x{T}[~ D] -> y{T}[~ D]", "y[~ d] = x[~ e]")
 
 
 def test_it_travels_to_the_engines_process(declared):

@@ -15,7 +15,7 @@ from workbench.ops.types import TensorType
 
 @pytest.fixture
 def rms():
-    yield workbench.composite(
+    yield workbench.kernels.composite(
         "own_rms",
         "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
         "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
@@ -57,7 +57,7 @@ def test_without_the_declaration_the_file_is_read_as_primitives(rms, tmp_path):
     back = workbench.load_onnx(path)
     assert "own_rms" not in {n.op for n in back.nodes}
     x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
-    workbench.composite(
+    workbench.kernels.composite(
         "own_rms",
         "x{T}[~ D], g{T}[D] -> y{T}[~ D]",
         "y[~ d] = x[~ d] * g[d] / sqrt(mean(e) x[~ e]^2 + eps)",
@@ -73,7 +73,9 @@ def test_a_function_of_the_same_name_that_computes_something_else_is_not_the_ope
     workbench.save_onnx(graph(), path)
     x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
     wanted = workbench.evaluate(workbench.load_onnx(path), {"x": x})["y"]
-    workbench.composite("own_rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]", "y[~ d] = x[~ d] * g[d]", eps=1e-5)
+    workbench.kernels.composite(
+        "own_rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]", "y[~ d] = x[~ d] * g[d]", eps=1e-5
+    )
     back = workbench.load_onnx(path)
     assert "own_rms" not in {n.op for n in back.nodes}
     np.testing.assert_allclose(workbench.evaluate(back, {"x": x})["y"], wanted, rtol=1e-5)

@@ -113,7 +113,7 @@ def test_a_verification_brings_its_counterexamples():
 
 
 def test_an_ablation_says_the_cost_without():
-    ablation = workbench.ablation(sums(), certify=False)
+    ablation = workbench.studies.ablation(sums(), certify=False)
     table = rule_table(ablation.rules, ablation=ablation)
     tried = {r.rule.name: r.without for r in table.rows if r.without is not None}
     assert tried == {row.rule: row.cost for row in ablation.rows}

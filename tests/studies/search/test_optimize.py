@@ -23,7 +23,9 @@ def shared_products():
 
 def test_one_call_does_the_whole_way(tmp_path):
     stages = []
-    result = workbench.search_optimize(shared_products(), progress=lambda stage, detail: stages.append(stage))
+    result = workbench.studies.search_optimize(
+        shared_products(), progress=lambda stage, detail: stages.append(stage)
+    )
     assert isinstance(result, Searched)
     assert result.graph.operators()["matmul"] == 1
     assert result.cost_after < result.cost_before

@@ -337,4 +337,4 @@ def test_faces_and_plots_take_the_trace():
     data = stepper_data(run.trace)
     assert data["columns"][2] == "graphs found"
     assert len(repr(run).splitlines()) <= 12
-    assert isinstance(run, workbench.BacktrackingSearch)
+    assert isinstance(run, workbench.studies.BacktrackingSearch)

@@ -239,7 +239,7 @@ def _saved(program: Deployed, output: Path) -> str:
 
 def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
     """Return a result as a mixed program, timed unless the settings forbid it."""
-    from workbench.optimizer.kernels import with_kernels
+    from workbench.kernels.codegen.deployment import with_kernels
 
     return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
 

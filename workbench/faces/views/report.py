@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workbench.faces.views.compare import changes_html
 from workbench.faces.views.markup import details, page_of, paragraph, section, table
@@ -36,7 +36,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
     name = title or record.network
     way = record.way
     measured = way.measured if isinstance(way, SaturationFigures) else None
-    placed = way.placement if isinstance(way, SaturationFigures) else None
+    placed = cast("Placement | None", way.placement) if isinstance(way, SaturationFigures) else None
     grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",

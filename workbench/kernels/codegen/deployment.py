@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from workbench.certification.end_to_end import tolerance_of
 from workbench.certification.inputs import random_inputs
 from workbench.certification.region_check import difference
 from workbench.costs import CostModel
+from workbench.costs.registry import cost_model
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph import EGraph
 from workbench.graph import Graph
@@ -29,8 +30,14 @@ from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, 
 from workbench.kernels.codegen.tuning import timer
 from workbench.support.formatting import gain
 
+if TYPE_CHECKING:
+    from workbench.optimizer.result import Optimized
+
 #: The most families of clusters that are timed one by one.
 _FAMILIES: Final = 6
+
+#: Up to this size clusters are also grown from the e-graph of a search, where they compete with rewrites.
+COMPETING: Final = 5_000
 
 #: The least and the largest number of rounds in which programs are timed.
 _LEAST, _MOST = 9, 300
@@ -108,6 +115,52 @@ class Deployed:
             "arithmetic": None if self.certificate is None else self.certificate.arithmetic,
             "timing": None if timed is None else asdict(timed),
         }
+
+
+def with_kernels(
+    result: Optimized,
+    *,
+    cost: str | os.PathLike[str] | CostModel = "cpu",
+    seconds: float = 5.0,
+    time: bool = True,
+    build: Build | None = None,
+    measure: Measure | None = None,
+) -> Deployed:
+    """Return the fastest certified mixed program of a result.
+
+    There is none if it is not faster, timed whole on one thread as it runs from its file, than both the
+    original and the result without kernels. The certificate compares it with the original.
+
+    Args:
+        result: The result of an optimisation.
+        cost: The prices of operators in ONNX Runtime on this machine.
+        seconds: The time limit on timing.
+        time: Whether programs are timed; otherwise prices alone decide.
+        build: The options of the compiler; by default those of the environment.
+        measure: Returns the times of a cluster; by default they are measured.
+
+    Raises:
+        ValueError: The model has symbolic dimensions.
+        CompilerMissing: There is no C compiler.
+    """
+    kept = () if result.dynamic is None else result.dynamic.kept
+    if kept:
+        fixed = " ".join(f"{name}=1" for name in kept)
+        raise ValueError(f"a program with kernels must have fixed shapes, got symbolic {', '.join(kept)} "
+                         f"(try --dim {fixed})")  # fmt: skip
+    competing = len(result.egraph) <= COMPETING
+    return deploy(
+        result.original,
+        cost if isinstance(cost, CostModel) else cost_model(cost),
+        candidates=[result.graph],
+        saturated=(result.egraph, result.costs) if competing else None,
+        seconds=seconds,
+        seed=int(result.settings.get("seed", 0)),
+        build=build,
+        measure=measure,
+        time=time,
+        saved=True,
+    )
 
 
 def deploy(

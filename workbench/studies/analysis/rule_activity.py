@@ -294,7 +294,7 @@ def _recorded(rules: RuleSet, rule: Rule) -> tuple[str, str, str]:
     if verdict_of(rule) != verdict:
         return verdict, "judged when the rule was read", ""
     if verdict == "unknown" and known.get("law") != law_of(rule):
-        return verdict, "not in the library's record; workbench.Verification judges it", ""
+        return verdict, "not in the library's record; workbench.laws.Verification judges it", ""
     if is_theorem(rule):
         how = f"by a chain of {', '.join(links)}; " if (links := chain_of(rule)) else ""
         right = "always has a type" if is_typed(rule) else "is checked where the rule fires"

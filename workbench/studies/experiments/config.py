@@ -153,7 +153,7 @@ class SaturationMethod:
 
 @dataclass(frozen=True, slots=True)
 class SearchMethod:
-    """Settings of a method that runs TASO's search; names are those of :func:`workbench.search_optimize`.
+    """Settings of a method that runs TASO's search; names are those of :func:`workbench.studies.search_optimize`.
 
     The modes other than ``sound`` run TASO's rules as published and need their file as ``rules``.
     """

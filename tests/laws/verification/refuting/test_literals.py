@@ -13,7 +13,7 @@ def graph_with(value):
 
 
 def verdict(law):
-    check = workbench.Verification(workbench.parse_rules(law))
+    check = workbench.laws.Verification(workbench.parse_rules(law))
     check.run()
     (found,) = check.verdicts
     return found

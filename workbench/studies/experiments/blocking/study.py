@@ -118,8 +118,10 @@ def block_one(order: Order) -> Record:
 
 
 def _row(done: Optimized, chosen: Unit) -> Record:
+    from workbench.kernels.accelerators import Placement
+
     placed = done.placement
-    assert placed is not None
+    assert isinstance(placed, Placement)
     calls = done.graph.operators().get(chosen.name, 0)  # the tiles of a literal program
     certificate = done.certificate
     return {

@@ -1,0 +1,35 @@
+"""What the core asks of the wings, by name.
+
+The core imports no wing. It calls what a wing offers by a name of this table; the wing is imported then, and a
+core without wings does everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+#: Modules and names of what the wings offer.
+_OFFERS: Final = {
+    "accelerator": "kernels.accelerators:unit",
+    "accelerator_cost": "kernels.accelerators:AcceleratorCost",
+    "accelerator_rules": "kernels.accelerators:unit_rules",
+    "accelerator_placement": "kernels.accelerators:placement",
+    "compare": "studies.analysis.comparison:compare",
+    "judged_rules": "laws.verification.admission:judged",
+    "judge_range": "laws.verification.half_precision:judge_range",
+    "sound_rules": "laws.verification.sound:sound_rules",
+    "is_theorem": "laws.theorems.records:is_theorem",
+}
+
+
+def offered(name: str) -> Callable[..., Any]:
+    """Return what a wing offers by a name.
+
+    >>> offered("sound_rules").__name__
+    'sound_rules'
+    """
+    module, _, attribute = _OFFERS[name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"workbench.{module}"), attribute)
+    return found

@@ -3,7 +3,7 @@
 import workbench
 from workbench.devices.timing import compare
 from workbench.frontends.onnx.baseline import clean
-from workbench.frontends.onnx.streaming_io import joined
+from workbench.frontends.onnx.file import joined
 from workbench.studies.benchmarks.light import light_model, light_names
 
 

@@ -12,7 +12,7 @@ from workbench.devices.ort_sessions import Loaded
 from workbench.devices.targets import OnnxRuntime
 from workbench.frontends import to_onnx
 from workbench.frontends.onnx import sessions
-from workbench.frontends.onnx.mmap_weights import Apart
+from workbench.frontends.onnx.file import Apart
 from workbench.frontends.runtime import RuntimeFailure
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from workbench.frontends.onnx import mmap_weights as onnx_mapped
+from workbench.frontends.onnx import file as onnx_mapped
 
 N = 96
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
-    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.frontends.onnx.file import Apart
 
 #: Instances whose operands and result exceed this many bytes are estimated and never run: the runtime stores
 #: weights several times over while it loads them.
@@ -295,8 +295,8 @@ class MeasuredCost(CostModel):
 
     def _in_turn(self, instance: OpInstance) -> Callable[[], Any]:
         """Return a function that runs an instance once, each time with the next copy of its weights."""
+        from workbench.frontends.onnx.file import joined
         from workbench.frontends.onnx.sessions import shared_session
-        from workbench.frontends.onnx.streaming_io import joined
         from workbench.frontends.runtime import may_not_end, session
 
         if without_kernel(instance.op):

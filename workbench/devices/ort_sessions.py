@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
-    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.frontends.onnx.file import Apart
 
 #: Weights of more bytes are loaded once, however often a model is given.
 LARGE: Final = 1 << 25
@@ -165,7 +165,7 @@ def _executed(session: InferenceSession, inputs: Mapping[str, Any]) -> Kernels:
 def _apart(given: Graph | ModelProto | Apart) -> Apart:
     """Return a model with its large weights apart, as it is if they are so already."""
     from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.frontends.onnx.file import Apart
 
     if isinstance(given, Apart):
         return given

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.devices.ort_sessions import Loaded
-    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.frontends.onnx.file import Apart
 
 #: The least and largest number of rounds; below nine, the interval of the median is the range of all rounds.
 _LEAST, _MOST = 9, 500

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
     from workbench.devices.ort_sessions import Loaded
-    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.frontends.onnx.file import Apart
 
 
 G = TypeVar("G", bound=Callable[..., Any])

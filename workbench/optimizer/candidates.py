@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.devices.ranking import Ranking
     from workbench.devices.targets import Target
     from workbench.extraction import Solution
-    from workbench.frontends.onnx.mmap_weights import Apart
+    from workbench.frontends.onnx.file import Apart
     from workbench.optimizer.job import Job
     from workbench.optimizer.settings import Settings
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
     from workbench.certification.regions import Correspondence
-    from workbench.frontends.onnx.shapes import SymbolTable
     from workbench.frontends.onnx.symbolic_dims import Fixed
+    from workbench.frontends.onnx.symbolic_writer import SymbolTable
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from workbench.frontends.coverage import Coverage
     from workbench.frontends.onnx.baseline import Cleaned
-    from workbench.frontends.onnx.shapes import SymbolTable
     from workbench.frontends.onnx.symbolic_dims import Fixed, Symbol
+    from workbench.frontends.onnx.symbolic_writer import SymbolTable
 
 #: What :func:`workbench.optimize` takes for a model.
 ModelLike: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"

@@ -6,7 +6,7 @@ from onnx import numpy_helper
 
 from workbench.frontends import ModelError, run_model
 from workbench.frontends.onnx.baseline import clean
-from workbench.frontends.onnx.mmap_weights import MAPPED_TENSOR
+from workbench.frontends.onnx.file import MAPPED_TENSOR
 
 TEXT = (
     '<ir_version: 8, opset_import: ["": 17], producer_name: "somebody", model_version: 3> '

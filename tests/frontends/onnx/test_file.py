@@ -253,7 +253,7 @@ def test_a_failed_write_of_large_weights_leaves_nothing(tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr(onnx, "save_model", fail)
+    monkeypatch.setattr(onnx_file, "_write_data", fail)
     with pytest.raises(OSError, match="disk full"):
         write_model(product(), tmp_path / "out.onnx")
     assert not list(tmp_path.iterdir())

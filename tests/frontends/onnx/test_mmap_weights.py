@@ -7,7 +7,7 @@ from onnx import numpy_helper
 
 from tests.frontends.large import N, product, small_limits  # noqa: F401  (a fixture)
 from workbench.frontends import ModelError, import_onnx, load_onnx
-from workbench.frontends.onnx.mmap_weights import read_apart, varint
+from workbench.frontends.onnx.file import read_apart, varint
 from workbench.support.mmap import file_of
 
 pytestmark = pytest.mark.usefixtures("small_limits")
@@ -106,7 +106,7 @@ def test_small_files_and_other_files_are_left_to_protobuf(tmp_path, monkeypatch)
     assert read_apart(tmp_path / "text.onnx") is None
     with pytest.raises(ModelError, match="not an ONNX model"):
         load_onnx(tmp_path / "text.onnx")
-    monkeypatch.setattr("workbench.frontends.onnx.mmap_weights.MAP_BEYOND", 1 << 30)
+    monkeypatch.setattr("workbench.frontends.onnx.file.MAP_BEYOND", 1 << 30)
     assert read_apart(write(tmp_path, product())) is None
 
 

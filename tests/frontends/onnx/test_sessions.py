@@ -10,7 +10,7 @@ import pytest
 from tests.frontends.large import N, product, small_limits  # noqa: F401  (a fixture)
 from workbench.frontends import RuntimeFailure, load_onnx, run_model, save_onnx
 from workbench.frontends.onnx import file as onnx_file
-from workbench.frontends.onnx import streaming_io as onnx_stream
+from workbench.frontends.onnx import file as onnx_stream
 from workbench.frontends.onnx.exporter import to_onnx_apart
 from workbench.frontends.onnx.sessions import shared_session
 from workbench.frontends.runtime import run_session

@@ -8,9 +8,9 @@ from onnx import TensorProto
 from tests.frontends.large import places, product, small_limits  # noqa: F401  (a fixture)
 from workbench.frontends import load_onnx, save_onnx, to_onnx
 from workbench.frontends.onnx import file as onnx_file
-from workbench.frontends.onnx import streaming_io as onnx_stream
+from workbench.frontends.onnx import file as onnx_stream
 from workbench.frontends.onnx.exporter import to_onnx_apart
-from workbench.frontends.onnx.streaming_io import joined, may_be_apart, write_apart
+from workbench.frontends.onnx.file import joined, may_be_apart, write_apart
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,7 @@ from workbench.certification.files.unrunnable_ops import (
     set_apart,
     unrunnable,
 )
-from workbench.frontends.onnx.file import ModelError, Source
-from workbench.frontends.onnx.mmap_weights import MAP_BEYOND
+from workbench.frontends.onnx.file import MAP_BEYOND, ModelError, Source
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 from workbench.support.files import check_writable
 

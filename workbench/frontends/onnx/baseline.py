@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.frontends.onnx.file import (
+    MAPPED_TENSOR,
+    Apart,
     Source,
     internalise_attributes,
+    placeholder,
     read_model,
     tensor_array,
     weight_bytes,
+    write_apart,
 )
-from workbench.frontends.onnx.mmap_weights import MAPPED_TENSOR, Apart
-from workbench.frontends.onnx.streaming_io import placeholder, write_apart
 from workbench.ops.types import TensorType
 
 if TYPE_CHECKING:

@@ -12,13 +12,17 @@ from collections.abc import Callable
 
 from onnx import ModelProto
 
-from workbench.frontends.onnx.file import ModelError
-from workbench.frontends.onnx.mmap_weights import Apart
+from workbench.frontends.onnx.file import Apart, ModelError, joined, write_apart
 from workbench.frontends.onnx.opaque import payload_of
-from workbench.frontends.onnx.opsets import candidate_opsets, default_opset, loads, opset_imports
-from workbench.frontends.onnx.shapes import SymbolTable
-from workbench.frontends.onnx.streaming_io import joined, write_apart
-from workbench.frontends.onnx.writer import Writer, shell_of
+from workbench.frontends.onnx.symbolic_writer import SymbolTable
+from workbench.frontends.onnx.writer import (
+    Writer,
+    candidate_opsets,
+    default_opset,
+    loads,
+    opset_imports,
+    shell_of,
+)
 from workbench.graph import Graph, fold_constants
 from workbench.ops.onnx_form import OpsetTooOld
 

@@ -1,7 +1,12 @@
 """Reading and writing of ONNX files, with a check of all contents before they are used.
 
-External data must lie in the model's own folder. Files are written under a temporary name and renamed, so
-that writing is atomic.
+External data must lie in the model's own folder. Large weights are mapped from the file and written one after
+the other, without a copy in a message. Files are written under a temporary name and renamed, so that writing is
+atomic.
+
+A file is a protobuf message, a sequence of fields with a number, a kind and a content. Only the fields of the
+model, its graph and large initializers are read here; all others are parsed by protobuf. A file of another
+form than expected is parsed by protobuf as a whole.
 """
 
 from __future__ import annotations
@@ -9,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import numpy as np
 import onnx
@@ -24,9 +30,192 @@ import onnx.shape_inference
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
-from workbench.frontends.onnx.mmap_weights import mapped_array, read_apart
-from workbench.ops.types import DTYPE_NAMES, TensorType, TypeMismatch
-from workbench.support.files import check_writable, is_device, write_atomic
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
+from workbench.support.files import atomic_file, check_writable, is_device
+from workbench.support.mmap import FileMap, checked, release
+
+#: Files smaller than this are read as a whole.
+MAP_BEYOND: Final = 1 << 26
+
+#: Tensors smaller than this are parsed with the model.
+MAPPED_TENSOR: Final = 1 << 20
+
+#: Numbers of fields: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data.
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A model without the data of its large weights, and these data by name.
+
+    The model lists all initializers; the large ones have no data.
+    """
+
+    model: ModelProto
+    arrays: Mapping[str, np.ndarray]
+
+
+class _Unexpected(ValueError):
+    """Raised when a file has another form than expected and must be parsed by protobuf."""
+
+
+def read_apart(path: Path) -> Apart | None:
+    """Read an ONNX file with its large initializers mapped; return ``None`` if it must be parsed as a whole.
+
+    This is the case for a small file, a file without large initializers and a file that is not an ONNX model.
+    Raise OSError if the file cannot be read.
+    """
+    if sys.byteorder != "little" or path.stat().st_size < MAP_BEYOND:
+        return None
+    file = FileMap.open(path)
+    try:
+        pieces, taken = _without_data(file)
+        if not taken:
+            return None
+        model = ModelProto()
+        model.ParseFromString(b"".join(pieces))
+    except (_Unexpected, DecodeError):
+        return None
+    arrays: dict[str, np.ndarray] = {}
+    for position, (begin, end) in taken.items():
+        tensor = model.graph.initializer[position]
+        array = _array(file, tensor, begin, end) if isinstance(tensor.name, str) else None
+        if array is None or tensor.name in arrays:
+            tensor.raw_data = file[begin:end]  # the reader of tensors reports the fault
+        else:
+            arrays[tensor.name] = array
+    return Apart(model, arrays)
+
+
+def mapped_array(path: Path, kind: TensorType, offset: int, length: int | None) -> np.ndarray | None:
+    """Return external data as a mapped array, or ``None`` if they are small or do not fit their type.
+
+    Args:
+        path: The file of the data.
+        kind: Their declared type.
+        offset: Their first byte in the file.
+        length: Their number of bytes; None for as many as the type has.
+    """
+    if not _fits(kind, int(kind.nbytes) if length is None else length) or sys.byteorder != "little":
+        return None
+    if path.stat().st_size < MAP_BEYOND:
+        return None
+    try:
+        return FileMap.open(path).array(offset, kind.shape, kind.numpy_dtype())
+    except ValueError:
+        return None
+
+
+def _fits(kind: TensorType, length: int) -> bool:
+    return (
+        kind.dtype != "string"
+        and length >= MAPPED_TENSOR
+        and kind.nbytes == length == kind.elements * kind.numpy_dtype().itemsize
+    )
+
+
+def _array(file: FileMap, tensor: TensorProto, begin: int, end: int) -> np.ndarray | None:
+    if tensor.data_type not in DTYPE_NAMES or tensor.data_location == TensorProto.EXTERNAL:
+        return None
+    try:
+        kind = TensorType(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
+    except TypeMismatch:
+        return None
+    return file.array(begin, kind.shape, kind.numpy_dtype()) if _fits(kind, end - begin) else None
+
+
+def _without_data(file: FileMap) -> tuple[list[bytes], dict[int, tuple[int, int]]]:
+    """Return the bytes of the model without large data, and the data's bounds by initializer number."""
+    pieces: list[bytes] = []
+    taken: dict[int, tuple[int, int]] = {}
+    seen = 0
+    for number, kind, start, content, end in _fields(file, 0, len(file)):
+        if (number, kind) != (_GRAPH, _BYTES):
+            pieces.append(file[start:end])
+            continue
+        inside: list[bytes] = []
+        for inner, how, first, body, last in _fields(file, content, end):
+            if (inner, how) != (_INITIALIZER, _BYTES):
+                inside.append(file[first:last])
+                continue
+            data = _raw_data(file, body, last) if last - body >= MAPPED_TENSOR else None
+            if data is None:
+                inside.append(file[first:last])
+            else:
+                field_start, begin, stop = data
+                rest = file[body:field_start] + file[stop:last]
+                inside.append(tag(_INITIALIZER) + varint(len(rest)) + rest)
+                taken[seen] = (begin, stop)
+            seen += 1
+        joined = b"".join(inside)
+        pieces += [tag(_GRAPH), varint(len(joined)), joined]
+    return pieces, taken
+
+
+def _raw_data(file: FileMap, begin: int, end: int) -> tuple[int, int, int] | None:
+    """Return the start of a tensor's raw-data field and its content's start and end; ``None`` if small."""
+    found = [
+        (start, content, stop)
+        for number, kind, start, content, stop in _fields(file, begin, end)
+        if (number, kind) == (_RAW_DATA, _BYTES)
+    ]
+    if len(found) > 1:
+        raise _Unexpected
+    return found[0] if found and found[0][2] - found[0][1] >= MAPPED_TENSOR else None
+
+
+def _fields(file: FileMap, begin: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield the number, kind, start, content start and end of every field of a message."""
+    at = begin
+    while at < end:
+        start = at
+        key, at = _varint(file, at, end)
+        number, kind = key >> 3, key & 7
+        if kind == _BYTES:
+            length, at = _varint(file, at, end)
+            content, at = at, at + length
+        elif kind == _VARINT:
+            content = at
+            _, at = _varint(file, at, end)
+        elif kind in (_EIGHT, _FOUR):
+            content, at = at, at + (8 if kind == _EIGHT else 4)
+        else:
+            raise _Unexpected
+        if at > end or not number:
+            raise _Unexpected
+        yield number, kind, start, content, at
+
+
+def _varint(file: FileMap, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = file[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise _Unexpected
+
+
+def varint(value: int) -> bytes:
+    """Return a number in protobuf's variable-length encoding.
+
+    >>> varint(300).hex()
+    'ac02'
+    """
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def tag(number: int) -> bytes:
+    """Return the tag of a bytes field with this number; the length follows it."""
+    return varint(number << 3 | _BYTES)
+
 
 #: A protobuf message cannot exceed 2 GiB; larger weights are written to a separate file.
 EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
@@ -362,20 +551,145 @@ def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     If the weights exceed :data:`EXTERNAL_BEYOND`, they are written to ``<name>.data`` next to it. Raise
     OSError if the files cannot be written.
     """
+    arrays: dict[str, np.ndarray] = {}
+    if weight_bytes(model) > EXTERNAL_BEYOND:
+        for tensor in model.graph.initializer:
+            if len(tensor.raw_data) >= 1024:
+                arrays[tensor.name] = tensor_array(tensor, None)
+                tensor.ClearField("raw_data")
+    write_apart(Apart(model, arrays), path)
+
+
+#: Tensors of at least this many bytes are stored apart from their model.
+APART_BYTES: Final = 1 << 16
+
+#: The location of a tensor that is passed in memory.
+IN_MEMORY: Final = "in-memory"
+
+#: Data in a separate file start at multiples of this, as runtimes that map the file require.
+_PAGE: Final = 4096
+
+
+def may_be_apart(array: np.ndarray) -> bool:
+    """Return whether a tensor is large enough to be stored apart and has a suitable element type."""
+    kind = TensorType.of(array)
+    return kind.dtype != "string" and kind.nbytes >= max(APART_BYTES, kind.elements)
+
+
+def placeholder(name: str, kind: TensorType, location: str = IN_MEMORY, offset: int = 0) -> TensorProto:
+    """Return a stored tensor whose data are elsewhere.
+
+    Args:
+        name: The name of the tensor.
+        kind: Its type.
+        location: The file of the data, relative to the model's folder.
+        offset: The first byte of the data in that file.
+    """
+    tensor = TensorProto(name=name, data_type=DTYPE_CODES[kind.dtype], data_location=TensorProto.EXTERNAL)
+    tensor.dims.extend(kind.shape)
+    for key, value in (("location", location), ("offset", offset), ("length", int(kind.nbytes))):
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, str(value)
+    return tensor
+
+
+def joined(apart: Apart) -> ModelProto:
+    """Return the model with all its data inside; this modifies and returns the same object."""
+    for tensor in apart.model.graph.initializer:
+        if tensor.name in apart.arrays:
+            array = checked(apart.arrays[tensor.name])
+            tensor.CopyFrom(_bare(tensor))
+            tensor.raw_data = _bytes(array).tobytes()
+            release(array)
+    return apart.model
+
+
+def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file atomically.
+
+    If the weights exceed :data:`~workbench.frontends.onnx.file.EXTERNAL_BEYOND`, the large ones are written
+    to ``<name>.data`` next to it. Raise OSError if the files cannot be written.
+    """
     target = check_writable(path)
-    if weight_bytes(model) <= EXTERNAL_BEYOND or is_device(target):  # nothing can be next to a device
-        write_atomic(target, model.SerializeToString())
+    large = sum(array.nbytes for array in apart.arrays.values())
+    whole = large + weight_bytes(apart.model) <= EXTERNAL_BEYOND
+    if whole or is_device(target):  # nothing can be next to a device
+        with atomic_file(target) as file:
+            _write_whole(apart, file)
         return
     data = target.with_name(target.name + ".data")
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         scratch = Path(folder)
-        onnx.save_model(
-            model,
-            scratch / target.name,
-            save_as_external_data=True,
-            all_tensors_to_one_file=True,
-            location=data.name,
-            size_threshold=1024,
-        )
+        with (scratch / data.name).open("wb") as file:
+            places = _write_data(apart.arrays, file)
+        model = ModelProto()
+        model.CopyFrom(apart.model)
+        for tensor in model.graph.initializer:
+            if tensor.name in places:
+                kind = TensorType.of(apart.arrays[tensor.name])
+                tensor.CopyFrom(placeholder(tensor.name, kind, data.name, places[tensor.name]))
+        (scratch / target.name).write_bytes(model.SerializeToString())
         (scratch / data.name).replace(data)
         (scratch / target.name).replace(target)
+
+
+def _write_data(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> dict[str, int]:
+    places: dict[str, int] = {}
+    at = 0
+    for name, array in arrays.items():
+        file.write(bytes(-at % _PAGE))
+        places[name] = at = at + -at % _PAGE
+        at += file.write(_bytes(checked(array)).data)
+        release(array)
+    return places
+
+
+def _write_whole(apart: Apart, file: IO[bytes]) -> None:
+    """Write the message; a message field may come in several parts, which a reader merges."""
+    outer, graph = ModelProto(), apart.model.graph
+    outer.CopyFrom(_without_graph(apart.model))
+    file.write(outer.SerializeToString())
+    tensors = list(graph.initializer)
+    inner = type(graph)()
+    inner.CopyFrom(graph)
+    del inner.initializer[:]
+    head = inner.SerializeToString()
+    pieces: list[tuple[bytes, np.ndarray | None]] = []
+    for tensor in tensors:
+        array = apart.arrays.get(tensor.name)
+        rest = _bare(tensor).SerializeToString() if array is not None else tensor.SerializeToString()
+        if array is not None:
+            rest += tag(_RAW_DATA) + varint(array.nbytes)
+        length = len(rest) + (0 if array is None else array.nbytes)
+        pieces.append((tag(_INITIALIZER) + varint(length) + rest, array))
+    total = len(head) + sum(len(p) + (0 if a is None else a.nbytes) for p, a in pieces)
+    file.write(tag(_GRAPH) + varint(total) + head)
+    for piece, array in pieces:
+        file.write(piece)
+        if array is not None:
+            file.write(_bytes(checked(array)).data)
+            release(array)
+
+
+def _without_graph(model: ModelProto) -> ModelProto:
+    bare = ModelProto()
+    for descriptor, value in model.ListFields():
+        if descriptor.name == "graph":
+            continue
+        if descriptor.message_type is not None:
+            getattr(bare, descriptor.name).extend(value)
+        else:
+            setattr(bare, descriptor.name, value)
+    return bare
+
+
+def _bare(tensor: TensorProto) -> TensorProto:
+    """Return a placeholder as a tensor inside the model, without its data so far."""
+    bare = TensorProto(name=tensor.name, data_type=tensor.data_type, doc_string=tensor.doc_string)
+    bare.dims.extend(tensor.dims)
+    return bare
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """Return the elements of an array in order, as bytes; an array that is not contiguous is copied."""
+    return array.reshape(-1).view(np.uint8)

@@ -3,16 +3,24 @@
 A graph value is a tensor of known dtype and shape. Nodes that exchange other values (sequences, shapes that
 depend on data) form a region that is kept opaque as a whole. A region includes all nodes on a path between
 two of its nodes, so that the graph stays acyclic.
+
+Outputs of other kinds (data-dependent shapes, sequences, optionals) and the readers of inputs of other kinds
+cannot be part of a graph. They and all nodes that depend on them are the tail of the model: they are set aside
+here, and written back after the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx import NodeProto
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
+from workbench.frontends.onnx.file import ModelError, ir_version_for, walk
 from workbench.frontends.onnx.names import read_by
+from workbench.frontends.onnx.opaque import Origin
 from workbench.frontends.onnx.shape_inference import Values, show_type
 
 
@@ -73,3 +81,158 @@ def units(nodes: Sequence[NodeProto], outputs: Iterable[str], values: Values) ->
             reason = f"in a region around {name!r}, which is {show_type(values.types.get(name))}"
         result.append(Unit(tuple(nodes[i] for i in sorted(inside)), frozenset(leaving), reason))
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The nodes set aside, as a model, and the nodes and outputs that remain for the graph.
+
+    ``nodes`` are set aside, ``before`` remain. ``arrays`` are the stored tensors of ``model``, by name.
+    """
+
+    nodes: tuple[NodeProto, ...]
+    model: ModelProto
+    arrays: Mapping[str, np.ndarray]
+    before: tuple[NodeProto, ...]
+    outputs: tuple[str, ...]
+
+    def note(self) -> str:
+        """Return a line for the coverage report on the nodes that are set aside and their outputs."""
+        made = [f"{v.name!r} ({show_type(v.type)})" for v in self.model.graph.output]
+        names = ", ".join(made[:3]) + (", …" if len(made) > 3 else "")
+        return f"{len(self.nodes)} nodes are kept unchanged after the graph, for outputs such as {names}"
+
+    def reasons(self) -> Iterator[tuple[NodeProto, str]]:
+        """Yield the nodes that are set aside, each with the reason for the coverage report."""
+        made = {o for node in self.nodes for o in node.output if o}
+        for node in self.nodes:
+            if made.intersection(read_by(node)):
+                yield node, "it comes after the part that can be modelled"
+            elif not onnx.defs.has(node.op_type, domain=node.domain):
+                yield node, "no type is declared for its result: add it to the model's value_info"
+            else:
+                yield node, "the type of its result is known only when the model runs"
+
+
+def cut_tail(
+    nodes: Sequence[NodeProto],
+    outputs: Sequence[ValueInfoProto],
+    foreign: Iterable[str],
+    values: Values,
+    origin: Origin,
+    arrays: Mapping[str, np.ndarray],
+) -> Tail | None:
+    """Set aside the nodes that cannot be part of a graph.
+
+    Args:
+        nodes: The live nodes, in order.
+        outputs: The outputs of the model.
+        foreign: The names of inputs that are not tensors.
+        values: The known types and constants.
+        origin: The operator sets and local functions of the model.
+        arrays: The stored tensors, by name.
+
+    Returns:
+        The tail, or ``None`` if all nodes can be part of a graph.
+
+    Raises:
+        ModelError: An output has no type.
+    """
+    given = set(foreign)
+    untyped = [v.name for v in outputs if values.tensor(v.name) is None]
+    if not untyped and not any(given.intersection(read_by(node)) for node in nodes):
+        return None
+    maker = {o: i for i, node in enumerate(nodes) for o in node.output if o}
+    members = _members(nodes, maker, given, untyped, values)
+    inside = {o for i in members for o in nodes[i].output if o}
+    aside = tuple(node for i, node in enumerate(nodes) if i in members)
+    read = dict.fromkeys(name for node in aside for name in read_by(node) if name not in inside)
+    stored = {
+        n: values.known[n] if n in values.known else arrays[n] for n in read if _stored(n, values, arrays)
+    }
+    left = [v.name for v in outputs if v.name not in inside and v.name not in untyped]
+    left += [name for name in read if name in maker and name not in stored and name not in left]
+    return Tail(
+        aside,
+        _model(
+            aside, [v for v in outputs if v.name in inside or v.name in untyped], read, stored, values, origin
+        ),
+        stored,
+        tuple(node for i, node in enumerate(nodes) if i not in members),
+        tuple(left),
+    )
+
+
+def _stored(name: str, values: Values, arrays: Mapping[str, np.ndarray]) -> bool:
+    return (name in values.known and not values.sized(name)) or name in arrays
+
+
+def _members(
+    nodes: Sequence[NodeProto],
+    maker: Mapping[str, int],
+    foreign: set[str],
+    untyped: Iterable[str],
+    values: Values,
+) -> set[int]:
+    """Return the nodes to set aside: the starting nodes, their dependents, and makers of untyped operands."""
+    readers: dict[str, list[int]] = {}
+    for i, node in enumerate(nodes):
+        for name in read_by(node):
+            readers.setdefault(name, []).append(i)
+    waiting = [maker[name] for name in untyped if name in maker]
+    waiting += [i for name in foreign for i in readers.get(name, ())]
+    members: set[int] = set()
+    while waiting:
+        i = waiting.pop()
+        if i in members:
+            continue
+        members.add(i)
+        waiting += [j for o in nodes[i].output if o for j in readers.get(o, ())]
+        waiting += [maker[n] for n in read_by(nodes[i]) if n in maker and values.tensor(n) is None]
+    return members
+
+
+def _declared(value: ValueInfoProto, values: Values) -> TypeProto | None:
+    """Return the type of an output: the declared one, unless inference gives more."""
+    inferred = values.types.get(value.name)
+    if value.type.WhichOneof("value") is None:
+        return inferred
+    tensor = value.type.tensor_type
+    complete = not value.type.HasField("tensor_type") or (tensor.elem_type and tensor.HasField("shape"))
+    known = inferred is not None and inferred.HasField("tensor_type")
+    return inferred if known and not complete else value.type
+
+
+def _model(
+    nodes: Sequence[NodeProto],
+    outputs: Sequence[ValueInfoProto],
+    read: Iterable[str],
+    stored: Mapping[str, np.ndarray],
+    values: Values,
+    origin: Origin,
+) -> ModelProto:
+    made = []
+    for value in outputs:
+        known = _declared(value, values)
+        if known is None or known.WhichOneof("value") is None:
+            raise ModelError(f"output {value.name!r} has no type: declare one")
+        made.append(onnx.helper.make_value_info(value.name, values.opened(known)))
+    functions = origin.functions_for(nodes)
+    domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
+    opsets = {d: v for d, v in origin.opsets.items() if d in domains}
+    graph = onnx.helper.make_graph(
+        list(nodes),
+        "tail",
+        [
+            onnx.helper.make_value_info(name, values.opened(values.types[name]))
+            for name in read
+            if name not in stored
+        ],
+        made,
+    )
+    return onnx.helper.make_model(
+        graph,
+        opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in opsets.items()],
+        ir_version=ir_version_for(opsets, bool(functions)),
+        functions=functions,
+    )

@@ -15,8 +15,7 @@ import onnx
 from onnx import NodeProto
 
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.onnx.constant_folding import settled
-from workbench.frontends.onnx.duplicated_constants import doubled
+from workbench.frontends.onnx.constant_folding import doubled, settled
 from workbench.frontends.onnx.file import (
     ModelError,
     Source,
@@ -27,12 +26,12 @@ from workbench.frontends.onnx.file import (
     tensor_array,
 )
 from workbench.frontends.onnx.idioms import whole
-from workbench.frontends.onnx.import_units import Unit, live_nodes, units
+from workbench.frontends.onnx.import_units import Unit, cut_tail, live_nodes, units
 from workbench.frontends.onnx.names import Fresh, inner_names, rename
-from workbench.frontends.onnx.node_view import NodeView
 from workbench.frontends.onnx.opaque import Origin, cut
 from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
 from workbench.frontends.onnx.shape_inference import (
+    NodeView,
     Values,
     fits,
     python_value,
@@ -40,7 +39,6 @@ from workbench.frontends.onnx.shape_inference import (
     static_type,
     type_proto,
 )
-from workbench.frontends.onnx.unsupported_suffix import cut_tail
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.onnx_form import NotModelled, importer_of

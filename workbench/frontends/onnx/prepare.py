@@ -8,15 +8,15 @@ import math
 import operator
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
 import onnx.checker
 import onnx.inliner
-from onnx import ModelProto, NodeProto, ValueInfoProto
+from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
 
 from workbench.frontends.onnx.file import (
     DimensionError,
@@ -30,11 +30,54 @@ from workbench.frontends.onnx.file import (
     tensor_array,
     walk,
 )
-from workbench.frontends.onnx.local_functions import known_functions
 from workbench.frontends.onnx.names import read_by
 from workbench.frontends.onnx.shape_inference import type_proto
+from workbench.ops.onnx_form import OpsetTooOld
+from workbench.ops.registry import own_form
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.symbolic.sizes import kind_of, pricing_size
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """A writer that keeps the function of an operator and writes nothing."""
+
+    opset: int
+    given: Any = None
+
+    def function(self, given: FunctionProto | str) -> None:
+        """Keep a function."""
+        self.given = given
+
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Return a name."""
+        return "y"
+
+
+def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
+    """Yield the functions of a model that are exactly those of registered operators, as (domain, name).
+
+    A function of the same name that computes something else is not among them: the model's own definition
+    counts.
+    """
+    for function in model.functions:
+        spec = own_form(function.domain, function.name)
+        if spec is None or spec.export is None or Trait.CARRIED not in spec.traits:
+            continue
+        recorder = _Recorder(next((o.version for o in function.opset_import if o.domain == ""), 0))
+        unknown = TensorType("float32", ())
+        try:
+            spec.export(recorder, list(function.input), spec.unpack(spec.pack({})), [], unknown)
+        except OpsetTooOld:
+            continue
+        if isinstance(recorder.given, FunctionProto) and _same(recorder.given, function):
+            yield function.domain, function.name
+
+
+def _same(a: FunctionProto, b: FunctionProto) -> bool:
+    return (list(a.input), list(a.output), list(a.node)) == (list(b.input), list(b.output), list(b.node))
+
 
 #: The limit on nodes after inlining: local functions may call each other, so a small file can expand to many.
 MOST_NODES = 200_000

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from workbench.frontends.onnx.file import ModelError, internalise_attributes, read_model, tensor_array
-from workbench.frontends.onnx.streaming_io import placeholder
+from workbench.frontends.onnx.file import (
+    ModelError,
+    internalise_attributes,
+    placeholder,
+    read_model,
+    tensor_array,
+)
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
 

@@ -26,8 +26,8 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.importer import Imported, _Import
 from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
-from workbench.frontends.onnx.shapes import SymbolTable
 from workbench.frontends.onnx.symbolic_values import SizedValues, TooLong
+from workbench.frontends.onnx.symbolic_writer import SymbolTable
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Expression, Generic, Undecodable

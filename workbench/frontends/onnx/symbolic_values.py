@@ -15,9 +15,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.frontends.onnx.file import ir_version_for, label
-from workbench.frontends.onnx.node_view import NodeView
-from workbench.frontends.onnx.shape_inference import Values, static_type, type_proto
-from workbench.frontends.onnx.shapes import ShapeWriter
+from workbench.frontends.onnx.shape_inference import NodeView, Values, static_type, type_proto
+from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.graph import Opaque
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.symbolic import Generic, Undecodable

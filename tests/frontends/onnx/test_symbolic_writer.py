@@ -3,7 +3,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from workbench.frontends.onnx.shapes import TO_THE_END, ShapeWriter, SymbolTable, symbolic_type
+from workbench.frontends.onnx.symbolic_writer import TO_THE_END, ShapeWriter, SymbolTable, symbolic_type
 from workbench.frontends.runtime import run_model
 from workbench.ops import TensorType
 from workbench.symbolic import Generic, Undecodable

@@ -1,4 +1,4 @@
-"""Import, export and execution of models: ONNX files, torch modules and TASO's text format.
+"""Import, export and execution of models: ONNX files and torch modules; a wing adds TASO's text format.
 
 The names below are imported when they are first used, because one model needs only a few of them.
 """
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.onnx.importer import Imported, import_onnx, load_onnx
     from workbench.frontends.runtime import RuntimeFailure, run_model
-    from workbench.frontends.taso.exporter import save_taso_model, to_taso_model
-    from workbench.frontends.taso.importer import import_taso_model, load_taso_model
     from workbench.frontends.torch_export import import_torch, load_torch
 
 
@@ -28,20 +26,16 @@ __all__ = [
     "RuntimeFailure",
     "import_model",
     "import_onnx",
-    "import_taso_model",
     "import_torch",
     "load_model",
     "load_onnx",
-    "load_taso_model",
     "load_torch",
     "opaque_runner",
     "run_graph",
     "run_model",
     "save_model",
     "save_onnx",
-    "save_taso_model",
     "to_onnx",
-    "to_taso_model",
 ]
 
 __getattr__ = lazy_names(
@@ -54,19 +48,21 @@ __getattr__ = lazy_names(
         "RuntimeFailure": ".runtime",
         "import_model": ".model_file",
         "import_onnx": ".onnx.importer",
-        "import_taso_model": ".taso.importer",
         "import_torch": ".torch_export",
         "load_model": ".model_file",
         "load_onnx": ".onnx.importer",
-        "load_taso_model": ".taso.importer",
         "load_torch": ".torch_export",
         "opaque_runner": ".graph_runtime",
         "run_graph": ".graph_runtime",
         "run_model": ".runtime",
         "save_model": ".model_file",
         "save_onnx": ".onnx.exporter",
-        "save_taso_model": ".taso.exporter",
         "to_onnx": ".onnx.exporter",
-        "to_taso_model": ".taso.exporter",
+    },
+    moved={
+        "import_taso_model": "workbench.studies.taso.model_reader",
+        "load_taso_model": "workbench.studies.taso.model_reader",
+        "save_taso_model": "workbench.studies.taso.model_writer",
+        "to_taso_model": "workbench.studies.taso.model_writer",
     },
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.frontends.taso.padding import explicit_pads
 from workbench.graph import GraphBuilder
+from workbench.studies.taso.modes import explicit_pads
 
 
 def conv(

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from workbench.frontends.taso.padding import explicit_pads
 from workbench.graph import GraphBuilder
 from workbench.ops import TypeMismatch
 from workbench.studies.taso.errors import TasoError
-from workbench.studies.taso.modes import ACTIVATIONS, get_activation_mode, get_data_type, get_padding_mode
+from workbench.studies.taso.modes import (
+    ACTIVATIONS,
+    explicit_pads,
+    get_activation_mode,
+    get_data_type,
+    get_padding_mode,
+)
 from workbench.studies.taso.tensor import PyTensor
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from workbench.certification.inputs import random_inputs
-from workbench.frontends import load_taso_model, to_taso_model
 from workbench.graph import Weight, evaluate
 from workbench.ops import spec_of
+from workbench.studies.taso.model_reader import load_taso_model
+from workbench.studies.taso.model_writer import to_taso_model
 
 
 def read_back(graph, folder):

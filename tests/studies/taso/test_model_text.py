@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.frontends import ModelError
-from workbench.frontends.taso.text import (
+from workbench.studies.taso.model_text import (
     KINDS,
     NUMBERS,
     Record,

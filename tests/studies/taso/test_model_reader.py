@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.frontends.taso.models import nameless, operators, read_back
+from tests.studies.taso.models import nameless, operators, read_back
 from workbench.certification.inputs import random_inputs
-from workbench.frontends import ModelError, import_taso_model, load_taso_model
+from workbench.frontends import ModelError
 from workbench.graph import GraphBuilder, evaluate
 from workbench.studies.benchmarks import benchmark
+from workbench.studies.taso.model_reader import import_taso_model, load_taso_model
 
 
 @pytest.fixture

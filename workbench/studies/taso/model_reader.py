@@ -18,10 +18,10 @@ import numpy as np
 from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.onnx.file import ModelError
 from workbench.frontends.onnx.importer import Imported
-from workbench.frontends.taso.padding import explicit_pads
-from workbench.frontends.taso.text import EPSILON, Record, read_records, results
 from workbench.graph import Graph, GraphBuilder, Weight
 from workbench.ops import TASO_ACTIVATIONS, TensorType, TypeMismatch
+from workbench.studies.taso.model_text import EPSILON, Record, read_records, results
+from workbench.studies.taso.modes import explicit_pads
 
 _PADDINGS: Final = ("SAME", "VALID")
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from workbench.frontends.onnx.file import ModelError
-from workbench.frontends.taso.padding import explicit_pads
-from workbench.frontends.taso.text import (
+from workbench.graph import Graph, Node, topological
+from workbench.ops import TASO_ACTIVATIONS, TensorType
+from workbench.studies.taso.model_text import (
     EPSILON,
     FIRST_ID,
     INPUT_DATA,
@@ -27,8 +28,7 @@ from workbench.frontends.taso.text import (
     Record,
     format_records,
 )
-from workbench.graph import Graph, Node, topological
-from workbench.ops import TASO_ACTIVATIONS, TensorType
+from workbench.studies.taso.modes import explicit_pads
 from workbench.support.files import check_writable, write_atomic
 
 #: A result of a record: the record's id and the result's number.

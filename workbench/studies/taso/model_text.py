@@ -2,7 +2,7 @@
 
 An operator has four lines: its id; the number of its type; its operands as ``id:result``, joined by commas;
 its parameters, whole numbers joined by commas. Operators come after their operands. The meaning of the
-numbers is defined in :mod:`~workbench.frontends.taso.importer` and :mod:`~workbench.frontends.taso.exporter`.
+numbers is defined in :mod:`~workbench.studies.taso.model_reader` and :mod:`~workbench.studies.taso.model_writer`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ priced at chosen sizes. A model without any is the same with no symbols.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,7 +17,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.symbolic import Generic
 from workbench.symbolic.mapping import egraph_at, graph_at
-from workbench.symbolic.sizes import checked_sizes, fitting, pricing_size
+from workbench.symbolic.sizes import checked_sizes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -118,7 +117,7 @@ def fixed_model(
         keep_inputs: Whether initialisers that are also inputs stay inputs.
     """
     if isinstance(model, Graph):  # nothing that reads files is imported for it
-        check_names(dict(dims or {}), (), "dims")
+        _refuse(dims, "dims")
         return Model(model, model)
     from workbench.frontends.model_file import import_model, is_taso_model
 
@@ -152,38 +151,23 @@ def open_model(
     Raises:
         ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be read.
     """
-    asked = dict(sizes or {})
-    if not isinstance(model, Graph):
-        from workbench.frontends.model_file import is_taso_model
-
-        if not is_taso_model(model):
-            return _opened(model, dict(dims or {}), asked, keep_inputs)
-    check_names(asked, ())
-    return fixed_model(model, dims, keep_inputs=keep_inputs)
-
-
-def _opened(model: Any, dims: dict[str, int], asked: dict[str, int], keep_inputs: bool) -> Model:
-    """Read an ONNX model, and choose the sizes of its prices."""
+    if isinstance(model, Graph):
+        _refuse(sizes, "sizes")
+        return fixed_model(model, dims)
+    from workbench.frontends.model_file import is_taso_model
     from workbench.frontends.onnx.symbolic_dims import open_onnx
 
-    opened = open_onnx(model, dims, asked, keep_inputs=keep_inputs)
-    check_names(asked, (*(s.name for s in opened.symbols), *(f.name for f in opened.fixed)))
-    generic, sizes = opened.generic, {}
-    for s in opened.symbols:
-        if s.name not in generic.derived:
-            size = asked.get(s.name, pricing_size(s.kind))
-            sizes[s.name] = fitting(size, opened.multiples.get(s.name, 1), opened.bounds.get(s.name))
-    sizes = generic.completed(sizes) if sizes else {}
-    graph = graph_at(opened.graph, generic, sizes)
-    if sizes:
-        check_elements_at(graph, asked)
+    if is_taso_model(model):
+        _refuse(sizes, "sizes")
+        return fixed_model(model, dims)
+    opened = open_onnx(model, dims or {}, sizes or {}, keep_inputs=keep_inputs)
     return Model(
-        graph=graph,
+        graph=opened.graph_at_sizes(),
         searched=opened.graph,
         coverage=opened.imported.coverage,
         symbols=opened.symbols,
-        sizes=sizes,
-        generic=generic,
+        sizes=opened.sizes,
+        generic=opened.generic,
         multiples=opened.multiples,
         bounds=opened.bounds,
         fixed=opened.fixed,
@@ -194,24 +178,9 @@ def _opened(model: Any, dims: dict[str, int], asked: dict[str, int], keep_inputs
     )
 
 
-def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
-    """Raise ValueError for a size that is not positive, and for one of an unknown dimension."""
-    for name, size in asked.items():
-        if name not in known:
-            from workbench.frontends.onnx.prepare import unknown_dimension
+def _refuse(asked: Mapping[str, int] | None, argument: str) -> None:
+    """Raise ModelError for sizes of dimensions that a model does not have."""
+    if asked:
+        from workbench.frontends.onnx.symbolic_dims import check_names
 
-            raise unknown_dimension(name, known, argument, "dimension that is left open")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{argument}[{name!r}] must be a positive integer, got {size!r}")
-
-
-def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:
-    """Raise ModelError if an input of a graph is too large at the sizes that a user asked for."""
-    if not asked:
-        return
-    from workbench.frontends.onnx.file import check_elements
-
-    sizes = ", ".join(f"{name}={size}" for name, size in asked.items())
-    for node in graph.nodes:
-        if node.op == "input":
-            check_elements(math.prod(node.tensor.shape), f"input {node.attr('name')!r} at {sizes}")
+        check_names(asked, (), argument)

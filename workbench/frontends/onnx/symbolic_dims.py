@@ -21,11 +21,12 @@ from workbench.frontends.onnx.file import (
     ModelFile,
     Source,
     any_extent,
+    check_elements,
     read_model,
     walk,
 )
 from workbench.frontends.onnx.importer import Imported, _Import
-from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
+from workbench.frontends.onnx.prepare import Dims, Prepared, prepare, unknown_dimension
 from workbench.frontends.onnx.symbolic_values import SizedValues, TooLong
 from workbench.frontends.onnx.symbolic_writer import SymbolTable
 from workbench.graph import Graph, GraphError
@@ -33,7 +34,7 @@ from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Expression, Generic, Undecodable
 from workbench.symbolic.expressions import parsed
 from workbench.symbolic.generic import prime_below
-from workbench.symbolic.mapping import attrs_depend, depends
+from workbench.symbolic.mapping import attrs_depend, depends, graph_at
 from workbench.symbolic.sizes import fitting, kind_of, pricing_size
 
 #: Upper bounds for generic primes, by kind of dimension: far from powers of two, small enough that a
@@ -76,7 +77,8 @@ class Fixed:
 class Opened:
     """A model imported with generic extents, and the meaning of these extents.
 
-    ``symbols`` are the dimensions that are kept, ``fixed`` those that are not. ``bounds`` are sizes that a
+    ``symbols`` are the dimensions that are kept, ``fixed`` those that are not; ``sizes`` are those of the
+    symbols at which the model is priced. ``bounds`` are sizes that a
     dimension cannot exceed because a stored table is not longer; ``multiples`` are the divisors of dimensions
     in the model.
     """
@@ -87,11 +89,30 @@ class Opened:
     fixed: tuple[Fixed, ...] = ()
     bounds: Mapping[str, int] = field(default_factory=dict)
     multiples: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:
         """Return the graph of generic extents."""
         return self.imported.graph
+
+    def priced_at(self, asked: Mapping[str, int]) -> Opened:
+        """Return the model with usual sizes, or those asked for, chosen for its symbols."""
+        known = (*(s.name for s in self.symbols), *(f.name for f in self.fixed))
+        check_names(asked, known)
+        sizes: dict[str, int] = {}
+        for s in self.symbols:
+            if s.name not in self.generic.derived:
+                size = asked.get(s.name, pricing_size(s.kind))
+                sizes[s.name] = fitting(size, self.multiples.get(s.name, 1), self.bounds.get(s.name))
+        found = replace(self, sizes=self.generic.completed(sizes) if sizes else {})
+        if asked:
+            check_elements_at(found.graph_at_sizes(), asked)
+        return found
+
+    def graph_at_sizes(self) -> Graph:
+        """Return the graph at the sizes of the prices."""
+        return graph_at(self.graph, self.generic, self.sizes)
 
     @property
     def table(self) -> SymbolTable:
@@ -124,7 +145,7 @@ def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inpu
     Args:
         source: The model.
         dims: Dimensions to bind, with their extents.
-        sizes: Extents of other dimensions, for the case that they have to be fixed.
+        sizes: Extents of other dimensions, to price at, or in case that they have to be fixed.
         keep_inputs: Whether initializers that are also inputs stay inputs.
 
     Raises:
@@ -137,10 +158,28 @@ def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inpu
         stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
         symbols = symbols_of([v for v in graph.input if v.name not in stored], dims)
         if symbols:
-            return _Opening(file, dims, symbols, sizes, keep_inputs).run()
-        return Opened(_Import(prepare(file, dims, keep_inputs=keep_inputs), True).run(), Generic({}), ())
+            return _Opening(file, dims, symbols, sizes, keep_inputs).run().priced_at(sizes)
+        whole = _Import(prepare(file, dims, keep_inputs=keep_inputs), True).run()
+        return Opened(whole, Generic({}), ()).priced_at(sizes)
     except UnicodeDecodeError as error:
         raise ModelError(f"the model contains a name that is not text ({error})") from None
+
+
+def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
+    """Raise ValueError for a size that is not positive, and for one of an unknown dimension."""
+    for name, size in asked.items():
+        if name not in known:
+            raise unknown_dimension(name, known, argument, "dimension that is left open")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"{argument}[{name!r}] must be a positive integer, got {size!r}")
+
+
+def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:
+    """Raise ModelError if an input of a graph is too large at the sizes that a user asked for."""
+    sizes = ", ".join(f"{name}={size}" for name, size in asked.items())
+    for node in graph.nodes:
+        if node.op == "input":
+            check_elements(math.prod(node.tensor.shape), f"input {node.attr('name')!r} at {sizes}")
 
 
 @dataclass(frozen=True, slots=True)

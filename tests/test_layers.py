@@ -106,6 +106,8 @@ def test_a_test_file_has_the_name_of_a_module_or_says_what_it_tests():
     tests = Path(__file__).parent
     modules = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py")}
     named = {m.with_name(f"test_{m.name}") for m in modules}
+    zoo = tests.parent / "experiments" / "zoo"
+    named |= {Path("zoo") / p.relative_to(zoo).with_name(f"test_{p.name}") for p in zoo.rglob("*.py")}
     named |= {m.parent.with_name(f"test_{m.parent.name}.py") for m in modules if m.parent.name}
     other = {p for p in tests.rglob("test_*.py") if p.relative_to(tests) not in named}
     assert {p.name for p in other if not ast.get_docstring(ast.parse(p.read_text()))} == set()

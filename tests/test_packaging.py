@@ -91,7 +91,8 @@ def third_party_imports() -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names.add(node.module.partition(".")[0])
     of_checkers = {"_typeshed"}  # a module that only type checkers have
-    return names - set(sys.stdlib_module_names) - of_checkers - {"workbench"}
+    own = {"workbench", "zoo"}
+    return names - set(sys.stdlib_module_names) - of_checkers - own
 
 
 def test_what_is_imported_is_declared_and_the_reverse():

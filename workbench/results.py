@@ -10,7 +10,7 @@ from workbench.studies.experiments.results import (
     table,
     with_published,
 )
-from workbench.studies.experiments.stored import stored_folder
+from workbench.studies.experiments.store import stored_folder
 from workbench.studies.experiments.stored_runs import StoredRun, StoredRuns, browse
 
 __all__ = [

@@ -5,7 +5,7 @@ import pytest
 
 from workbench.graph import GraphBuilder, fold_constants
 from workbench.graph.dataflow import numbers_in, read_transposed, read_whole
-from workbench.studies.benchmarks.movement.encoders import pre_normed
+from zoo.movement.encoders import pre_normed
 
 
 def at(graph, op):

@@ -10,7 +10,7 @@ from workbench.frontends import import_onnx, to_onnx
 from workbench.frontends.runtime import run_model
 from workbench.graph import GraphBuilder, evaluate
 from workbench.ops import TypeMismatch
-from workbench.studies.benchmarks.movement.encoders import pre_normed
+from zoo.movement.encoders import pre_normed
 
 
 def by_parts(q, k, v, heads, scale):

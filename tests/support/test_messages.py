@@ -4,11 +4,11 @@ import yaml
 import workbench
 from workbench.devices.targets import target
 from workbench.studies.benchmarks import benchmark
-from workbench.studies.benchmarks.branches import branched
 from workbench.studies.benchmarks.demonstration import demonstration
-from workbench.studies.benchmarks.exports import architecture
 from workbench.studies.search.modes import mode_of
 from workbench.support.messages import nearest, unknown, yaml_reason
+from zoo.branches import branched
+from zoo.exports import architecture
 
 
 def test_the_nearest_name_is_named_if_there_is_one():

@@ -200,7 +200,7 @@ def test_a_sweep_that_is_killed_continues_where_it_was(tmp_path):
 @pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
-    monkeypatch.setattr("workbench.studies.experiments.cluster.PATIENCE", 1.0)
+    monkeypatch.setattr("workbench.studies.experiments.pool.PATIENCE", 1.0)
     study, results = write_study(tmp_path), tmp_path / "results"
     code, _, err = run("run", study, "--results", results, "--scheduler", "tcp://127.0.0.1:9")
     assert code == 2

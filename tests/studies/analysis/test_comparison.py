@@ -75,7 +75,7 @@ def test_nodes_that_are_not_in_the_e_graph_are_reported():
 
 
 def merged(family, **parameters):
-    from workbench.studies.benchmarks.branches import branched
+    from zoo.branches import branched
 
     return workbench.optimize(branched(family, **parameters)).compare()
 

@@ -13,9 +13,11 @@ from workbench.studies.experiments.config_loader import (
     check_keys,
     check_names,
     check_numbers,
+    find,
     parse,
     read_object,
     said,
+    sha256,
 )
 
 
@@ -117,3 +119,18 @@ def test_values_are_described_briefly():
     assert said(None) == "empty"
     assert said([1, 2]) == "a list"
     assert said("x" * 100) == f"a text ({'x' * 40!r})"
+
+
+def test_a_file_is_found_or_the_reason_said(tmp_path, monkeypatch):
+    file = tmp_path / "own.rules"
+    file.write_text("")
+    assert find("own.rules", tmp_path) == file
+    assert find("../none.rules", tmp_path) == "../none.rules: there is no such file"
+    monkeypatch.delenv("ELSEWHERE", raising=False)
+    assert (
+        find("${ELSEWHERE}/own.rules", tmp_path)
+        == "${ELSEWHERE}/own.rules: ELSEWHERE is not set in the environment"
+    )
+    monkeypatch.setenv("ELSEWHERE", str(tmp_path))
+    assert find("${ELSEWHERE}/own.rules", tmp_path / "other") == file
+    assert sha256(file).startswith("e3b0c442")

@@ -28,10 +28,6 @@ LINES = {
         "greedy-exact/runs/bert-dag-052c5a44e9e0",
         "1.20× (1301.1 → 1079.8 µs), saturated, # s",
     ),
-    "policies": (
-        "policies/runs/nasrnn-plain-k2-66c510480cce",
-        "# → # µs (feasible), 9606 e-nodes in 2 steps, # s",
-    ),
     "synthesis": (
         "synthesis/runs/taso-3-operators-65646d18f579",
         "93118 terms, 75056 classes, 1757 candidates, 30 laws in # s; taso/graph_subst: 122 derived, 0 not, "

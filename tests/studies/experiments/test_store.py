@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 
 from workbench.run.trace import Step, StepKind, Trace
+from workbench.studies.experiments import store
 from workbench.studies.experiments.store import (
     commit,
     digest,
@@ -13,6 +16,7 @@ from workbench.studies.experiments.store import (
     provenance,
     repetition,
     save_record,
+    stored_folder,
 )
 from workbench.support.files import UnwritableOutput
 
@@ -95,3 +99,39 @@ def test_outside_of_git_there_is_no_commit(tmp_path, monkeypatch):
 def test_the_repetition_of_a_run_is_read_from_its_name(name, number):
     instance = "net" if name.startswith("net") else "a #1"
     assert repetition({"name": name, "row": {"instance": instance, "method": "dag"}}) == number
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("start", [ROOT, ROOT / "notebooks", ROOT / "workbench" / "faces" / "plots"])
+def test_it_is_found_from_inside_the_repository(start, monkeypatch):
+    monkeypatch.chdir(start)
+    assert stored_folder() == ROOT / "results"
+
+
+def test_it_is_found_from_elsewhere_next_to_the_package(tmp_path, monkeypatch):
+    (tmp_path / "results").mkdir()  # somebody else's
+    monkeypatch.chdir(tmp_path)
+    assert stored_folder() == ROOT / "results"
+
+
+def test_a_copy_of_the_project_around_the_working_folder_comes_first(tmp_path, monkeypatch):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "README.md").touch()
+    (tmp_path / "experiments").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert stored_folder() == tmp_path / "results"
+
+
+def test_a_folder_that_is_given_is_taken_or_refused(tmp_path):
+    assert stored_folder(tmp_path) == tmp_path
+    with pytest.raises(FileNotFoundError, match=re.escape(f"must exist, got {str(tmp_path / 'no')!r}")):
+        stored_folder(tmp_path / "no")
+
+
+def test_without_any_the_error_says_how_they_are_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(store, "__file__", str(tmp_path / "site" / "workbench" / "experiments" / "stored.py"))
+    with pytest.raises(FileNotFoundError, match=r"workbench run experiments/headline\.yaml"):
+        stored_folder()

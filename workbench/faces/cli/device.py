@@ -167,7 +167,7 @@ def show(
 ) -> None:
     """Show the measured latency of graphs, next to the sum of their operators."""
     from workbench.devices.spec_io import read_results
-    from workbench.studies.experiments.markdown import lines
+    from workbench.studies.experiments.tables import lines
     from workbench.support.files import write_atomic
 
     written = ["# Latency of graphs", "\n".join(_LATENCY_NOTES)]

@@ -129,7 +129,7 @@ def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
 @contextlib.contextmanager
 def _pool(scheduler: str | None, jobs: int) -> Iterator[Pool]:
     if scheduler is not None:
-        from workbench.studies.experiments.cluster import cluster_pool
+        from workbench.studies.experiments.pool import cluster_pool
 
         with cluster_pool(scheduler) as pool:
             yield pool

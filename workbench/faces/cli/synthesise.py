@@ -104,7 +104,7 @@ def _synthesised(
     from workbench.laws.synthesis.shards import processes
     from workbench.laws.synthesis.synthesis import Synthesis
     from workbench.rules import rule_set
-    from workbench.studies.experiments.cluster import cluster_mapper
+    from workbench.studies.experiments.pool import cluster_mapper
 
     given = [rule for name in known for rule in rule_set(name)]
     with processes(settings["jobs"]) if scheduler is None else cluster_mapper(scheduler) as mapper:

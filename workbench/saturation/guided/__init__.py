@@ -1,26 +1,24 @@
 """Guided saturation: schedules, policies and sketches that decide which rules run, step by step."""
 
-from workbench.saturation.guided.policies import (
-    Backoff,
-    BestFirst,
-    MatchLimited,
-    Policy,
-    Scheduled,
-    TreeSearch,
-)
 from workbench.saturation.guided.saturation import Guided
-from workbench.saturation.guided.schedule import Repeat, Run, Schedule, Sequence, parse_schedule
-from workbench.saturation.guided.sketch import ANY, Contains, Either, Op, Sketch, sketch_of
-from workbench.saturation.guided.sketch_guided import Stage, staged
+from workbench.saturation.guided.schedule import (
+    Backoff,
+    Policy,
+    Repeat,
+    Run,
+    Schedule,
+    Scheduled,
+    Sequence,
+    parse_schedule,
+)
+from workbench.saturation.guided.sketch import ANY, Contains, Either, Op, Sketch, Stage, sketch_of, staged
 
 __all__ = [
     "ANY",
     "Backoff",
-    "BestFirst",
     "Contains",
     "Either",
     "Guided",
-    "MatchLimited",
     "Op",
     "Policy",
     "Repeat",
@@ -30,7 +28,6 @@ __all__ = [
     "Sequence",
     "Sketch",
     "Stage",
-    "TreeSearch",
     "parse_schedule",
     "sketch_of",
     "staged",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
 from workbench.run.trace import Step, StopReason
 from workbench.saturation.engine import Plan
-from workbench.saturation.guided.policies import Policy, Progress, Trial
+from workbench.saturation.guided.schedule import Policy, Progress
 from workbench.saturation.limits import Limits
 from workbench.saturation.remote import RemoteEngine
 from workbench.saturation.saturation import Saturation
@@ -84,48 +82,3 @@ class Guided(Saturation):
         multi = bool(choice & self._multi) and self._multi_done < self.limits.k_multi
         banned = frozenset(c.number for c in self.engine.program.rules if c.rule.name not in choice)
         return Plan(index, multi, self.limits.e_nodes, banned, self.profile)
-
-
-class _Fixed(Policy):
-    """A policy that repeats given steps."""
-
-    def __init__(self, steps: Sequence[frozenset[str]]) -> None:
-        self.steps = steps
-
-    def choose(self, progress: Progress) -> frozenset[str] | None:
-        taken = len(progress.steps)
-        return self.steps[taken] if taken < len(self.steps) else None
-
-
-def trials(
-    graph: Graph,
-    rules: RuleSet | Sequence[Rule],
-    limits: Limits,
-    price: Callable[[EGraph], float],
-) -> Trial:
-    """Return the function with which :class:`BestFirst` and :class:`TreeSearch` try sequences of steps.
-
-    A sequence is run from the start graph, and its result is kept.
-
-    Args:
-        graph: The start graph.
-        rules: The rules.
-        limits: The limits of every trial.
-        price: The cost of the cheapest term of an e-graph.
-    """
-    known: dict[tuple[frozenset[str], ...], tuple[float, bool]] = {}
-    engine: list[RemoteEngine] = []
-
-    def trial(steps: tuple[frozenset[str], ...]) -> tuple[float, bool]:
-        if steps not in known:
-            run = Guided(graph, rules, _Fixed(steps), limits, engine=engine[0] if engine else None)
-            engine[:] = [run.engine]
-            run.run()
-            # A step that did not fit changes nothing, and nor does any after it.
-            over = run.stop_reason not in (StopReason.FINISHED, StopReason.SATURATED)
-            changed = len(run.trace) > len(steps) and not run._calm and not over
-            cost = price(run.egraph())
-            known[steps] = (cost if math.isfinite(cost) else math.inf, changed)
-        return known[steps]
-
-    return trial

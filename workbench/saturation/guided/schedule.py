@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from workbench.support.messages import nearest
@@ -159,3 +160,98 @@ def chosen(patterns: Iterable[str], names: Iterable[str]) -> frozenset[str]:
             raise ScheduleError(f"a pattern must match the name of a rule, got {pattern!r}{hint}")
         found |= matched
     return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The knowledge of a policy when it decides: the rules, the steps taken, and the effect of the last one.
+
+    ``matches`` are the matches of the last step by rule; ``changed`` says whether it changed anything.
+    """
+
+    names: tuple[str, ...]
+    steps: tuple[frozenset[str], ...]
+    e_nodes: int
+    limit: int
+    changed: bool
+    matches: Mapping[str, int]
+
+
+class Policy(ABC):
+    """An object that is asked before every step which rules run; it is used for one run."""
+
+    @abstractmethod
+    def choose(self, progress: Progress) -> frozenset[str] | None:
+        """Return the names of the rules that run next, or None if the run is over."""
+
+
+class Scheduled(Policy):
+    """A policy that follows a schedule."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self._progress: Progress | None = None
+        self._steps: Generator[frozenset[str], None, bool] | None = None
+
+    def choose(self, progress: Progress) -> frozenset[str] | None:
+        """Return the rules of the next step of the schedule."""
+        self._progress = progress
+        if self._steps is None:
+            self._steps = self._walk(self.schedule)
+        return next(self._steps, None)
+
+    def _walk(self, schedule: Schedule) -> Generator[frozenset[str], None, bool]:
+        """Yield the rules of every step, and return whether any step changed something."""
+        assert self._progress is not None
+        changed = False
+        if isinstance(schedule, Run):
+            rules = chosen(schedule.patterns, self._progress.names)
+            taken = 0
+            while schedule.times is None or taken < schedule.times:
+                yield rules
+                taken += 1
+                changed |= self._progress.changed
+                if not self._progress.changed:
+                    break
+        elif isinstance(schedule, Sequence):
+            for part in schedule.parts:
+                changed |= yield from self._walk(part)
+        else:
+            assert isinstance(schedule, Repeat)
+            taken = 0
+            while schedule.times is None or taken < schedule.times:
+                again = yield from self._walk(schedule.part)
+                taken += 1
+                changed |= again
+                if not again:
+                    break
+        return changed
+
+
+@dataclass(slots=True)
+class Backoff(Policy):
+    """Egg's policy: a rule with more than ``limit`` matches rests; both limit and rest double each time."""
+
+    limit: int = 1000
+    rest: int = 5
+    _until: dict[str, int] = field(default_factory=dict)
+    _times: dict[str, int] = field(default_factory=dict)
+
+    def choose(self, progress: Progress) -> frozenset[str] | None:
+        """Return the rules that do not rest; the run is over when nothing changed and nothing rests."""
+        step = len(progress.steps)
+        for name, matches in progress.matches.items():
+            times = self._times.get(name, 0)
+            if matches > self.limit << times:
+                self._times[name] = times + 1
+                self._until[name] = step + (self.rest << times)
+        active = frozenset(n for n in progress.names if self._until.get(n, 0) <= step)
+        if step and not progress.changed:
+            if active >= progress.steps[-1] and active != progress.steps[-1]:
+                return active
+            resting = frozenset(progress.names) - progress.steps[-1]
+            if not resting:
+                return None
+            self._until.clear()
+            return frozenset(progress.names)
+        return active or frozenset(progress.names)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.graph import Graph
-from workbench.studies.benchmarks.branches.networks import mobileone_s0, repvgg_a0
+from workbench.studies.benchmarks.branched_networks import mobileone_s0, repvgg_a0
 from workbench.studies.benchmarks.light import light_model, light_names
 from workbench.support.messages import unknown
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import yaml
 
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.blocking.config import BlockingStudy
-from workbench.studies.experiments.branches.config import BranchesStudy
+from workbench.studies.benchmarks.zoo import find_zoo
 from workbench.studies.experiments.config_loader import (
     StudyError,
     check_double,
@@ -22,18 +21,331 @@ from workbench.studies.experiments.config_loader import (
     check_names,
     check_numbers,
     check_rules,
+    is_file_name,
     parse,
     read_object,
     said,
 )
-from workbench.studies.experiments.deployment.config import DeploymentStudy
-from workbench.studies.experiments.kernels.config import KernelsStudy
-from workbench.studies.experiments.policies.config import PoliciesStudy
-from workbench.studies.experiments.resources import is_file_name
+
+#: The sets of rules: tiles one by one by generic rules or on demand of products, whole products in the
+#: orientation of Glenside, and whole products in any orientation.
+METHODS: Final = ("generic", "demanded", "glenside-orientation", "any-orientation")
+#: The network that is not among the published ones.
+MOBILENET: Final = "mobilenetv1"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingStudy:
+    """A study that puts the products of every network on every hardware unit by every set of rules.
+
+    ``networks`` are published networks or ``mobilenetv1``; ``units`` are names of
+    :func:`workbench.kernels.accelerators.units`, or files. ``e_nodes`` and ``seconds`` limit each saturation. With
+    ``certify`` every result is compared with its original. A run is killed ``grace`` seconds after its
+    limits; its process may use ``memory`` GiB.
+    """
+
+    networks: tuple[str, ...]
+    units: tuple[str, ...]
+    methods: tuple[str, ...] = METHODS
+    e_nodes: int = same(Settings, "e_nodes")
+    seconds: float = same(Settings, "seconds")
+    certify: bool = True
+    grace: float = 300.0
+    memory: float = 12.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        from workbench.kernels.accelerators import unit
+        from workbench.studies.benchmarks import benchmarks
+
+        check_given(networks=self.networks, units=self.units, methods=self.methods)
+        check_names("networks", "network", self.networks, [*benchmarks(), MOBILENET])
+        check_names("methods", "method of blocking", self.methods, METHODS)
+        for name in self.units:
+            try:
+                unit(name)
+            except (LookupError, ValueError, OSError) as error:
+                raise StudyError(f"units: {error}") from None
+        sizes = {"seconds": self.seconds, "e_nodes": self.e_nodes}
+        check_numbers(sizes, self.grace, self.memory, self.repeats, self.seed)
+
+
+Parameters: TypeAlias = Mapping[str, int | float | bool | str]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesMethod:
+    """Settings of a method that saturates under its own cost source.
+
+    Names and limits are those of :func:`workbench.optimize`. If ``measure`` = k > 0, the k cheapest results
+    are timed end to end in ONNX Runtime and the fastest is taken. ``cost: cpu`` measures with the number of
+    threads of the study's timing.
+    """
+
+    cost: str = "analytic"
+    rules: str = "default"
+    measure: int = same(Settings, "measure")
+    measure_seconds: float = same(Settings, "measure_seconds")
+    e_nodes: int = same(Settings, "e_nodes")
+    seconds: float = same(Settings, "seconds")
+    extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
+
+    def __post_init__(self) -> None:
+        from workbench.costs.registry import cost_model
+
+        check(self)
+        check_rules(self.rules)
+        if not is_file_name(self.cost):
+            cost_model(self.cost)
+
+    @property
+    def limit(self) -> float:
+        """Return the seconds that the limits allow."""
+        return self.seconds + self.extraction_seconds + (self.measure_seconds if self.measure else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Settings of the timing: targets, rivals, number of threads, and seconds.
+
+    All forms of a network on all targets run in alternation for ``seconds`` in total. ``targets`` are those
+    of ``workbench.target.names()``; without targets nothing is timed. ``rivals`` are timed in
+    ONNX Runtime only.
+    """
+
+    targets: tuple[str, ...] = ("onnxruntime", "torch", "torch+compile")
+    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    threads: int = 1
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        from workbench.devices.targets import target
+        from workbench.studies.experiments.baselines import RIVALS
+
+        check_names("targets", "target", self.targets, target.names())
+        check_names("rivals", "rival", self.rivals, RIVALS)
+        check_numbers({"threads": self.threads, "seconds": self.seconds})
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Runs of some families with each number of ``blocks``, by some of the methods, without timing.
+
+    Parameters of a family are those of the study unless they are given here.
+    """
+
+    families: Mapping[str, Parameters] = field(default_factory=dict)
+    blocks: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = {"families": self.families, "blocks": self.blocks, "methods": self.methods}
+        if any(given.values()):
+            check_given(**given)
+        for count in self.blocks:
+            if count < 1:
+                raise StudyError(f"blocks must be at least 1, got {count}")
+        check_double("blocks", [str(count) for count in self.blocks])
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesStudy:
+    """A study that optimises families of :mod:`zoo.all_families` by every method.
+
+    The original, the results of rivals, the form merged by hand and the workbench's result are then timed
+    against each other. ``families`` maps names to parameters. Files, ``grace``, ``memory``, ``repeats``
+    and ``seed`` are as in an :class:`~workbench.studies.experiments.config.OptimisationStudy`.
+    """
+
+    families: Mapping[str, Parameters]
+    methods: Mapping[str, BranchesMethod]
+    latency: Latency = field(default_factory=Latency)
+    scaling: Scaling = field(default_factory=Scaling)
+    grace: float = 600.0
+    memory: float = 12.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        find_zoo()
+        from zoo.all_families import ALL_FAMILIES
+
+        check_given(families=self.families, methods=self.methods)
+        check_names("families", "family", self.families, ALL_FAMILIES)
+        for family, parameters in self.families.items():
+            _check_parameters(family, parameters)
+        check_keys("methods", self.methods)
+        check_names("scaling.families", "family of this study", self.scaling.families, self.families)
+        for family, more in self.scaling.families.items():
+            _check_parameters(family, {**self.families[family], **more}, "scaling.families")
+        check_names("scaling.methods", "method of this study", self.scaling.methods, self.methods)
+        check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's limits and the timing allow for a run."""
+        return self.methods[method].limit + (self.latency.seconds if self.latency.targets else 0)
+
+
+def _check_parameters(family: str, given: Parameters, where: str = "families") -> None:
+    """Raise :class:`StudyError` for an invalid parameter, or if a network of one block cannot be built."""
+    find_zoo()
+    from zoo.all_families import ALL_FAMILIES
+
+    known = ALL_FAMILIES.parameters(family)
+    check_names(f"{where}.{family}", "parameter", given, known)
+    for name, value in given.items():
+        key, usual = f"{where}.{family}.{name}", known[name]
+        kinds = (int, float) if isinstance(usual, float) else type(usual)
+        if isinstance(value, bool) != isinstance(usual, bool) or not isinstance(value, kinds):
+            raise StudyError(f"{key} must be like its default {said(usual)}, got {said(value)}")
+        if isinstance(value, int) and not isinstance(value, bool) and value < (name != "seed"):
+            raise StudyError(f"{key} must be at least {int(name != 'seed')}, got {value}")
+    try:
+        small = {**given, "blocks": 1} if "blocks" in known else given
+        ALL_FAMILIES.build(family, small, by_hand=False)
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise StudyError(f"{where}.{family}: {error.args[0] if error.args else error}") from None
+
+
+#: The prefix of the names of architectures that come with onnx.
+LIGHT: Final = "light/"
+
+#: The prefix of the names of architectures whose exported file is quantised to 8 bits.
+QUANTISED: Final = "quantised/"
+
+#: Options that a method must not have, because the study itself sets them.
+_OWN: Final = ("-o", "--output", "--json", "--report", "--quiet", "-q", "--dim")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentMethod:
+    """A method: a call of ``workbench optimize`` with these options, by default none.
+
+    ``seconds`` is the limit on the call.
+    """
+
+    options: tuple[str, ...] = ()
+    seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_numbers({"seconds": self.seconds})
+        for option in self.options:
+            if option.partition("=")[0] in _OWN:
+                raise StudyError(f"options must not have {option!r}: the study sets it itself; leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentTiming:
+    """Settings of the timing: numbers of threads, seconds for each of them, and rivals.
+
+    ``0`` threads stands for ONNX Runtime's own default. Files of more than ``up_to`` MiB are optimised but
+    not timed, because all forms of a model are in memory at once, some with repacked weights. The original
+    and the result also run on the ``targets``, if any, as far as these have all operators. With
+    ``by_hand``, an architecture that people rewrite by hand is timed in that form too.
+    """
+
+    threads: tuple[int, ...] = (1,)
+    seconds: float = 6.0
+    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    up_to: float = 1024.0
+    targets: tuple[str, ...] = ()
+    by_hand: bool = False
+
+    def __post_init__(self) -> None:
+        from workbench.devices.targets import target
+        from workbench.studies.experiments.baselines import RIVALS
+
+        check_names("targets", "target", self.targets, [n for n in target.names() if n != "onnxruntime"])
+
+        check_names("rivals", "rival", self.rivals, RIVALS)
+        check_numbers({"seconds": self.seconds, "up_to": self.up_to})
+        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
+            raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
+
+    def config(self) -> dict[str, Any]:
+        """Return the settings as plain data, without optional ones that the study does not use."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {k: v for k, v in plain.items() if v or k not in ("targets", "by_hand")}
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStudy:
+    """A study that optimises every model by every method as a user would: a file in, a file out.
+
+    ``models`` are those of :mod:`zoo.exports`, with the prefix ``quantised/`` the same in 8
+    bits, and with the prefix ``light/`` those of :mod:`workbench.studies.benchmarks.light`. ``workbench optimize``
+    optimises the file in its own process, whose seconds and memory are recorded. Then the cleaned original,
+    the files of rivals and the result run in alternation. ``grace``, ``memory``, ``repeats`` and ``seed`` are
+    as in an :class:`~workbench.studies.experiments.config.OptimisationStudy`.
+    """
+
+    models: tuple[str, ...]
+    methods: Mapping[str, DeploymentMethod]
+    timing: DeploymentTiming = field(default_factory=DeploymentTiming)
+    grace: float = 600.0
+    memory: float = 20.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_given(models=self.models, methods=self.methods)
+        check_names("models", "model", self.models, known_models())
+        check_keys("methods", self.methods)
+        check_numbers({}, self.grace, self.memory, self.repeats, self.seed)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's call and the timing allow for a run."""
+        timed = len(self.timing.threads) + len(self.timing.targets)
+        return self.methods[method].seconds + 4 * self.timing.seconds * timed
+
+
+def known_models() -> list[str]:
+    """Return the names of all models that a study can have."""
+    find_zoo()
+    from workbench.studies.benchmarks.light import light_names
+    from zoo.exports import architectures
+
+    found = architectures()
+    return [*(LIGHT + name for name in light_names()), *found, *(QUANTISED + name for name in found)]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsStudy:
+    """A study that runs chains of operators and whole models as mixed programs.
+
+    ``chains`` are names of :data:`workbench.studies.benchmarks.kernel_chains.CHAINS`, ``models`` those of a study of
+    deployment. Each runs with each number of ``threads`` against ONNX Runtime, in alternation, for
+    ``seconds``. A run is killed ``grace`` seconds after ``limit``; its process may use ``memory`` GiB.
+    """
+
+    chains: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    threads: tuple[int, ...] = (1, 2)
+    seconds: float = 4.0
+    limit: float = 300.0
+    grace: float = 60.0
+    memory: float = 8.0
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        from workbench.studies.benchmarks.kernel_chains import CHAINS
+
+        if not self.chains and not self.models:
+            raise StudyError("chains or models must name at least one, got none")
+        check_names("chains", "chain", self.chains, CHAINS)
+        if self.models:
+            check_names("models", "model", self.models, known_models())
+        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 1:
+            raise StudyError(f"threads must be distinct numbers, each at least 1, got {list(self.threads)}")
+        limits = {"seconds": self.seconds, "limit": self.limit}
+        check_numbers(limits, self.grace, self.memory, self.repeats, self.seed)
+
 
 __all__ = [
     "KINDS", "MODES", "AblationStudy", "BlockingStudy", "BranchesStudy", "DeploymentStudy",
-    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy", "PoliciesStudy",
+    "ExtractionStudy", "Instances", "KernelsStudy", "Method", "OptimisationStudy",
     "SaturationMethod", "SaturationSettings", "SearchMethod", "Study", "StudyError", "VerificationStudy",
     "read_study",
 ]  # fmt: skip
@@ -324,7 +636,6 @@ Study: TypeAlias = (
     | SynthesisStudy
     | BlockingStudy
     | KernelsStudy
-    | PoliciesStudy
 )
 
 #: The kinds of studies and their settings.
@@ -338,7 +649,6 @@ KINDS: Final[Mapping[str, type[Study]]] = {
     "synthesis": SynthesisStudy,
     "blocking": BlockingStudy,
     "kernels": KernelsStudy,
-    "policies": PoliciesStudy,
 }
 
 

@@ -1,13 +1,20 @@
-"""Pools of processes that do jobs: on this machine here, on others in :mod:`.cluster`."""
+"""Pools of processes that do jobs: on this machine here, on others by Dask."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from workbench._version import __version__
 from workbench.studies.experiments.process import Job, Outcome, run_jobs
 from workbench.studies.experiments.store import provenance
+
+if TYPE_CHECKING:
+    from workbench.laws.synthesis.shards import Evaluated, Mapper, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +47,131 @@ def local_pool(at_once: int = 1) -> Pool:
             where = provenance()
 
     return do
+
+
+#: Seconds to wait for a scheduler, and again for its first worker.
+PATIENCE: Final = 20.0
+
+
+class ClusterMissing(ConnectionError):
+    """Raised when there is no usable Dask cluster; the message explains how to start one."""
+
+
+@contextlib.contextmanager
+def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Pool]:
+    """Connect to a Dask scheduler (``tcp://HOST:PORT``) and return the pool of its workers.
+
+    If the iteration over a pool is abandoned, its jobs are ended on the workers too. If a worker is lost,
+    Dask gives its job to another worker. Files that jobs name must exist on the workers under the same
+    path. Raise :class:`ClusterMissing` if ``distributed`` is not installed, if no scheduler answers within
+    ``patience`` seconds (:data:`PATIENCE` by default), if it has no worker, or if a worker lacks this
+    version of the workbench.
+    """
+    with _connected(address, patience) as client:
+        yield _pool(client)
+
+
+@contextlib.contextmanager
+def cluster_mapper(address: str, *, patience: float | None = None) -> Iterator[Mapper]:
+    """Connect to a Dask scheduler and return the mapper that evaluates shards of terms on its workers.
+
+    The errors are those of :func:`cluster_pool`. If a worker is lost, Dask gives its shards to another one.
+    """
+    with _connected(address, patience) as client:
+        yield _Cluster(client, sum(client.nthreads().values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """The mapper that evaluates shards on the workers of a Dask cluster."""
+
+    client: Any
+    workers: int
+
+    def __call__(self, function: Callable[[Shard], Evaluated], shards: Sequence[Shard]) -> list[Evaluated]:
+        """Return the results in the order of the shards."""
+        futures = self.client.map(function, shards, pure=False)
+        found: list[Evaluated] = self.client.gather(futures)
+        return found
+
+
+@contextlib.contextmanager
+def _connected(address: str, patience: float | None) -> Iterator[Any]:
+    patience = PATIENCE if patience is None else patience
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ClusterMissing(
+            "a scheduler needs Dask: pip install 'tamago-workbench[dask]', or omit --scheduler"
+        ) from None
+    try:
+        client = Client(address, timeout=patience, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterMissing(
+            f"no Dask scheduler answers at {address} ({' '.join(str(error).split())}); `dask scheduler` "
+            "starts one, `dask worker --nthreads 1 ADDRESS` a worker"
+        ) from None
+    with client:
+        _check_workers(client, address, patience)
+        yield client
+
+
+def _check_workers(client: Any, address: str, patience: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=patience)
+    except TimeoutError:
+        raise ClusterMissing(
+            f"the scheduler at {address} has no worker; `dask worker --nthreads 1 {address}` starts one"
+        ) from None
+    for worker, found in client.run(_version, on_error="return").items():
+        if found != __version__:
+            raise ClusterMissing(
+                f"the worker {worker} must have workbench {__version__}, got {found} (install it there)"
+            )
+
+
+def _pool(client: Any) -> Pool:
+    def do(jobs: Sequence[Job]) -> Generator[Done]:
+        from distributed import as_completed
+
+        sweep = uuid.uuid4().hex
+        # The job's name alone must not be the key: Dask would return the remembered result of a repeat.
+        futures = {client.submit(_do, sweep, job, key=f"{job.name}-{sweep}", pure=False): job for job in jobs}
+        try:
+            for future in as_completed(futures, loop=client.loop):
+                job = futures[future]
+                error = future.exception()
+                if error is None:
+                    outcome, where = future.result()
+                else:
+                    # Dask abandons a job after several workers were lost while doing it.
+                    note = " ".join(f"{type(error).__name__}: {error}".split())
+                    outcome, where = Outcome("crashed", None, note), provenance()
+                yield Done(job, outcome, where)
+                future.release()
+        finally:
+            if not all(future.done() for future in futures):
+                client.cancel(list(futures))
+                client.run(_halt, sweep, on_error="ignore")
+
+    return do
+
+
+# -- on a worker --------------------------------------------------------------------------------------
+_HALTS: dict[str, threading.Event] = {}
+
+
+def _version() -> str:
+    return __version__
+
+
+def _halt(sweep: str) -> None:
+    """End the jobs of a sweep that was abandoned."""
+    _HALTS.setdefault(sweep, threading.Event()).set()
+
+
+def _do(sweep: str, job: Job) -> tuple[Outcome, dict[str, Any]]:
+    halt = _HALTS.setdefault(sweep, threading.Event())
+    where = provenance()
+    found = [outcome for _, outcome in run_jobs([job], halt=halt)]
+    return (found[0] if found else Outcome("killed", None, "the sweep was abandoned")), where

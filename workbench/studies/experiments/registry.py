@@ -1,7 +1,7 @@
-"""Kinds of studies: each has settings in ``config.KINDS`` and a package of its name next to this module.
+"""Kinds of studies: each has settings in ``config.KINDS`` and a module of its name next to this one.
 
-In the folder, ``study`` lists and does the runs and describes an outcome in a line, ``tables`` renders the
-records. A record names its kind as ``config["study"]``.
+The module lists and does the runs, describes an outcome in a line, and renders the records as tables. A
+record names its kind as ``config["study"]``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ def kind_of(study: Study) -> str:
     return next(name for name, settings in KINDS.items() if isinstance(study, settings))
 
 
-def part_of(study: Study, part: str) -> ModuleType:
-    """Import the module ``study`` or ``tables`` of a study's kind."""
-    return import_module(f"workbench.studies.experiments.{kind_of(study)}.{part}")
+def module_of(study: Study) -> ModuleType:
+    """Import the module of a study's kind."""
+    return import_module(f"workbench.studies.experiments.{kind_of(study)}")
 
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:
@@ -29,7 +29,7 @@ def make_plan(study: Study, home: Path, folder: Path) -> Plan:
 
     Paths in the study are relative to ``home``; ``folder`` is the folder of its records and tables.
     """
-    plan: Plan = part_of(study, "study").make_plan(study, home, folder)
+    plan: Plan = module_of(study).make_plan(study, home, folder)
     return plan
 
 
@@ -38,5 +38,5 @@ def outcome_line(record: Record) -> str:
     row, name = record["row"], record["name"]
     if record["failed"]:
         return f"{name}: {row['status']}: {row['notes']}"
-    study = import_module(f"workbench.studies.experiments.{record['config']['study']}.study")
+    study = import_module(f"workbench.studies.experiments.{record['config']['study']}")
     return f"{name}: {study.outcome(record)}"

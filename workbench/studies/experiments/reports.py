@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.studies.experiments.markdown import machines
 from workbench.studies.experiments.store import RECORD, load_record
+from workbench.studies.experiments.tables import machines
 from workbench.support.files import write_atomic
 from workbench.support.messages import one_line
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from workbench.run.display import Face
 from workbench.run.trace import Trace
 from workbench.studies.experiments.results import frame_of, row_of
-from workbench.studies.experiments.store import RECORD, TRACE, load_record
-from workbench.studies.experiments.stored import stored_folder
+from workbench.studies.experiments.store import RECORD, TRACE, load_record, stored_folder
 
 if TYPE_CHECKING:
     import os

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from workbench.studies.experiments.blocking import Order, block_one, make_plan, markdown, outcome, table
+from workbench.studies.experiments.config import BlockingStudy, StudyError, read_study
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_study_of_glenside_has_a_run_of_every_set_of_rules_on_every_unit(tmp_path):
+    study = read_study(ROOT / "experiments" / "glenside.yaml")
+    plan = make_plan(study, ROOT / "experiments", tmp_path)
+    assert len(plan.runs) == len(study.networks) * len(study.units) * len(study.methods)
+    assert plan.runs[0].name == "mobilenetv1-systolic64:generic"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("networks", ("mobilenetv9",), "mobilenetv"),
+        ("units", ("systolic46",), "did you mean systolic64"),
+        ("methods", ("magic",), "no method of blocking"),
+        ("units", (), "units must name at least one"),
+    ],
+)
+def test_wrong_settings_are_refused(key, value, message):
+    given = {"networks": ("bert",), "units": ("systolic64",)} | {key: value}
+    with pytest.raises(StudyError, match=message):
+        BlockingStudy(**given)
+
+
+def test_a_run_gives_a_row_and_a_table(tmp_path):
+    found = block_one(Order("bert", "systolic128", "any-orientation", 5000, 20.0, False, 0))
+    assert found["row"]["products_left"] == 0
+    assert found["status"] == "optimal"
+    record = {
+        "row": {"network": "bert", "unit": "systolic128", "method": "any-orientation", "repeat": 0,
+                "status": found["status"], "notes": "", **found["row"]},
+        "stop_reason": found["stop_reason"], "failed": False,
+        "provenance": {
+            "machine": {"cpus": 1, "processor": "p", "platform": "x"}, "versions": {},
+            "commit": "c", "load": None,
+        },
+    }  # fmt: skip
+    assert outcome(record).endswith("cycles")
+    study = BlockingStudy(networks=("bert",), units=("systolic128",), methods=("any-orientation",))
+    text = markdown(make_plan(study, tmp_path, tmp_path), table([record]), [record])
+    assert "| bert | systolic128 | any-orientation |" in text

@@ -1,0 +1,27 @@
+from workbench.studies.experiments.config import OptimisationStudy, SaturationMethod
+from workbench.studies.experiments.plan import cells
+
+
+def study(**changes):
+    methods = {"own": SaturationMethod(rules="own.rules"), "library": SaturationMethod()}
+    return OptimisationStudy(("bert", "vgg19"), methods, **changes)
+
+
+def test_every_method_runs_on_every_network(tmp_path):
+    (tmp_path / "own.rules").write_text("twice: relu(relu(x)) => relu(x)\n")
+    found, skipped = cells(study(), "optimisation", tmp_path)
+    assert [(c.network, c.name) for c in found] == [
+        (network, name) for network in ("bert", "vgg19") for name in ("own", "library")
+    ]
+    assert skipped == ()
+    first = found[0]
+    assert (first.rules, first.cost, first.absent) == (str(tmp_path / "own.rules"), "analytic", "")
+    assert list(first.config) == ["study", "network", "method", "cost"]
+    assert first.config["method"]["rules"]["file"] == "own.rules"
+
+
+def test_a_missing_file_is_named_once(tmp_path):
+    found, skipped = cells(study(cost="costs.parquet"), "optimisation", tmp_path)
+    missing = "costs.parquet: there is no such file"
+    assert skipped == (missing, "own: own.rules: there is no such file")
+    assert {c.absent for c in found} == {missing}

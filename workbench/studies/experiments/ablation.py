@@ -1,0 +1,215 @@
+"""The ablation study: the cost of a network's best graph without each of the rules that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import AblationStudy, SaturationMethod
+from workbench.studies.experiments.isolated_runs import Call, plan_apart
+from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
+from workbench.studies.experiments.tables import about, distinct, lines, missing, seconds_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.studies.analysis.ablation import Ablation
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process; ``rules`` and ``cost`` are names or paths.
+
+    ``seconds`` is the time after which the run stops before the next rule.
+    """
+
+    network: str
+    method: SaturationMethod
+    rules: str
+    cost: str
+    candidates: tuple[str, ...]
+    seconds: float
+
+
+def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
+    found, skipped = cells(study, "ablation", home)
+    return plan_apart(study, folder, ablate_one, (_run(study, cell) for cell in found), skipped=skipped)
+
+
+def _run(study: AblationStudy, cell: Cell[SaturationMethod]) -> tuple[Run, Call]:
+    own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
+    config = {**cell.config, **own}
+    run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
+    order = Order(cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds)
+    columns = {"network": cell.network, "by": "ablation", "published": False}
+    # When the time is up, the optimisation without the current rule is still finished.
+    return run, Call(order, columns, cell.method.limit + study.grace)
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of an ablation in one line."""
+    row = record["row"]
+    return f"{row['optimized']:.6g} µs, {row['needed']} of {row['left_out']} rules needed"
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def ablate_one(order: Order) -> Record:
+    """Optimise a network with all rules and without each in turn; return the figures with the trace."""
+    from workbench.costs.registry import cost_model
+    from workbench.studies.analysis.ablation import Ablation
+    from workbench.studies.benchmarks import benchmark
+
+    run = Ablation(
+        benchmark(order.network),
+        candidates=order.candidates or None,
+        cost=cost_model(order.cost),
+        certify=False,
+        **(asdict(order.method) | {"rules": order.rules}),
+    )
+    spent = 0.0
+    for step in run:
+        spent += step.seconds
+        if spent > order.seconds:
+            break
+    reason = "time limit" if run.left else "finished"
+    return _figures(run, spent) | {"stop_reason": reason, "trace": run.trace}
+
+
+def _figures(run: Ablation, seconds: float) -> Record:
+    best = run.best
+    assert best is not None
+    rows = [_plain(row) for row in run.frame().to_dict("records")]
+    return {
+        "status": best.solution.status.value,
+        "notes": [run.caution],
+        "row": {
+            "original": best.cost_before,
+            "optimized": best.cost_after,
+            "bound": best.solution.bound,
+            "nodes": best.e_nodes,
+            "classes": best.e_classes,
+            "seconds": round(seconds, 4),
+            "cost_source": best.cost_source,
+            "left_out": len(rows),
+            # A loss below a thousandth of a percent is rounding.
+            "needed": sum(row["loss"] > 1e-3 for row in rows),
+        },
+        "result": {"without": rows, "not_left_out": list(run.left)},
+    }
+
+
+def _plain(row: Mapping[Any, Any]) -> Record:
+    """Return a row of an ablation with plain Python values, for JSON."""
+    return {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}
+
+
+COLUMNS: Final = (
+    "network", "method", "rule", "original", "with_all", "cost", "loss", "bound", "instead", "e_nodes",
+    "stop_reason", "complete", "seconds",
+)  # fmt: skip
+
+#: Loss in percent up to which a rule is not needed.
+SAME: Final = 1e-3
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per rule left out, and one row without a rule for a run that left none out."""
+    import pandas as pd
+
+    rows = []
+    for record in records:
+        row = record["row"]
+        whole = {
+            "network": row["network"],
+            "method": row["method"],
+            "original": row.get("original"),
+            "with_all": row.get("optimized"),
+        }
+        without = record["result"].get("without", [])
+        rows += [{**without_one, **whole} for without_one in without] or [
+            {**whole, "stop_reason": row["status"]}
+        ]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"e_nodes": "Int64"})
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text: rules by networks at a glance, then every network."""
+    parts = ["# Ablation: the best graph without each rule", _about(records)]
+    for method in distinct(r["row"]["method"] for r in records):
+        done = [r for r in records if r["row"]["method"] == method and not r["failed"]]
+        parts += [f"## At a glance: {method}", _overview(done)]
+    parts += [text for record in records for text in _detail(record)]
+    return "\n\n".join(parts + missing(plan)) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    sources = distinct(str(r["row"]["cost_source"]) for r in records if r["row"].get("cost_source"))
+    return about(
+        records,
+        ".",
+        f"Costs: {'; '.join(sources) or 'none yet'}; sums over operators in µs, not measured run times. A "
+        "law and its reverse (`NAME-back`) are two rules. A rule that is not needed may still be useful: if "
+        "two rules lead to the same graph, either one can be left out.",
+    )
+
+
+def _overview(records: Sequence[Record]) -> str:
+    """Return the table of losses, rules by networks, with the most needed rules first."""
+    networks = distinct(r["row"]["network"] for r in records)
+    losses: dict[str, dict[str, float]] = {}
+    for record in records:
+        for row in record["result"]["without"]:
+            losses.setdefault(row["rule"], {})[record["row"]["network"]] = row["loss"]
+    if not losses:
+        return "No rule was left out."
+    rules = sorted(losses, key=lambda rule: -max(losses[rule].values()))
+    gains = {r["row"]["network"]: r["row"]["original"] / r["row"]["optimized"] - 1 for r in records}
+    rows = [[rule, *(_loss(losses[rule].get(network)) for network in networks)] for rule in rules]
+    rows.insert(0, ["*none: gain of all rules*", *(f"{gains[network]:+.1%}" for network in networks)])
+    key = (
+        "Each cell: the cost without the rule / the cost with all rules − 1. **=**: the same cost without "
+        "it. Empty: the rule was not left out, as it had no part in the result."
+    )
+    return lines(["without", *networks], rows) + "\n\n" + key
+
+
+def _loss(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "=" if abs(value) <= SAME else f"{value:+.2f}%"
+
+
+def _detail(record: Record) -> list[str]:
+    row = record["row"]
+    head = f"## {row['network']}, {row['method']}"
+    if record["failed"]:
+        return [head, f"{row['status']}: {row['notes']}"]
+    said = (
+        f"{row['original']:.3f} → {row['optimized']:.3f} µs with all rules; {row['nodes']} e-nodes; "
+        f"{row['needed']} of {row['left_out']} rules needed; {seconds_text(row['seconds'])}."
+    )
+    left = record["result"]["not_left_out"]
+    if left:
+        said += f" The time was up before {', '.join(left)}."
+    if row["notes"]:
+        said += f" Note: {row['notes']}."
+    rows = [
+        [
+            str(without["rule"]),
+            f"{without['cost']:.3f}",
+            _loss(without["loss"]),
+            str(without["instead"]),
+            str(without["e_nodes"]),
+            str(without["stop_reason"]) + ("" if without["complete"] else " *"),
+            seconds_text(without["seconds"]),
+        ]
+        for without in record["result"]["without"]
+    ]
+    if not rows:
+        return [head, said]
+    key = "\n\n\\* A limit affected this result." if any(r[5].endswith("*") for r in rows) else ""
+    columns = ["without", "cost", "increase", "rules used instead", "e-nodes", "ended by", "seconds"]
+    return [head, said, lines(columns, rows) + key]

@@ -1,0 +1,194 @@
+"""The study of blocking: growth and results of generic rules, of rules on demand, and of whole products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import MOBILENET, BlockingStudy
+from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.tables import about, cell, frame_of, lines, missing, seconds_text
+from workbench.support.formatting import thousands
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.graph import Graph
+    from workbench.kernels.accelerators import Unit
+    from workbench.optimizer.result import Optimized
+    from workbench.rules import RuleSet
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process."""
+
+    network: str
+    unit: str
+    method: str
+    e_nodes: int
+    seconds: float
+    certify: bool
+    seed: int
+
+
+def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, network by network; files of units are relative to ``home``."""
+    return plan_apart(study, folder, block_one, _runs(study, home), blank={"seconds": {}})
+
+
+def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
+    for network, name, method in product(study.networks, study.units, study.methods):
+        place = str(home / name) if name.endswith(".toml") else name
+        known = Path(name).stem
+        for repeat, seed in repeats(study.repeats, study.seed):
+            order = Order(network, place, method, study.e_nodes, study.seconds, study.certify, seed)
+            config = {"study": "blocking", **asdict(order), "unit": _described(place)}
+            columns = {"network": network, "unit": known, "by": "saturation"}
+            run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
+            yield run, Call(order, columns, study.grace)
+
+
+def _described(place: str) -> str:
+    """Return a unit's numbers as a text, so that another file of its name is another run."""
+    from workbench.kernels.accelerators import unit
+
+    return repr(unit(place))
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a run in one line."""
+    row = record["row"]
+    return (
+        f"{row['e_nodes']} e-nodes, {record['stop_reason']}; {row['products_left']} products left, "
+        f"{row['tiles']} tiles, {row['cycles']:.0f} cycles"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def network(name: str) -> Graph:
+    """Return a published network, or MobileNet-v1."""
+    from workbench.studies.benchmarks import benchmark
+    from workbench.studies.benchmarks.mobilenet import mobilenetv1
+
+    return mobilenetv1() if name == MOBILENET else benchmark(name)
+
+
+def rules_of(method: str, unit: Unit) -> RuleSet:
+    """Return the rules of a method for a unit."""
+    from workbench.kernels.accelerators import unit_rules
+    from workbench.kernels.accelerators.glenside_rules import demanded, generic
+
+    if method in ("generic", "demanded"):
+        return (generic if method == "generic" else demanded)(unit)
+    return (
+        unit_rules(unit, orientations=("streamed-left",))
+        if method.startswith("glenside")
+        else unit_rules(unit)
+    )
+
+
+def block_one(order: Order) -> Record:
+    """Put a network on a unit once, and return the figures with the trace."""
+    from workbench.kernels.accelerators import AcceleratorCost, unit
+    from workbench.optimizer.pipeline import optimize
+    from workbench.optimizer.summary import running_operators
+
+    chosen = unit(order.unit)
+    done = optimize(
+        network(order.network),
+        rules=rules_of(order.method, chosen),
+        cost=AcceleratorCost(chosen),
+        e_nodes=order.e_nodes,
+        seconds=order.seconds,
+        certify=order.certify,
+        seed=order.seed,
+    )
+    return {
+        "row": _row(done, chosen),
+        "status": done.solution.status.value,
+        "stop_reason": done.stop_reason.value,
+        "seconds": dict(done.seconds),
+        "result": {
+            "operators_before": running_operators(done.original),
+            "operators_after": running_operators(done.graph),
+        },
+        "trace": done.trace,
+    }
+
+
+def _row(done: Optimized, chosen: Unit) -> Record:
+    from workbench.kernels.accelerators import Placement
+
+    placed = done.placement
+    assert isinstance(placed, Placement)
+    calls = done.graph.operators().get(chosen.name, 0)  # the tiles of a literal program
+    certificate = done.certificate
+    return {
+        "e_nodes": done.e_nodes,
+        "e_classes": done.e_classes,
+        "iterations": done.iterations,
+        "saturation": done.seconds["saturation"],
+        "extraction": done.seconds["extraction"],
+        "products": len(placed.layers),
+        "products_left": sum(left.count for left in placed.left if not left.what.startswith("depthwise")),
+        "depthwise_left": sum(left.count for left in placed.left if left.what.startswith("depthwise")),
+        "tiles": placed.tiles + calls,
+        "cycles": done.cost_after * chosen.clock,
+        "utilisation": placed.utilisation,
+        "certified": None if certificate is None else certificate.passed,
+    }
+
+
+COLUMNS: Final = (
+    "network", "unit", "method", "repeat", "e_nodes", "e_classes", "iterations", "saturation", "extraction",
+    "stop_reason", "status", "products", "products_left", "depthwise_left", "tiles", "cycles", "utilisation",
+    "certified", "failed", "notes",
+)  # fmt: skip
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    whole = ["e_nodes", "e_classes", "iterations", "products", "products_left", "depthwise_left", "tiles"]
+    return frame_of(records, COLUMNS, whole)
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the table as text, with a description of the sets of rules."""
+    head = ["network", "unit", "rules", "e-nodes", "saturation", "extraction", "ended by", "result",
+            "dense products left", "depthwise left", "tiles", "cycles", "certified"]  # fmt: skip
+    rows = [
+        [
+            str(row["network"]), str(row["unit"]), str(row["method"]), _number(row["e_nodes"]),
+            seconds_text(row["saturation"]), seconds_text(row["extraction"]), str(row["stop_reason"]),
+            str(row["status"]), _number(row["products_left"]), _number(row["depthwise_left"]),
+            _number(row["tiles"]), _number(row["cycles"]), cell(row["certified"]),
+        ]
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+    parts = ["# Blocking: networks cut into the tiles of hardware units", _about(records)]
+    return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    return about(
+        records,
+        ".",
+        "*generic*: rules like Glenside's, which fill, cut and join their own results. *demanded*: tiles "
+        "one by one, each rule on demand of a product. *glenside-orientation*: a product is one operator, "
+        "kernels stream and the image stays. *any-orientation*: the extraction chooses the operand that "
+        "stays.",
+        "Rules on demand are not a discovery: they state how a product is blocked, and the extraction "
+        "chooses among the ways. Cycles are those of the unit's file, of the vector unit and of memory "
+        "together.",
+    )
+
+
+def _number(value: Any) -> str:
+    import pandas as pd
+
+    return "" if pd.isna(value) else thousands(round(value))

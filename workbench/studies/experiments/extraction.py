@@ -1,0 +1,423 @@
+"""The extraction study: extractions from every e-graph by every method."""
+
+from __future__ import annotations
+
+import glob
+import math
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import ExtractionStudy, Instances, StudyError
+from workbench.studies.experiments.config_loader import filled, sha256, unset
+from workbench.studies.experiments.plan import Plan, Record, Run, Task, Tell
+from workbench.studies.experiments.process import Job, Outcome, run_jobs
+from workbench.studies.experiments.results import PUBLISHED, SOURCE
+from workbench.studies.experiments.store import load_record, repetition
+from workbench.studies.experiments.tables import about, lines, missing, seconds_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.extraction import Solution
+    from workbench.run.trace import Trace
+
+
+#: Limit in seconds, beyond the saturation's own, on reading or growing an e-graph and pricing it.
+PREPARATION: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An e-graph of the study: its name, its origin in the run's settings, and its file or None."""
+
+    name: str
+    origin: Mapping[str, Any]
+    file: Path | None = None
+
+
+def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, e-graph by e-graph; the patterns of files are relative to ``home``."""
+    instances, skipped = _instances(study.instances, home)
+    runs = tuple(
+        Run(instance.name, method, _config(study, instance, method, repeat), study.limit(method),
+            study.seed + repeat, repeat)
+        for instance in instances
+        for method in study.methods
+        for repeat in range(study.repeats)
+    )  # fmt: skip
+    work = ExtractionWork(study, {instance.name: instance for instance in instances})
+    return Plan(study, work, runs, folder, tuple(skipped))
+
+
+def _config(study: ExtractionStudy, instance: Instance, method: str, repeat: int) -> Record:
+    return {
+        "study": "extraction",
+        "instance": {"name": instance.name, **instance.origin},
+        "method": method,
+        "seconds": study.limit(method),
+        "seed": study.seed + repeat,
+    }
+
+
+def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]]:
+    found: dict[str, Instance] = {}
+    skipped = []
+    for pattern in wanted.files:
+        variable = unset(pattern)
+        if variable is not None:
+            skipped.append(f"{pattern}: {variable} is not set in the environment")
+            continue
+        # Path.glob does not accept absolute patterns.
+        files = sorted(Path(file) for file in glob.glob(str(home / filled(pattern)), recursive=True))  # noqa: PTH207
+        if not files:
+            skipped.append(f"{pattern}: there is no such file")
+        for file in files:
+            name = f"{file.resolve().parent.name}/{file.name.removesuffix('.gz').removesuffix('.json')}"
+            if name in found and found[name].file != file:
+                raise StudyError(f"two files have the name {name}; their records would be indistinguishable")
+            origin = {"sha256": sha256(file)}
+            found[name] = Instance(name, origin, file)
+    grown = asdict(wanted.saturation)
+    networks = [Instance(name, {"network": name, **grown}) for name in wanted.networks]
+    return [*found.values(), *networks], skipped
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionWork:
+    """The work of an extraction study; an e-graph is made once, just before the first of its runs."""
+
+    study: ExtractionStudy
+    instances: Mapping[str, Instance]
+
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
+        """Yield one batch of tasks per e-graph, after preparing the e-graph."""
+        memory = int(self.study.memory * 2**30)
+        for subject, group in groupby(runs, key=lambda run: run.subject):
+            tell(f"{subject}: preparing the e-graph")
+            instance = self.instances[subject]
+            limit = PREPARATION + float(instance.origin.get("seconds", 0.0))
+            ((_, prepared),) = run_jobs([Job(subject, prepare, instance, limit, self.study.seed)])
+            if prepared.status != "done":
+                why = f"there is no e-graph ({prepared.status}): {prepared.note}"
+                yield [Task(run, None, why) for run in group]
+                continue
+            pickled, known = prepared.value
+            yield [
+                Task(
+                    run,
+                    Job(
+                        run.name,
+                        extract_one,
+                        (pickled, run.method, run.seconds),
+                        run.seconds + self.study.grace,
+                        run.seed,
+                        memory,
+                    ),
+                    known=known,
+                )
+                for run in group
+            ]
+
+    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
+        """Return the row of an extraction, the reason for its end, the e-graph's figures, and the trace."""
+        known, found = task.known, outcome.value or {}
+        row = {
+            "instance": task.run.subject,
+            "e_nodes": known.get("e_nodes"),
+            "e_classes": known.get("e_classes"),
+            "method": task.run.method,
+            "cost": found.get("cost"),
+            "bound": found.get("bound"),
+            "gap": found.get("gap"),
+            "status": found.get("status", outcome.status),
+            "scope": found.get("scope", ""),
+            "seconds": found.get("seconds"),
+            "found_by": found.get("found_by", ""),
+            "notes": "; ".join([*found.get("notes", ()), *([outcome.note] if outcome.note else [])]),
+        }
+        e_graph = {k: v for k, v in known.items() if k not in ("e_nodes", "e_classes")}
+        return {"row": row, "stop_reason": _stop_reason(row), "e_graph": e_graph}, found.get("trace")
+
+    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+        """Return other machines' records for files that are missing here, in the order of the study."""
+        study = self.study
+        seeds = range(study.seed, study.seed + study.repeats)
+        found = []
+        for place in sorted((folder / "runs").glob("[!.]*")):
+            record = load_record(place)
+            if record is None or record["name"] in known or "sha256" not in record["config"]["instance"]:
+                continue
+            config = record["config"]
+            method = config["method"]
+            if (
+                method in study.methods
+                and config["seconds"] == study.limit(method)
+                and config["seed"] in seeds
+            ):
+                found.append(record)
+        order = {method: i for i, method in enumerate(study.methods)}
+
+        def rank(record: Record) -> tuple[str, int, int]:
+            config = record["config"]
+            return config["instance"]["name"], order[config["method"]], config["seed"]
+
+        return sorted(found, key=rank)
+
+
+def _stop_reason(row: Mapping[str, Any]) -> str:
+    """Return the reason for which a run ended: ``optimal``, its notes, or ``finished``."""
+    return row["status"] if row["status"] == "optimal" else row["notes"] or "finished"
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of an extraction in one line."""
+    row = record["row"]
+    cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))
+    return f"cost {cost}, bound {bound}, {row['status']}, {row['seconds']:.2f} s"
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def prepare(instance: Instance) -> tuple[bytes, Record]:
+    """Read or grow an e-graph and price it; return a pickle of the e-graph and its costs, and its figures."""
+    from workbench.egraph import load_json
+
+    if instance.file is not None:
+        egraph, costs = load_json(instance.file)
+        figures: dict[str, Any] = {"cost_source": "the file's own"}
+    else:
+        egraph, costs, figures = _grow(instance.origin)
+    pickled = pickle.dumps((egraph, costs), protocol=pickle.HIGHEST_PROTOCOL)
+    return pickled, {"e_nodes": len(egraph), "e_classes": egraph.n_classes, **figures}
+
+
+def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    from workbench.costs import graph_cost, price_egraph
+    from workbench.costs.registry import cost_model
+    from workbench.rules import rule_set
+    from workbench.saturation import Limits, Saturation
+    from workbench.studies.benchmarks import benchmark
+
+    graph = benchmark(origin["network"])
+    limits = Limits(
+        origin["e_nodes"],
+        origin["seconds"],
+        origin["iterations"],
+        origin["k_multi"],
+        settle=origin["settle"],
+    )
+    with Saturation(graph, rule_set(origin["rules"]), limits, keep=0) as saturation:
+        stop = saturation.run()
+        egraph = saturation.egraph()
+    model = cost_model(origin["cost"])
+    model.bind(graph)
+    figures = {
+        "cost_source": model.source,
+        "stop_reason": stop.value,
+        "iterations": sum(step.index > 0 for step in saturation.trace),
+        "saturation_seconds": round(saturation.seconds, 3),
+        "original_cost": graph_cost(graph, model),
+    }
+    return egraph, price_egraph(egraph, model), figures
+
+
+def extract_one(argument: tuple[bytes, str, float]) -> Record:
+    """Extract once from a pickled e-graph and return the figures with the trace."""
+    from workbench.extraction import Extraction, Limit
+
+    pickled, method, seconds = argument
+    egraph, costs = pickle.loads(pickled)
+    run = Extraction(egraph, costs, method, seconds=seconds)
+    solution = run.run()
+    figures = _figures(solution, run.trace)
+    if Limit.NOTHING in solution.limits:
+        # The tree selection in its place is not a result of the method.
+        notes = tuple(str(e) for e in solution.endings if e.limit is not Limit.NOTHING)
+        kept = {name: figures[name] for name in ("bound", "seconds", "trace")}
+        return {"status": "nothing found", "notes": notes, **kept}
+    return figures
+
+
+def _figures(solution: Solution, trace: Trace) -> dict[str, Any]:
+    return {
+        "cost": _finite(solution.cost),
+        "bound": _finite(solution.bound),
+        "gap": _finite(solution.gap),
+        "status": solution.status.value,
+        "scope": solution.scope,
+        "seconds": round(solution.seconds, 4),
+        "found_by": solution.method,
+        "notes": solution.notes,
+        "trace": trace,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+COLUMNS: Final = (
+    "instance", "e_nodes", "e_classes", "source", "method", "cost", "bound", "gap", "status", "scope",
+    "seconds", "limit", "repeat", "found_by", "notes",
+)  # fmt: skip
+
+#: Relative difference up to which two costs are the same: published ones have six decimals.
+SAME: Final = 2e-6
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run; published figures follow the runs of the same e-graph."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    by_instance: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        repeat = repetition(record)
+        row = {**record["row"], "source": "workbench", "limit": record["config"]["seconds"], "repeat": repeat}
+        by_instance.setdefault(row["instance"], []).append(row)
+    for instance, ours in by_instance.items():
+        rows += ours
+        rows += [
+            {
+                "instance": instance,
+                "e_nodes": ours[0]["e_nodes"],
+                "e_classes": ours[0]["e_classes"],
+                "source": "published",
+                "method": p.source,
+                "cost": p.cost,
+                "status": p.status,
+                "seconds": p.seconds,
+                "notes": p.notes,
+            }
+            for p in PUBLISHED.get(instance, ())
+        ]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.astype({"e_nodes": "Int64", "e_classes": "Int64", "repeat": "Int64"})
+
+
+def contradictions(frame: pd.DataFrame) -> list[str]:
+    """Return a line per e-graph with a proven bound above a cost that was reached, which is a defect."""
+    found = []
+    for instance, rows in frame.groupby("instance", sort=False):
+        ours = rows.to_dict("records")
+        bounds = [r for r in ours if r["scope"] == "e-graph" and not _absent(r["bound"])]
+        reached = [r for r in ours if not _absent(r["cost"])]
+        if not bounds or not reached:
+            continue
+        bound = max(bounds, key=lambda r: r["bound"])
+        cost = min(reached, key=lambda r: r["cost"])
+        if bound["bound"] - cost["cost"] > SAME * abs(cost["cost"]):
+            found.append(
+                f"{instance}: {bound['method']} proves that no term costs less than {bound['bound']:.6f}, "
+                f"but {cost['method']} has a term of cost {cost['cost']:.6f}"
+            )
+    return found
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text: an overview, then every instance with its published figures."""
+    parts = ["# Extraction, e-graph by e-graph", _about(records), "## At a glance", _overview(plan, frame)]
+    wrong = contradictions(frame)
+    if wrong:
+        parts += ["**Contradictions, which are defects:**", *(f"- {line}" for line in wrong)]
+    parts += missing(plan)
+    units = {r["row"]["instance"]: r["e_graph"] for r in records if r["e_graph"]}
+    for instance, rows in frame.groupby("instance", sort=False):
+        parts += [f"## {instance}", _origin(units.get(str(instance), {}), rows), _detail(rows)]
+    if (frame["source"] == "published").any():
+        parts.append(
+            f"*Published* figures: {SOURCE}. They are from other machines; only costs are comparable."
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    return about(
+        records,
+        ". Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
+        "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
+        "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
+        "methods begin with the greedy selections; *found by* names the source of the best selection. "
+        "`highs` and `cp-sat` continue even if a greedy selection meets its bound.",
+    )
+
+
+def _overview(plan: Plan, frame: pd.DataFrame) -> str:
+    ours = frame[frame["source"] == "workbench"]
+    study = plan.study
+    assert isinstance(study, ExtractionStudy)
+    methods = list(study.methods)
+    rows = []
+    for instance, group in ours.groupby("instance", sort=False):
+        best, whole = group["cost"].min(), group[group["scope"] == "e-graph"]["bound"].max()
+        cells = [_cell(group[group["method"] == method], best) for method in methods]
+        size = group.iloc[0]
+        name = f"{instance} ({_count(size['e_nodes'])} / {_count(size['e_classes'])})"
+        rows.append([name, _cost(best), _cost(whole), *cells])
+    head = ["e-graph (e-nodes / e-classes)", "least cost", "best bound", *methods]
+    key = (
+        "Each cell: the excess of the cost over the least cost, and the seconds. **✓**: proven optimal. "
+        "**(✓)**: proven optimal among the terms that remain after cycles are broken. **†**: no result. "
+        "Limits in seconds: " + ", ".join(f"{m} {study.limit(m):g}" for m in methods) + "."
+    )
+    return lines(head, rows) + "\n\n" + key
+
+
+def _cell(rows: pd.DataFrame, best: float) -> str:
+    """Return the cell of a method, with medians over repeats."""
+    if rows.empty:
+        return "–"
+    done = rows[rows["cost"].notna()]
+    if done.empty:
+        return f"† {rows.iloc[0]['status']}"
+    excess = (float(done["cost"].median()) - best) / abs(best) if best else 0.0
+    proved = (done["status"] == "optimal").all()
+    mark = "" if not proved else " ✓" if (done["scope"] == "e-graph").all() else " (✓)"
+    far = "=" if excess <= SAME else f"+{excess:.2%}" if excess < 1 else f"×{1 + excess:.1f}"
+    return f"{far}, {seconds_text(done['seconds'].median())}{mark}"
+
+
+def _origin(e_graph: dict[str, Any], rows: pd.DataFrame) -> str:
+    first = rows.iloc[0]
+    text = f"{_count(first['e_nodes'])} e-nodes, {_count(first['e_classes'])} e-classes"
+    if not e_graph:
+        return text + "."
+    if "iterations" in e_graph:
+        text += (
+            f"; {e_graph['iterations']} iterations in {e_graph['saturation_seconds']:.2f} s, "
+            f"{e_graph['stop_reason']}; the original network costs {_cost(e_graph['original_cost'])}"
+        )
+    return f"{text}. Costs: {e_graph['cost_source']}."
+
+
+def _detail(rows: pd.DataFrame) -> str:
+    head = ["method", "cost", "bound", "gap", "status", "seconds", "found by", "notes"]
+    body = []
+    for row in rows.to_dict("records"):
+        published = row["source"] == "published"
+        method = f"*{row['method']}, published*" if published else f"{row['method']}"
+        if not published and row["repeat"] > 1:
+            method += f" (repeat {row['repeat']})"
+        status = row["status"] if row["scope"] != "cycle-free part" else f"{row['status']} without cycles"
+        found_by = row["found_by"] if isinstance(row["found_by"], str) else ""
+        gap = "" if _absent(row["gap"]) else f"{row['gap']:.2%}"
+        cells = [_cost(row["cost"]), _cost(row["bound"]), gap, status, seconds_text(row["seconds"]), found_by]
+        body.append([method, *cells, str(row["notes"] or "").replace("|", "/").replace("\n", " ")])
+    return lines(head, body)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _cost(value: Any) -> str:
+    return "" if _absent(value) else f"{value:.6f}" if value < 100 else f"{value:.3f}"
+
+
+def _count(value: Any) -> str:
+    import pandas as pd
+
+    return "–" if pd.isna(value) else f"{int(value)}"

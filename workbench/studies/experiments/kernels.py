@@ -1,0 +1,207 @@
+"""The study of kernels: chains and models as mixed programs, certified and timed whole."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import KernelsStudy
+from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.tables import about, cell, frame_of, lines, missing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.graph import Graph
+    from workbench.kernels.codegen.deployment import Deployed
+
+
+#: The rules that saturate the e-graphs of chains.
+RULES: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process."""
+
+    subject: str
+    chain: bool
+    threads: int
+    seconds: float
+    seed: int
+
+
+def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, subject by subject; the study names no files, so ``home`` is unused."""
+    return plan_apart(study, folder, run_one, _runs(study), blank={"result": {}})
+
+
+def _runs(study: KernelsStudy) -> Iterator[tuple[Run, Call]]:
+    subjects = [*((name, True) for name in study.chains), *((name, False) for name in study.models)]
+    for (subject, chain), threads in product(subjects, study.threads):
+        for repeat, seed in repeats(study.repeats, study.seed):
+            config = {
+                "study": "kernels",
+                "network": subject,
+                "chain": chain,
+                "threads": threads,
+                "timing": study.seconds,
+                "seed": seed,
+                **({"rules": RULES} if chain else {}),
+            }
+            order = Order(subject, chain, threads, study.seconds, seed)
+            columns = {"network": subject, "kind": "chain" if chain else "model", "threads": threads}
+            run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
+            yield run, Call(order, columns, study.grace)
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a run in one line."""
+    row = record["row"]
+    if not row.get("before"):
+        return str(row["notes"] or row["status"])
+    return (
+        f"{row['speedup']:.2f}× ({row['before']:.0f} → {row['after']:.0f} µs), {row['kernels']} kernels, "
+        f"{row['status']}"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def graph_of(order: Order) -> Graph:
+    """Return the chain or the imported model of an order; torch exports a model in its own process."""
+    from workbench.frontends import load_onnx
+    from workbench.studies.benchmarks.kernel_chains import chain
+    from workbench.studies.experiments.deployment import model_file
+
+    if order.chain:
+        return chain(order.subject)
+    with tempfile.TemporaryDirectory(prefix="workbench-kernels-") as folder:
+        return load_onnx(model_file(order.subject, Path(folder) / "model.onnx", order.seed))
+
+
+def run_one(order: Order) -> Record:
+    """Deploy one chain or model as a mixed program, and return the figures."""
+    from workbench.costs.registry import cost_model
+    from workbench.kernels.codegen.compiler import build_from
+    from workbench.kernels.codegen.deployment import deploy
+    from workbench.optimizer.pipeline import optimize
+
+    build, graph = build_from(), graph_of(order)
+    rewritten: dict[str, Any] = {}
+    if order.chain:  # clusters compete with rewrites in one e-graph
+        found = optimize(graph, rules=RULES, cost="cpu", time=False, seed=order.seed)
+        rewritten = {"saturated": (found.egraph, found.costs), "candidates": [found.graph]}
+    done = deploy(
+        graph,
+        cost_model("cpu"),
+        **rewritten,
+        threads=order.threads,
+        seconds=order.seconds,
+        seed=order.seed,
+        build=build,
+    )
+    clusters = () if done.tried is None else done.tried.clusters
+    return {
+        "row": {**figures(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
+        "status": "kept" if done.plan is None else "mixed",
+        "stop_reason": "kept" if done.plan is None else "mixed",
+        "notes": [done.reason],
+        "result": {"clusters": [[m.op for m in c.members] for c in clusters]},
+    }
+
+
+def figures(done: Deployed) -> Record:
+    """Return the figures of a mixed program; a figure is None if nothing was timed or certified."""
+    timed, plan, certificate = done.timed, done.tried, done.certificate
+    return {
+        "kernels": 0 if plan is None else len(plan.clusters),
+        "operators": 0 if plan is None else sum(len(c.members) for c in plan.clusters),
+        "others": 0 if plan is None else plan.others,
+        "before": None if timed is None else timed.before,
+        "after": None if timed is None else timed.after,
+        "speedup": None if timed is None else timed.speedup,
+        "low": None if timed is None else timed.interval[0],
+        "high": None if timed is None else timed.interval[1],
+        "noise": None if timed is None else timed.noise,
+        "rounds": None if timed is None else timed.rounds,
+        "certified": None if certificate is None else certificate.passed,
+        "error": None if certificate is None else certificate.deployed_error,
+    }
+
+
+COLUMNS: Final = (
+    "network", "kind", "threads", "repeat", "kernels", "operators", "others", "before", "after", "speedup",
+    "low", "high", "noise", "rounds", "certified", "error", "arithmetic", "flags", "status", "stop_reason",
+    "failed", "notes",
+)  # fmt: skip
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    return frame_of(records, COLUMNS, ["kernels", "operators", "others", "rounds"])
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the table as text."""
+    head = ["network", "threads", "kernels", "operators in them", "other operators", "ONNX Runtime µs",
+            "mixed µs", "speed-up", "noise", "certified", "error", "result"]  # fmt: skip
+    rows = [
+        [
+            str(row["network"]), str(row["threads"]), cell(row["kernels"], "{:d}"),
+            cell(row["operators"], "{:d}"), cell(row["others"], "{:d}"), cell(row["before"], "{:.0f}"),
+            cell(row["after"], "{:.0f}"), _speedup(row), cell(row["noise"], "{:.1%}"),
+            cell(row["certified"]), cell(row["error"], "{:.1e}"),
+            "the original stays" if row["status"] == "kept" else str(row["status"]),
+        ]
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+    parts = ["# Kernels: clusters of operators as C, next to ONNX Runtime", _about(frame, records)]
+    return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
+
+
+def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    import pandas as pd
+
+    chains = frame[frame["kind"] == "chain"]
+    counts = [
+        f"{(part['speedup'] >= 2).sum()} of {len(part)} chains at {count} "
+        f"thread{'s' if count != 1 else ''} are at least 2 times as fast."
+        for count, part in chains.groupby("threads")
+    ]
+    models = frame[frame["kind"] == "model"]
+    for count, part in models.groupby("threads"):
+        taken = part[part["status"] == "mixed"]
+        lowest = taken["low"].min()  # no number if no model that runs with kernels was timed
+        counts.append(
+            f"{(taken['speedup'] >= 1.05).sum()} of {len(part)} models at {count} "
+            f"thread{'s' if count != 1 else ''} are at least 1.05 times as fast"
+            + (
+                "."
+                if pd.isna(lowest)
+                else f"; the lowest interval of a model that runs with kernels begins at {lowest:.2f}."
+            )
+        )
+    used = sorted({str(a) for a in frame["arithmetic"].dropna()})
+    flags = sorted({str(f) for f in frame["flags"].dropna()})
+    return about(
+        records,
+        ".",
+        "A mixed program runs clusters of operators as C kernels, which are operators of ONNX Runtime in one "
+        "session with the others; a program of kernels alone has no session. In chains, clusters compete "
+        "with rewrites in one saturated e-graph. The program and the original "
+        "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
+        "and the 95 % interval of the ratio. If the program is not faster beyond the noise, the "
+        "original stays.",
+        *([f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`)."] if used else []),
+        *counts,
+    )
+
+
+def _speedup(row: Any) -> str:
+    interval = f" ({cell(row['low'], '{:.2f}')}–{cell(row['high'], '{:.2f}')})"
+    return cell(row["speedup"], "{:.2f}" + interval)

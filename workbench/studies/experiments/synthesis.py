@@ -1,0 +1,342 @@
+"""The synthesis study: the laws of each grammar at each size of terms, and the rules that they imply."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import SynthesisStudy
+from workbench.studies.experiments.config_loader import is_file_name, resource
+from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.tables import about, frame_of, lines, missing, seconds_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.laws.synthesis import Synthesis
+    from workbench.rules.pattern import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process; grammars and files are paths."""
+
+    grammar: str
+    size: int
+    known: str
+    without: tuple[str, ...]
+    against: tuple[tuple[str, str], ...]
+    seconds: float
+    seed: int
+    journal: str
+    instances: int = 0
+
+
+def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
+    skipped: dict[str, None] = {}
+    found = _runs(study, home, folder, skipped)
+    return plan_apart(study, folder, synthesise_one, found, skipped=skipped)
+
+
+def _runs(
+    study: SynthesisStudy, home: Path, folder: Path, skipped: dict[str, None]
+) -> Iterator[tuple[Run, Call]]:
+    files: list[tuple[str, str]] = []
+    named: dict[str, Any] = {}
+    for text in study.against:
+        where, config, absent = resource(text, home)
+        if absent:
+            skipped[absent] = None
+        else:
+            files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
+            named[text] = config
+    path, known_config, missing = resource(study.known, home) if study.known else ("", "", "")
+    # Coverage and further instances come after the synthesis, and have their own limits.
+    grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
+    for text in study.grammars:
+        where, grammar, absent = resource(text, home)
+        if absent:
+            skipped[absent] = None
+        name = Path(text).stem
+        for size, (repeat, seed) in product(study.sizes or (0,), repeats(study.repeats, study.seed)):
+            config = {
+                "study": "synthesis",
+                "grammar": grammar,
+                "size": size,
+                "known": known_config,
+                **({"without": list(study.without)} if study.without else {}),
+                "against": named,
+                "seconds": study.seconds,
+                "seed": seed,
+                **({"instances": study.instances} if study.instances else {}),
+            }
+            method = f"{size}-operators" if size else "own-size"
+            run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
+            journal = str(folder / "unfinished" / f"{run.folder}.journal")
+            order = Order(
+                where, size, path, study.without, tuple(files), study.seconds, seed, journal, study.instances
+            )
+            yield run, Call(order, {"grammar": name}, grace)
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a synthesis in one line."""
+    row = record["row"]
+    covered = record["result"]["covers"]
+    said = "".join(
+        f"; {name}: {found['derived']} derived, {found['not derived']} not, {found['refuted']} refuted"
+        for name, found in covered.items()
+    )
+    return (
+        f"{row['terms']} terms, {row['classes']} classes, {row['candidates']} candidates, {row['laws']} laws "
+        f"in {row['seconds']:.1f} s{said}"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def synthesise_one(order: Order) -> Record:
+    """Synthesise once and return the figures with the trace."""
+    import resource as usage
+
+    from workbench.laws.synthesis import Coverage, Synthesis, read_grammar
+    from workbench.laws.synthesis.known import known_to
+    from workbench.rules import rule_set
+    from workbench.rules.foreign.reading import load_rules, read_rules
+
+    grammar = read_grammar(order.grammar)
+    if order.size:
+        grammar = grammar.with_operators(order.size)
+    known: list[Rule] = []
+    if order.known:
+        named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
+        known = known_to(grammar, named, order.without)
+    began = _processor()
+    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
+    with contextlib.closing(run):
+        reason = run.run()
+    _done_with(Path(order.journal))
+    figures = {
+        "memory": round(
+            sum(usage.getrusage(who).ru_maxrss for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)) / 1024
+        ),
+        "processor": round(_processor() - began, 1),
+    }
+    rules = {name: read_rules(file).rules for name, file in order.against}
+    covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
+    before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
+    result = {
+        "laws": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.laws},
+        "covers": {
+            name: {
+                **found.counts,
+                "names": {o: found.named(o) for o in ("derived", "not derived", "refuted")},
+                "sampled": found.sampled,
+                "known": before[name].derived if name in before else [],
+            }
+            for name, found in covers.items()
+        },
+        "joint": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.joint},
+        "rechecks": _rechecks(run, order.instances),
+        "levels": run.funnel().to_dict("records"),
+    }
+    return {
+        "row": _row(run) | figures,
+        "status": reason.value,
+        "stop_reason": reason.value,
+        "result": result,
+        "trace": run.trace,
+    }
+
+
+def _done_with(journal: Path) -> None:
+    """Remove the journal of a run that has ended, and its folder if it is the last one."""
+    journal.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        journal.parent.rmdir()
+
+
+def _processor() -> float:
+    """Return the seconds of processor time of this process and of those that it has ended."""
+    import resource as usage
+
+    return sum(
+        u.ru_utime + u.ru_stime for u in map(usage.getrusage, (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN))
+    )
+
+
+def _rechecks(run: Synthesis, instances: int) -> Record:
+    """Return the instances of each law that is not proved: how many passed, whether one failed."""
+    from workbench.laws.synthesis.rechecks import recheck
+
+    open_laws = [law.rule for law in (*run.laws, *run.joint) if law.verdict.verdict != "proved"]
+    found = recheck(open_laws, instances) if instances else ()
+    return {r.name: [r.passed, r.refuted, r.complete] for r in found}
+
+
+def _row(run: Synthesis) -> Record:
+    funnel = run.funnel()
+    return {
+        "terms": int(funnel["terms"].sum()),
+        "classes": int(funnel["classes"].sum()),
+        "candidates": int(funnel["candidates"].sum()),
+        "open": int(funnel["open"].sum()),
+        "laws": len(run.laws),
+        "joint": len(run.joint),
+        "proved": sum(law.verdict.verdict == "proved" for law in run.laws),
+        "tested": sum(law.verdict.verdict == "tested" for law in run.laws),
+        "refuted": len(run.refuted),
+        "seconds": round(run.seconds, 2),
+    }
+
+
+COLUMNS: Final = (
+    "grammar", "method", "repeat", "terms", "classes", "candidates", "open", "laws", "proved", "tested",
+    "joint", "refuted", "memory", "processor", "seconds", "status", "failed", "notes",
+)  # fmt: skip
+
+#: The figures in TASO's paper for its generator, and those of its released file of rules.
+PUBLISHED: Final = (
+    "TASO's paper, for orientation: graphs of at most 4 operators of 26 settings, 28 744 candidates, 17 346 "
+    "after renaming, 743 after common subgraphs are left out, about 5 minutes and less than 10 more to "
+    "verify; graphs of 5 operators exceeded its memory. Its released generator stops at 3 operators, its "
+    "released file has 133 rules, 11 of them wrong"
+)
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    return frame_of(records, COLUMNS, COLUMNS[2:13])
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text: the funnel, coverage, and the laws of each run."""
+    done = [record for record in records if not record["failed"]]
+    parts = ["# Synthesis: laws of operators from nothing", _about(records)]
+    parts += ["## Terms, classes, candidates, laws", _funnel(done), f"{PUBLISHED}."]
+    parts += ["## By number of operators", _levels(done)]
+    parts += ["## Rules that the laws imply", _covered(done)]
+    together = _together(done)
+    parts += ["## Rules that the laws of all grammars imply", *together] if together else []
+    parts += ["## Laws", *map(_laws, done), *missing(plan)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    return about(
+        records,
+        ", one row per run.",
+        "*Terms* are evaluated, *classes* are those with a fingerprint of their own, *candidates* are equal "
+        "pairs up to renaming, *laws* are those that the others do not imply. Each law was verified. "
+        "*Joint* laws have several outputs; the laws imply each of their equations. *Memory* is the largest "
+        "of the process plus the largest of the engine's. *Processor* time is that of both, without the "
+        "steps after a synthesis.",
+    )
+
+
+def _funnel(records: Sequence[Record]) -> str:
+    rows = []
+    for record in records:
+        row: dict[str, Any] = record["row"]
+        numbers = [
+            str(row[c]) for c in ("terms", "classes", "candidates", "open", "laws", "proved", "tested")
+        ]
+        numbers.append(str(row.get("joint", "")))
+        cost = [
+            f"{row['memory']} MiB",
+            seconds_text(float(row.get("processor", float("nan")))),
+            seconds_text(float(row["seconds"])),
+            str(row["status"]),
+        ]
+        rows.append([str(row["grammar"]), str(row["method"]), *numbers, *cost])
+    head = ["grammar", "terms of", "terms", "classes", "candidates", "open", "laws", "proved", "tested"]
+    return lines([*head, "joint", "memory", "processor", "seconds", "ended by"], rows)
+
+
+def _levels(records: Sequence[Record]) -> str:
+    columns = [
+        "size",
+        "terms",
+        "classes",
+        "pairs",
+        "candidates",
+        "derived",
+        "special",
+        "refuted",
+        "laws",
+        "open",
+    ]
+    rows = []
+    for record in records:
+        for level in record["result"]["levels"]:
+            cut = "" if level["complete"] else ", cut by a limit"
+            counts = [f"{level['size']}{cut}", *(str(level[c]) for c in columns[1:])]
+            rows.append([str(record["row"]["grammar"]), str(record["row"]["method"]), *counts])
+    return lines(["grammar", "terms of", *columns], rows)
+
+
+def _covered(records: Sequence[Record]) -> str:
+    rows = []
+    for record in records:
+        for name, found in record["result"]["covers"].items():
+            names = found["names"]
+            cells = [str(found[o]) for o in ("derived", "not derived", "refuted")]
+            where = [str(record["row"]["grammar"]), str(record["row"]["method"]), name]
+            rows.append([*where, *cells, ", ".join(names["not derived"])])
+    if not rows:
+        return "No files of rules to compare with."
+    return lines(
+        ["grammar", "terms of", "rules", "derived", "not derived", "refuted", "not derived are"], rows
+    )
+
+
+def _together(records: Sequence[Record]) -> list[str]:
+    """Return for each file the rules with the grammars whose laws imply them; none for one run."""
+    if len(records) < 2:
+        return []
+    found = []
+    for name in dict.fromkeys(n for record in records for n in record["result"]["covers"]):
+        by_rule: dict[str, list[str]] = {}
+        for record in records:
+            names = record["result"]["covers"].get(name, {}).get("names", {})
+            for outcome in ("derived", "not derived", "refuted"):
+                for rule in names.get(outcome, ()):
+                    by_rule.setdefault(rule, [])
+            for rule in names.get("derived", ()):
+                by_rule[rule].append(_source(record, name, rule))
+        derived = sum(map(bool, by_rule.values()))
+        rows = [[rule, ", ".join(dict.fromkeys(by_rule[rule]))] for rule in sorted(by_rule)]
+        found += [f"{name}: {derived} of {len(by_rule)} derived.", lines(["rule", "derived by"], rows)]
+    return found
+
+
+def _source(record: Record, name: str, rule: str) -> str:
+    covered, grammar = record["result"]["covers"][name], str(record["row"]["grammar"])
+    if rule in covered.get("known", ()):
+        return "known laws alone"
+    count = covered.get("sampled", {}).get(rule)
+    return f"{grammar} (at {count} drawn instances)" if count else grammar
+
+
+def _laws(record: Record) -> str:
+    row, result = record["row"], record["result"]
+    rows = [[name, f"`{law}`", verdict] for name, (verdict, law) in result["laws"].items()]
+    parts = [f"### {row['grammar']}, {row['method']}", lines(["law", "equation", "verdict"], rows)]
+    joint = [[name, f"`{law}`", verdict] for name, (verdict, law) in result.get("joint", {}).items()]
+    if joint:
+        parts += ["Laws of several outputs:", lines(["law", "equations", "verdict"], joint)]
+    checks = result.get("rechecks", {})
+    if checks:
+        refuted = sorted(name for name, (_, wrong, _) in checks.items() if wrong)
+        fewest = min(passed for passed, _, _ in checks.values())
+        said = f"refuted: {', '.join(refuted)}" if refuted else "none is refuted"
+        parts.append(
+            f"The {len(checks)} laws that are tested and not proved were evaluated once more, each on at "
+            f"least {fewest} further instances: {said}."
+        )
+    return "\n\n".join(parts)

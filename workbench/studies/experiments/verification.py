@@ -1,0 +1,212 @@
+"""The verification study: prove all rules of a set in one e-graph, or each in its own e-graph."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.studies.experiments.config import VerificationStudy
+from workbench.studies.experiments.config_loader import is_file_name, resource
+from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.tables import (
+    about,
+    cell,
+    frame_of,
+    lines,
+    missing,
+    repeat_text,
+    seconds_text,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.laws.verification import Verification
+    from workbench.rules.pattern import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The argument of one run's process; ``rules`` is a name or a path."""
+
+    rules: str
+    one_by_one: bool
+    seconds: float
+    e_nodes: int
+    rounds: int
+    seed: int
+
+
+def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
+    """Plan a study's runs, one set of rules after another; paths in the study are relative to ``home``."""
+    skipped: dict[str, None] = {}
+    return plan_apart(study, folder, verify_one, _runs(study, home, skipped), skipped=skipped)
+
+
+def _runs(study: VerificationStudy, home: Path, skipped: dict[str, None]) -> Iterator[tuple[Run, Call]]:
+    for text in study.rules:
+        where, rules_config, absent = resource(text, home)
+        if absent:
+            skipped[absent] = None
+        for mode, (repeat, seed) in product(study.modes, repeats(study.repeats, study.seed)):
+            config = {
+                "study": "verification",
+                "rules": rules_config,
+                "mode": mode,
+                "seconds": study.seconds,
+                "e_nodes": study.e_nodes,
+                "rounds": study.rounds,
+                "seed": seed,
+            }
+            run = Run(subject(text), mode, config, study.seconds, seed, repeat, absent)
+            order = Order(where, mode == "one-by-one", study.seconds, study.e_nodes, study.rounds, seed)
+            yield run, Call(order, {"rules": run.subject}, study.grace)
+
+
+def subject(rules: str) -> str:
+    """Return the name of a set of rules in the study: a set's own name, or a file's with its folder's.
+
+    >>> subject("default"), subject("${SHARED}/data/taso/graph_subst.pb")
+    ('default', 'taso/graph_subst')
+    """
+    if not is_file_name(rules):
+        return rules
+    file = Path(rules)
+    return "/".join([*(p for p in (file.parent.name,) if p and "$" not in p and p != ".."), file.stem])
+
+
+def outcome(record: Record) -> str:
+    """Return the outcome of a verification in one line."""
+    row = record["row"]
+    return (
+        f"{row['proved']} of {row['count']} proved, {row['refuted']} refuted, "
+        f"{row['e_graph_seconds']:.2f} s in the e-graph, {row['seconds']:.2f} s"
+    )
+
+
+# -- in the process of a run ---------------------------------------------------------------------------
+def verify_one(order: Order) -> Record:
+    """Decide rules once and return the figures with the trace."""
+    from workbench.laws.verification import Effort, Verification
+
+    effort = Effort(seconds=order.seconds, e_nodes=order.e_nodes, rounds=order.rounds)
+    options: dict[str, Any] = {"effort": effort, "seed": order.seed, "one_by_one": order.one_by_one}
+    if is_file_name(order.rules):
+        from workbench.rules.foreign.reading import read_rules
+
+        run = Verification.of(read_rules(order.rules), **options)
+    else:
+        from workbench.rules import rule_set
+
+        rules: Sequence[Rule] = tuple(rule_set(order.rules))
+        run = Verification(rules, name=order.rules, **options)
+    with contextlib.closing(run):
+        reason = run.run()
+    return {
+        "row": _row(run),
+        "status": reason.value,
+        "stop_reason": reason.value,
+        "result": _result(run),
+        "trace": run.trace,
+    }
+
+
+def _row(run: Verification) -> Record:
+    return {
+        "count": len(run.verdicts),
+        **{name: run.counts.get(name, 0) for name in ("proved", "tested", "refuted", "unknown", "rejected")},
+        "contradictions": len(run.contradictions),
+        "e_graph_seconds": round(run.egraph_seconds, 4),
+        "proving_seconds": round(run.prove_seconds, 4),
+        "seconds": round(run.seconds, 4),
+        # With one e-graph per rule the trace has the size of the last one only.
+        "e_nodes": None if run.one_by_one else max((step.e_nodes for step in run.trace), default=0),
+    }
+
+
+def _result(run: Verification) -> Record:
+    return {"verdicts": {verdict.name: verdict.verdict for verdict in run.verdicts}}
+
+
+COLUMNS: Final = (
+    "rules", "method", "repeat", "count", "proved", "tested", "refuted", "unknown", "rejected",
+    "contradictions", "e_graph_seconds", "proving_seconds", "seconds", "e_nodes", "status", "failed", "notes",
+)  # fmt: skip
+
+#: The figure in Tensat's README for its verifier, which proves in batch.
+PUBLISHED: Final = "Tensat's README reports about 30 times faster for its own verifier, on unnamed hardware"
+
+
+def table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return one row per run."""
+    return frame_of(records, COLUMNS, [*COLUMNS[2:10], "e_nodes"])
+
+
+def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
+    """Return the tables as text: seconds side by side, verdicts, and rules with differing verdicts."""
+    parts = ["# Verification: all rules in one e-graph, or each in its own", _about(records)]
+    parts += ["## Seconds", _seconds(frame), "## Verdicts", _verdicts(frame)]
+    differing = _differing(records)
+    said = "\n".join(differing) if differing else "None: every rule has the same verdict in both modes."
+    parts += ["## Rules whose verdict depends on the mode", said, *missing(plan)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _about(records: Sequence[Record]) -> str:
+    return about(
+        records,
+        ", one row per run.",
+        "*In the e-graph*: the seconds of loading terms and applying axioms, in which the two modes differ. "
+        "*Proving* adds the generic instances of every rule, which both modes need. *Whole* adds the search "
+        "for counterexamples and the explanations.",
+    )
+
+
+def _seconds(frame: pd.DataFrame) -> str:
+    rows = []
+    for rules, group in frame.groupby("rules", sort=False):
+        means = group.groupby("method", sort=False)[["e_graph_seconds", "proving_seconds", "seconds"]].mean()
+        cells: list[str] = []
+        for column in means.columns:
+            batch, single = (float(means[column].get(mode, float("nan"))) for mode in ("batch", "one-by-one"))
+            ratio = f"{single / batch:.1f}×" if batch > 0 and single == single else ""
+            cells += [seconds_text(batch), seconds_text(single), ratio]
+        count = group["count"].dropna()
+        rows.append([str(rules), str(count.iloc[0]) if len(count) else "", *cells])
+    head = ["rules", "number"]
+    for stage in ("in the e-graph", "proving", "whole"):
+        head += [f"{stage}: batch", "one by one", "ratio"]
+    return lines(head, rows) + f"\n\nPublished, for orientation: {PUBLISHED}."
+
+
+def _verdicts(frame: pd.DataFrame) -> str:
+    names = ["proved", "tested", "refuted", "unknown", "rejected", "contradictions"]
+    rows = []
+    for row in frame.to_dict("records"):
+        counts = [cell(row[name]) for name in [*names, "e_nodes"]]
+        method = str(row["method"]) + repeat_text(row["repeat"])
+        rows.append([str(row["rules"]), method, *counts, str(row["status"])])
+    return lines(["rules", "mode", *names, "largest e-graph (e-nodes)", "ended by"], rows)
+
+
+def _differing(records: Sequence[Record]) -> list[str]:
+    """Return one line per rule whose verdict differs between runs on its file."""
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for record in records:
+        row = record["row"]
+        if not record["failed"]:
+            found.setdefault(row["rules"], {})[f"{row['method']} {row['repeat']}"] = record["result"][
+                "verdicts"
+            ]
+    said = []
+    for rules, ways in found.items():
+        for name in dict.fromkeys(name for verdicts in ways.values() for name in verdicts):
+            judged = {way.rpartition(" ")[0]: verdicts.get(name, "–") for way, verdicts in ways.items()}
+            if len(set(judged.values())) > 1:
+                said.append(f"- {rules}, {name}: " + ", ".join(f"{v} ({way})" for way, v in judged.items()))
+    return said

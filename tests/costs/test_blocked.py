@@ -1,10 +1,12 @@
+"""Tests of what `costs.pricing` has from `blocked`."""
+
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.extraction.egraphs import egraph_of
-from workbench.costs.blocked import KEPT, blocked
+from workbench.costs.pricing import KEPT, blocked
 from workbench.extraction import extract
 from workbench.ops import TensorType
 

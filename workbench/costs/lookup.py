@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from workbench.costs.analytic import AnalyticCost, work
-from workbench.costs.estimate import Calibrated
+from workbench.costs.analytic import AnalyticCost, Calibrated, work
 from workbench.costs.keys import instance_key, parse_key, same_kernel
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement

@@ -1,28 +1,51 @@
-"""Selection of a cost model by name."""
+"""Cost models by name: those that are built in, and a user's own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final
 
-from workbench.costs.analytic import AnalyticCost
-from workbench.costs.model import CostModel
-from workbench.costs.plugins import NAMES, OWN, Given, own_model
+import numpy as np
+
+from workbench.costs.analytic import DEVICES, AnalyticCost
+from workbench.costs.model import CostModel, OpInstance
 from workbench.support.messages import unknown
+from workbench.support.plugins import Named
 
-__all__ = ["NAMES", "UnknownCostModel", "cost_model"]
-
-G = TypeVar("G", bound=Given)
+#: The cost models that are built in.
+NAMES: Final = ("analytic", *(f"analytic:{name}" for name in DEVICES), "cpu")
+#: A cost model, a class of cost models, or a function from an instance to microseconds.
+Given = CostModel | type[CostModel] | Callable[[OpInstance], float]
 
 
 class UnknownCostModel(LookupError):
     """Raised when no cost model has the given name; the message lists the names and the nearest one."""
 
 
-class _CostModels:
-    """The lookup of cost models, and the registration of the user's own."""
+class PriceOf(CostModel):
+    """A cost model that is a function from an operator instance to microseconds."""
+
+    def __init__(self, name: str, function: Callable[[OpInstance], float]) -> None:
+        self.name, self.function = name, function
+
+    @property
+    def source(self) -> str:
+        """Return the name of the cost model."""
+        return f"the cost model {self.name}"
+
+    def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
+        """Return the cost of each instance in microseconds."""
+        return np.array([float(self.function(i)) for i in instances], dtype=float)
+
+
+class _CostModels(Named[Given]):
+    """The cost models by name.
+
+    A user's own is a :class:`~workbench.costs.model.CostModel`, a class of them, or a function from an operator
+    instance to microseconds; ``cost=`` and ``--cost`` then know its name.
+    """
 
     def __call__(self, cost: str | os.PathLike[str] | CostModel) -> CostModel:
         """Return a cost model: ``"analytic"``, ``"analytic:DEVICE"``, ``"cpu"``, or a registered name.
@@ -48,7 +71,7 @@ class _CostModels:
             return MeasuredCost()
         if text.startswith("analytic:"):
             return AnalyticCost(text.partition(":")[2])
-        own = own_model(text)
+        own = self._own_model(text)
         if own is not None:
             return own
         if Path(text).is_file():
@@ -59,26 +82,21 @@ class _CostModels:
             raise FileNotFoundError(f"no recorded cost table at {text}")
         raise UnknownCostModel(f"{unknown('cost model', text, self.names())}, or a path")
 
-    def register(self, name: str, model: Given | None = None) -> Callable[[G], G]:
-        """Give a cost model a name, by which ``cost=`` and ``--cost`` then know it; return a decorator.
-
-        The model is a :class:`~workbench.costs.model.CostModel`, a class of them, or a function from an
-        operator instance to microseconds. It may be given as the second argument instead of being decorated.
-        Raise ValueError if the name is built in.
-        """
-
-        def add(given: G) -> G:
-            OWN.register(name, given)
-            return given
-
-        if model is not None:
-            OWN.register(name, model)
-        return add
-
-    def names(self) -> list[str]:
-        """Return the names of all cost models."""
-        return [*NAMES, *OWN.names()]
+    def _own_model(self, name: str) -> CostModel | None:
+        """Return the user's cost model of this name, or None; raise TypeError if it is something else."""
+        found = self.find(name)
+        if found is None or isinstance(found, CostModel):
+            return found
+        if isinstance(found, type) and issubclass(found, CostModel):
+            return found()
+        if callable(found) and not isinstance(found, type):
+            return PriceOf(name, found)
+        raise TypeError(
+            f"the cost model {name!r} must be a CostModel, a class of them or a function, got {found!r}"
+        )
 
 
 #: Return a cost model by name: ``cost_model("cpu")``.
-cost_model = _CostModels()
+cost_model: Final = _CostModels(
+    "cost model", "workbench.cost_models", "workbench.costs.registry:cost_model", lambda: NAMES
+)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import difflib
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, check_executable, run_graph
 from workbench.devices.latency import Skipped, compiled, draw_inputs
-from workbench.devices.plugins import NAMES, OWN, PLUGGED, own_target, plugged_target
 from workbench.graph import Graph
+from workbench.support.plugins import Named
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +29,51 @@ if TYPE_CHECKING:
     from workbench.frontends.onnx.file import Apart
 
 
-G = TypeVar("G", bound=Callable[..., Any])
+#: The targets that are built in.
+NAMES: Final = (
+    "onnxruntime",
+    "torch",
+    "torch+compile",
+    "torch:cuda",
+    "torch:cuda+graph",
+    "torch:cuda+compile",
+    "c",
+)
+
+#: ``(the model as a ModelProto, its inputs by name) -> a function without arguments that runs it once``.
+Load = Callable[["ModelProto", dict[str, np.ndarray]], Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A target that is a function: it loads a model and returns a function that runs it once."""
+
+    title: str
+    load: Load
+
+    def check(self, graph: Graph) -> None:
+        """Accept every graph: the function reports unsupported ones when it loads them."""
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Any], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load models; a timer runs its model once, after one run to warm up, and returns µs."""
+        from workbench.certification.inputs import random_inputs
+        from workbench.frontends import load_onnx, to_onnx
+
+        inputs = random_inputs(models[0] if isinstance(models[0], Graph) else load_onnx(models[0]), seed, 0)
+        runs = [self.load(to_onnx(m) if isinstance(m, Graph) else m, inputs) for m in models]
+        for run in runs:
+            run()
+        yield [_timer(run) for run in runs]
+
+
+def _timer(run: Callable[[], object]) -> Callable[[], float]:
+    def timed() -> float:
+        began = time.perf_counter_ns()
+        run()
+        return (time.perf_counter_ns() - began) / 1000
+
+    return timed
 
 
 class UnknownTarget(LookupError):
@@ -189,8 +238,13 @@ class Torch:
         return max(1, min(100, math.ceil(2000 / max(1.0, self.device.time(run, 3)))))
 
 
-class _Targets:
-    """The lookup of targets, and the registration of the user's own."""
+class _Targets(Named[Any]):
+    """The targets by name.
+
+    A user's own is a class of :class:`Target`, or a function ``(model, inputs)`` that loads an
+    ``onnx.ModelProto`` and returns a function without arguments that runs it once on these inputs;
+    ``measure_on=`` and ``--measure-on`` then know its name.
+    """
 
     def __call__(self, name: str, *, threads: int | None = None) -> Target:
         """Return a target by name: ``onnxruntime``, ``torch`` with a device and a mode, or a registered one.
@@ -207,7 +261,10 @@ class _Targets:
         kind, _, device = where.partition(":")
         if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
             return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
-        own: Target | None = plugged_target(name, threads) or own_target(name)
+        if name == "c":
+            made: Target = offered("c_target")(threads)
+            return made
+        own = self._own_target(name)
         if own is not None:
             return own
         known = self.names()
@@ -215,24 +272,20 @@ class _Targets:
         hint = f"; did you mean {near[0]}?" if near else "."
         raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(known)}")
 
-    def register(self, name: str) -> Callable[[G], G]:
-        """Return a decorator that gives a target a name for ``measure_on=`` and ``--measure-on``.
+    def _own_target(self, name: str) -> Target | None:
+        """Return the user's target of this name, or None; raise TypeError if it is something else.
 
-        It decorates a function ``(model, inputs)`` that loads an ``onnx.ModelProto`` and returns a function
-        without arguments that runs it once on these inputs, or a class of :class:`Target`. Raise ValueError
-        if the name is built in.
+        A class is called without arguments. An object with a method ``timers`` is a target
+        (:class:`workbench.devices.targets.Target`), any other function loads models (:data:`Load`).
         """
-
-        def add(given: G) -> G:
-            OWN.register(name, given)
-            return given
-
-        return add
-
-    def names(self) -> list[str]:
-        """Return the names of all targets."""
-        return [*NAMES, *PLUGGED, *OWN.names()]
+        found = self.find(name)
+        made = found() if isinstance(found, type) else found
+        if made is None or hasattr(made, "timers"):
+            return made
+        if callable(made):
+            return Loading(name, made)
+        raise TypeError(f"the target {name!r} must be a function or have a method timers, got {made!r}")
 
 
 #: Return a target by name: ``target("onnxruntime")``.
-target = _Targets()
+target: Final = _Targets("target", "workbench.targets", "workbench.devices.targets:target", lambda: NAMES)

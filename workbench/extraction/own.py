@@ -41,7 +41,7 @@ class BadExtraction(NoExtraction):
 
 def methods() -> list[str]:
     """Return the names of all methods of extraction."""
-    return [*METHODS, *OWN.names()]
+    return OWN.names()
 
 
 def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) -> np.ndarray:

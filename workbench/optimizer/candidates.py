@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from workbench.costs.labels import is_this_machine
+from workbench.costs.model import is_this_machine
 from workbench.egraph import EGraph, rebuild
 from workbench.graph import Graph
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
@@ -273,7 +273,7 @@ def _cautious(model: Model, run: Run) -> list[Solution]:
     rewrite must gain more than that. Nor does it show the layout of operands, which is accounted for.
     Return nothing if only the original is left, or if models are large.
     """
-    from workbench.costs.blocked import blocked
+    from workbench.costs.pricing import blocked
     from workbench.extraction.exact.types import met
     from workbench.extraction.extract import extract
     from workbench.extraction.problem import dag_cost

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from workbench.costs import CostModel
-from workbench.costs.labels import described
+from workbench.costs.model import described
 from workbench.costs.pricing import operator_costs
 from workbench.run.trace import StopReason
 from workbench.support.formatting import gain, speedup

@@ -7,13 +7,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
-R = TypeVar("R")
+G = TypeVar("G")
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
@@ -23,7 +23,7 @@ class BrokenPlugin(ImportError):
 
 
 class Named(Generic[T]):
-    """A table of things that are not built in, by name.
+    """A table of things by name: those that are built in, and a user's own.
 
     Args:
         noun: The kind of thing, for messages.
@@ -37,8 +37,8 @@ class Named(Generic[T]):
         self._built_in = built_in
         self._own: dict[str, T] = {}
 
-    def register(self, name: str, thing: T) -> None:
-        """Add a thing; one that was registered by this name before is replaced.
+    def register(self, name: str, thing: T | None = None) -> Callable[[G], G]:
+        """Add a thing, or return a decorator that adds one; one that had this name before is replaced.
 
         Raise ValueError if the name is not a name, or is built in.
         """
@@ -46,7 +46,14 @@ class Named(Generic[T]):
             raise ValueError(f"the name of a {self.noun} must be letters, digits, ., _ and -, got {name!r}")
         if name in self._built_in():
             raise ValueError(f"the name of a {self.noun} must not be a built-in one, got {name!r}")
-        self._own[name] = thing
+
+        def add(given: G) -> G:
+            self._own[name] = cast("T", given)
+            return given
+
+        if thing is not None:
+            add(thing)
+        return add
 
     def forget(self, name: str) -> None:
         """Remove a thing that was registered; raise KeyError if none has the name."""
@@ -73,8 +80,8 @@ class Named(Generic[T]):
                 warnings.warn(str(error), stacklevel=2)
 
     def names(self) -> list[str]:
-        """Return the names that are not built in, in alphabetical order."""
-        return sorted({*self._own, *(entry.name for entry in self._entries())})
+        """Return all names: the built-in ones, then the others in alphabetical order."""
+        return [*self._built_in(), *sorted({*self._own, *(entry.name for entry in self._entries())})]
 
     def _entries(self) -> list[EntryPoint]:
         from importlib.metadata import entry_points  # imported here because it is slow to import

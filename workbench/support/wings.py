@@ -16,6 +16,7 @@ _OFFERS: Final = {
     "accelerator_cost": "kernels.accelerators:AcceleratorCost",
     "accelerator_rules": "kernels.accelerators:unit_rules",
     "accelerator_placement": "kernels.accelerators:placement",
+    "c_target": "kernels.codegen.partitioned:CTarget",
     "compare": "studies.analysis.comparison:compare",
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",

@@ -14,7 +14,7 @@ import pytest
 import workbench
 from tests.ops.operators import cube, forget, registered
 from tests.packages import install
-from workbench.costs.plugins import OWN as COSTS
+from workbench.costs.registry import cost_model as COSTS
 from workbench.extraction.own import OWN as EXTRACTORS
 from workbench.faces.cli.commands import app
 from workbench.ops import Trait, registry, with_trait

@@ -75,7 +75,7 @@ def bench(
         sizes = (r.e_nodes, r.e_classes, r.iterations, r.stop_reason)
         table.append((r.network, *sizes, *ours, *theirs[:2], f"{r.original:.1f}", *gained, *theirs[2:]))
     show_table(headings, table, right=[i for i in range(1, len(headings)) if i != 4])
-    from workbench.costs.labels import described
+    from workbench.costs.model import described
     from workbench.studies.benchmarks.published import SOURCE
 
     apart = ", ".join(f"{r.network} {r.engine:.2f} + {r.pricing:.2f}" for r in runs)

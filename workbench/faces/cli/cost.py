@@ -27,7 +27,7 @@ def cost(
 ) -> None:
     """Price a model by operator and by node."""
     check_input(model)
-    from workbench.costs.labels import described
+    from workbench.costs.model import described
     from workbench.costs.table import cost_table
     from workbench.frontends import load_model
 

@@ -27,8 +27,8 @@ from workbench.ops.serialization import CannotTravel, install, packed
 from workbench.support.plugins import unpack
 from workbench.support.processes import Child, limit_memory, receive, send
 
-#: The modules with a table ``OWN`` of things by name.
-_TABLES: Final = ("workbench.costs.plugins", "workbench.extraction.own", "workbench.devices.plugins")
+#: The tables of things by name.
+_TABLES: Final = ("costs.registry:cost_model", "extraction.own:OWN", "devices.targets:target")
 #: Packed operators, and things by name.
 Registered = tuple[list[bytes], list[tuple[str, str, bytes]]]
 
@@ -41,7 +41,8 @@ def registered() -> Registered:
             operators.append(packed([name]))
         except CannotTravel:
             continue
-    named = [thing for module in _TABLES for thing in import_module(module).OWN.packed()]
+    tables = [table.partition(":") for table in _TABLES]
+    named = [t for m, _, name in tables for t in getattr(import_module(f"workbench.{m}"), name).packed()]
     return operators, named
 
 

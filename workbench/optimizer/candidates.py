@@ -371,7 +371,7 @@ def correspondence(original: Graph, term: Graph, egraph: EGraph, choice: np.ndar
         choice: The chosen e-node of each e-class; negative for an e-class that is not built.
     """
     from workbench.certification.regions import Correspondence
-    from workbench.egraph.class_map import eclasses_of
+    from workbench.egraph.rebuild import eclasses_of
 
     before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())
     after = eclasses_of(term, egraph)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.egraph.class_map import eclasses_of
+from workbench.egraph.rebuild import eclasses_of
 from workbench.studies.analysis.comparison import MARKS
 
 

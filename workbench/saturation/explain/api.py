@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from workbench.egraph.class_map import eclasses_of
+from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import Rule, Term, format_term

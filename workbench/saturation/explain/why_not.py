@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from workbench.egraph.class_map import eclasses_of
+from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.ops.inputs_and_opaque import NAMED

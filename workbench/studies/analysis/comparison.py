@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.egraph.class_map import eclasses_of
 from workbench.egraph.derivation import Birth, Derivations
+from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.run.display import Face

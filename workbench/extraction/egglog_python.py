@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import NoExtraction
+from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
     import egglog
@@ -181,15 +182,4 @@ def _literals(typed: Any) -> int:
 
 def _operands_first(egraph: EGraph, choice: np.ndarray) -> list[int]:
     """Return the e-classes of a selection, each after those that it reads."""
-    order: list[int] = []
-    done: set[int] = set()
-    stack = [(egraph.roots[0], False)]
-    while stack:
-        c, ready = stack.pop()
-        if ready:
-            order.append(c)
-        elif c not in done:
-            done.add(c)
-            stack.append((c, True))
-            stack += [(d, False) for d in egraph.operands(int(choice[c])).tolist() if d not in done]
-    return order
+    return postorder(egraph.roots[:1], lambda c: egraph.operands(int(choice[c])).tolist()[::-1])

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.support.orders import postorder
 
 #: Terms of more operators than this are written with names for their shared parts.
 LONGEST: Final = 100_000
@@ -20,7 +21,7 @@ def s_expressions(egraph: EGraph, choice: np.ndarray) -> tuple[str, ...]:
     ``(let s7 (neg y)) (add s7 s7)``. The number is that of the e-class.
     """
     rows = {c: (egraph.ops[i], egraph.operands(i).tolist()) for c, i in enumerate(choice.tolist()) if i >= 0}
-    order = _operands_first(rows, egraph.roots)
+    order = postorder(egraph.roots, lambda c: rows[c][1])
     sizes: dict[int, int] = {}
     readers = dict.fromkeys(order, 0)
     for c in order:
@@ -33,27 +34,11 @@ def s_expressions(egraph: EGraph, choice: np.ndarray) -> tuple[str, ...]:
     terms: list[str] = []
     known: set[int] = set()
     for root in egraph.roots:
-        needed = set(_operands_first(rows, (root,))) - known if named else set()
+        needed = set(postorder((root,), lambda c: rows[c][1])) - known if named else set()
         known |= needed
         parts = [f"(let s{c} {_text(rows, named, c)})" for c in named if c in needed]
         terms.append(" ".join([*parts, f"s{root}" if root in named else _text(rows, named, root)]))
     return tuple(terms)
-
-
-def _operands_first(rows: dict[int, tuple[str, list[int]]], roots: tuple[int, ...]) -> list[int]:
-    """Return the e-classes that some roots need, each after those that it reads."""
-    order: list[int] = []
-    seen: set[int] = set()
-    stack = [(r, False) for r in reversed(roots)]
-    while stack:
-        c, ready = stack.pop()
-        if ready:
-            order.append(c)
-        elif c not in seen:
-            seen.add(c)
-            stack.append((c, True))
-            stack += [(d, False) for d in reversed(rows[c][1])]
-    return order
 
 
 def _text(rows: dict[int, tuple[str, list[int]]], named: dict[int, None], root: int) -> str:

@@ -19,6 +19,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction.alternatives import k_best
 from workbench.extraction.problem import NoExtraction, below, dag_cost, is_acyclic
 from workbench.extraction.solution import Solution
+from workbench.support.orders import postorder
 
 #: The number of cheapest selections by the sum of costs that are judged first, and the share of the time for
 #: them.
@@ -63,18 +64,7 @@ def selection(egraph: EGraph, choice: np.ndarray) -> Selection:
     needed = below(egraph, choice)
     if needed is None or not is_acyclic(egraph, needed):
         raise ValueError("the selection must be complete and acyclic, got one that is not")
-    order: list[int] = []
-    done: set[int] = set()
-    for root in egraph.roots:
-        stack = [(root, False)]
-        while stack:
-            c, ready = stack.pop()
-            if ready:
-                order.append(c)
-            elif c not in done:
-                done.add(c)
-                stack.append((c, True))
-                stack += [(int(d), False) for d in egraph.operands(int(needed[c])) if int(d) not in done]
+    order = postorder(egraph.roots, lambda c: egraph.operands(int(needed[c])).tolist()[::-1])
     return Selection(egraph, needed, tuple(order))
 
 

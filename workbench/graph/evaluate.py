@@ -15,6 +15,7 @@ from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.registry import replacements
 from workbench.ops.types import FLOAT_DTYPES
+from workbench.support.orders import postorder
 
 #: Runs an opaque operator: ``(record, operand arrays) -> result arrays``.
 OpaqueRunner = Callable[[Opaque, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -288,19 +289,14 @@ class Constants:
 
     def _key(self, root: int) -> Any:
         """Return the key of a term: equal for equal terms over the same weights."""
-        stack = [root]
-        while stack:
-            i = stack[-1]
-            node = self._graph.nodes[i]
-            waiting = [j for j in node.inputs if j not in self._keys]
-            if waiting and i not in self._keys:
-                stack += waiting
+        nodes = self._graph.nodes
+        for i in postorder((root,), lambda i: () if i in self._keys else nodes[i].inputs):
+            if i in self._keys:
                 continue
-            stack.pop()
-            if node.op == "weight":
-                self._keys[i] = id(self._graph.weights[node.attr("name")])
-            elif i not in self._keys:
-                term = repr((node.op, node.attrs, [self._keys[j] for j in node.inputs]))
+            if nodes[i].op == "weight":
+                self._keys[i] = id(self._graph.weights[nodes[i].attr("name")])
+            else:
+                term = repr((nodes[i].op, nodes[i].attrs, [self._keys[j] for j in nodes[i].inputs]))
                 self._keys[i] = hashlib.blake2b(term.encode(), digest_size=16).digest()
         return self._keys[root]
 

@@ -42,9 +42,10 @@ def topological(nodes: Iterable[N], children: Callable[[N], Iterable[N]]) -> lis
 
     Raise :class:`graphlib.CycleError`, whose second argument is the cycle, if no order has all children first.
     """
+    nodes = list(nodes)
     order = postorder(nodes, children)
     place = {node: i for i, node in enumerate(order)}
-    below = {node: tuple(children(node)) for node in order}
+    below = {node: tuple(children(node)) for node in dict.fromkeys([*nodes, *order])}
     if any(place[child] >= place[node] for node in order for child in below[node]):
         graphlib.TopologicalSorter(below).prepare()
     return order

@@ -6,6 +6,7 @@ read. Weights in external files stay in these files.
 
 from __future__ import annotations
 
+import graphlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from workbench.frontends.onnx.file import ModelError, Source, _check_location, r
 from workbench.frontends.onnx.names import read_by
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.mmap import file_of, offset_of
+from workbench.support.orders import topological
 
 #: A value of a model: a tensor, a sequence of tensors, or None (an absent optional).
 Value = Any
@@ -145,39 +147,13 @@ def _leave(tensor: TensorProto, array: np.ndarray) -> None:
 
 def _sorted(nodes: list[NodeProto], name: str) -> list[NodeProto]:
     """Return nodes with operands first, otherwise in the order of the file; raise ModelError for a cycle."""
-    made = {o for node in nodes for o in node.output if o}
-    reads = [[n for n in read_by(node) if n in made] for node in nodes]
-    if _ordered(nodes, reads):
-        return nodes
     maker = {o: i for i, node in enumerate(nodes) for o in node.output if o}
-    state = [0] * len(nodes)
-    order: list[NodeProto] = []
-    for root in range(len(nodes)):
-        pending = [(root, False)]
-        while pending:
-            i, left = pending.pop()
-            if left:
-                state[i] = 2
-                order.append(nodes[i])
-            elif state[i] == 0:
-                state[i] = 1
-                pending.append((i, True))
-                for operand in reversed(reads[i]):
-                    j = maker[operand]
-                    if state[j] == 1:
-                        raise ModelError(f"{name}: the graph has a cycle through {operand!r}")
-                    if state[j] == 0:
-                        pending.append((j, False))
-    return order
-
-
-def _ordered(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> bool:
-    done: set[str] = set()
-    for node, names in zip(nodes, reads, strict=True):
-        if not done.issuperset(names):
-            return False
-        done.update(node.output)
-    return True
+    reads = [[maker[n] for n in read_by(node) if n in maker] for node in nodes]
+    try:
+        return [nodes[i] for i in topological(range(len(nodes)), reads.__getitem__)]
+    except graphlib.CycleError as error:
+        made = nodes[error.args[1][0]].output[0]
+        raise ModelError(f"{name}: the graph has a cycle through {made!r}") from None
 
 
 def type_of(value: Value) -> TypeProto:

@@ -18,6 +18,7 @@ from workbench.extraction.exact.types import Hear, Solved, Tell, selection_cost
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.dominators import Must
+from workbench.support.orders import postorder
 
 #: The incumbent's cost in integer units. Costs are rounded down, so that a lower bound remains valid.
 UNITS: Final = 10_000_000_000
@@ -181,15 +182,7 @@ def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> 
 
 
 def _hint(model: Any, x: list[Any], problem: Problem, picked: Mapping[int, int]) -> None:
-    taken = set()
-    seen = set()
-    stack = list(problem.roots)
-    while stack:
-        c = stack.pop()
-        if c not in seen:
-            seen.add(c)
-            taken.add(picked[c])
-            stack += problem.children[picked[c]]
+    taken = {picked[c] for c in postorder(problem.roots, lambda c: problem.children[picked[c]])}
     model.clear_hints()
     for i, variable in enumerate(x):
         model.add_hint(variable, i in taken)

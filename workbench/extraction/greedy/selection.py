@@ -8,6 +8,7 @@ from typing import Final
 
 from workbench.extraction.greedy.dag import Settled
 from workbench.extraction.problem import Problem
+from workbench.support.orders import postorder
 
 #: A switch that touches more e-classes than this is given up.
 EFFORT: Final = 5_000
@@ -229,20 +230,4 @@ def _children_first(
     problem: Problem, picked: Mapping[int, int] | list[int], start: Iterable[int]
 ) -> list[int]:
     """Return the e-classes of a selection below the given ones, children before readers."""
-    order: list[int] = []
-    done: set[int] = set()
-    for first in start:
-        stack = [first]
-        while stack:
-            c = stack[-1]
-            if c in done:
-                stack.pop()
-                continue
-            waiting = [d for d in problem.children[picked[c]] if d not in done]
-            if waiting:
-                stack += waiting
-            else:
-                stack.pop()
-                done.add(c)
-                order.append(c)
-    return order
+    return postorder(start, lambda c: problem.children[picked[c]][::-1])

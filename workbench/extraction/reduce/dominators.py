@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.extraction.csr_table import least
 from workbench.extraction.problem import BULK, Problem, table_of
+from workbench.support.orders import postorder
 
 #: Sets of at most this many e-classes are summed one by one.
 FEW: Final = 40
@@ -108,24 +109,7 @@ def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
 
 def _bottom_up(problem: Problem, members: dict[int, list[int]]) -> list[int]:
     """Return the e-classes, children first as far as cycles allow, so that few rounds settle the sets."""
-    seen: set[int] = set()
-    order: list[int] = []
-    for root in problem.roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [(root, iter([d for i in members[root] for d in problem.children[i]]))]
-        while stack:
-            c, rest = stack[-1]
-            for d in rest:
-                if d not in seen:
-                    seen.add(d)
-                    stack.append((d, iter([e for i in members[d] for e in problem.children[i]])))
-                    break
-            else:
-                order.append(c)
-                stack.pop()
-    return order
+    return postorder(problem.roots, lambda c: [d for i in members[c] for d in problem.children[i]])
 
 
 @dataclass(slots=True, eq=False)

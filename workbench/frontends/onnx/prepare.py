@@ -36,6 +36,7 @@ from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.registry import own_form
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
+from workbench.support.orders import topological
 from workbench.symbolic.sizes import kind_of, pricing_size
 
 
@@ -364,13 +365,13 @@ def _sort_nodes(model: ModelProto) -> None:
     for value in graph.output:
         if value.name not in maker and value.name not in given:
             raise ModelError(f"output {value.name!r} is not made by any node")
-    if all(j < i for i, before in needs.items() for j in before):
-        return
     try:
-        order = list(graphlib.TopologicalSorter(needs).static_order())
+        order = topological(needs, needs.__getitem__)
     except graphlib.CycleError as error:
         circle = " → ".join(label(graph.node[i]) for i in reversed(error.args[1]))
         raise ModelError(f"the model has a cycle: {circle}") from None
+    if order == list(needs):
+        return
     nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
     del graph.node[:]
     graph.node.extend(nodes)

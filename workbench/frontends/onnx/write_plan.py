@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import read_transposed
+from workbench.support.orders import postorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def plan(graph: Graph) -> Plan:
             operands = tuple(reads[j][0] if j in transposed else j for j in operands)
         reads[i] = operands
     outputs = [alias.get(i, i) for i in graph.output_ids]
-    order = _needed(outputs, reads)
+    order = tuple(sorted(postorder(outputs, reads.__getitem__)))
     bias: dict[int, int] = {}
     readers: dict[int, int] = dict.fromkeys(outputs, 2)
     for i in order:
@@ -86,19 +87,8 @@ def plan(graph: Graph) -> Plan:
             product, constant = added
             products[i] = products[product]
             reads[i] = (*reads[product], constant)
-    order = _needed(outputs, reads)
+    order = tuple(sorted(postorder(outputs, reads.__getitem__)))
     return Plan(reads, order, alias, bias, _partitions(graph, order, reads), products)
-
-
-def _needed(roots: list[int], reads: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    needed: set[int] = set()
-    stack = list(roots)
-    while stack:
-        i = stack.pop()
-        if i not in needed:
-            needed.add(i)
-            stack += reads[i]
-    return tuple(sorted(needed))
 
 
 def _biased(

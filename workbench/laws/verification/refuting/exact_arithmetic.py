@@ -25,6 +25,7 @@ from workbench.laws.verification.refuting.literals import beyond
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
+from workbench.support.orders import postorder
 
 #: The largest prime below 2^20: a product of two residues, summed 2^23 times, fits 64 bits.
 PRIME: Final = 1_048_573
@@ -52,14 +53,7 @@ ARITHMETICS[MACHINE] = "the element types' own numbers"
 
 def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
     """Return the nodes that ``roots`` depend on, operands first."""
-    found: set[int] = set()
-    stack = list(roots)
-    while stack:
-        i = stack.pop()
-        if i not in found:
-            found.add(i)
-            stack += nodes[i].inputs
-    return sorted(found)
+    return sorted(postorder(roots, lambda i: nodes[i].inputs))
 
 
 def arithmetic_for(nodes: Iterable[Node]) -> str:

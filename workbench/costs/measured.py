@@ -20,10 +20,10 @@ from workbench.costs.lookup import Lookup
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import instances_of
 from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder
+from workbench.frontends.runtime import may_not_end, ort_value, session
 from workbench.graph import Graph, GraphBuilder
 from workbench.ops import TensorType, spec_of
 from workbench.ops.onnx_form import without_kernel
-from workbench.ops.types import DTYPE_CODES
 from workbench.support.machine import machine
 
 if TYPE_CHECKING:
@@ -211,8 +211,6 @@ class MeasuredCost(CostModel):
         self, wanted: Sequence[tuple[str, OpInstance]], budget: float, found: dict[str, Measurement]
     ) -> None:
         """Measure instances that are not known, until the budget is spent, and add them to ``found``."""
-        from workbench.frontends.runtime import session
-
         started = time.perf_counter()
         if self._call is None:
             empty = session(_empty_model(), threads=self.threads)
@@ -297,7 +295,6 @@ class MeasuredCost(CostModel):
         """Return a function that runs an instance once, each time with the next copy of its weights."""
         from workbench.frontends.onnx.file import joined
         from workbench.frontends.onnx.sessions import shared_session
-        from workbench.frontends.runtime import may_not_end, session
 
         if without_kernel(instance.op):
             return _in_numpy(instance)
@@ -374,12 +371,6 @@ def _data(kind: TensorType) -> np.ndarray:
 
 def _value(kind: TensorType) -> Any:
     """Return data of a type as a value of the runtime."""
-    import onnxruntime as ort
-
     if kind.dtype == "string" or kind.elements > kind.nbytes:
         raise ValueError(f"the runtime does not accept {kind} from Python")
-    data = _data(kind)
-    if data.dtype.kind in "biufc":
-        return ort.OrtValue.ortvalue_from_numpy(data)
-    bits = data.view(f"u{data.dtype.itemsize}")
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, DTYPE_CODES[kind.dtype])
+    return ort_value(_data(kind))

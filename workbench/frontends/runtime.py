@@ -18,7 +18,7 @@ from workbench.frontends.onnx.file import EXTERNAL_BEYOND, walk, weight_bytes, w
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    from onnxruntime import InferenceSession, OrtValue, SessionOptions
 
 #: Kinds of numpy dtypes that ONNX Runtime accepts directly.
 _PLAIN = frozenset("biufcO")
@@ -34,6 +34,24 @@ class RuntimeFailure(RuntimeError):
 
 class RuntimeTimeout(RuntimeFailure, TimeoutError):
     """Raised when ONNX Runtime does not finish a run within its time limit."""
+
+
+def session_options(
+    *, threads: int | None = None, optimise: bool = True, spin: bool = True
+) -> SessionOptions:
+    """Return the options of a quiet session; the arguments are those of :func:`session`."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    if threads is not None:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+    if not spin:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if not optimise:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
 
 
 def session(
@@ -59,15 +77,7 @@ def session(
     """
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    if threads is not None:
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-    if not spin:
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if not optimise:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = session_options(threads=threads, optimise=optimise, spin=spin)
     providers = ["CPUExecutionProvider"]
     try:
         if operators is not None:
@@ -91,19 +101,25 @@ def packed(array: np.ndarray) -> bool:
     return kind.elements > kind.nbytes
 
 
-def _to_runtime(array: Any) -> Any:
+def ort_value(array: np.ndarray) -> OrtValue:
+    """Return an array as a value of ONNX Runtime, also of an element type that numpy lacks."""
     import onnxruntime as ort
 
+    if array.dtype.kind in "biufc":
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    code = DTYPE_CODES[TensorType.of(array).dtype]
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)
+
+
+def _to_runtime(array: Any) -> Any:
     if array is None or isinstance(array, list):
         return array  # an absent optional, a sequence
     array = np.asarray(array, order="C")
     if array.dtype.kind in _PLAIN:
         return array
-    kind = TensorType.of(array)
     if packed(array):
-        raise RuntimeFailure(f"ONNX Runtime does not accept {kind} from Python")
-    code = DTYPE_CODES[kind.dtype]
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)
+        raise RuntimeFailure(f"ONNX Runtime does not accept {TensorType.of(array)} from Python")
+    return ort_value(array)
 
 
 def may_not_end(model: ModelProto) -> bool:

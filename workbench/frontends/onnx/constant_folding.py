@@ -16,6 +16,7 @@ import numpy as np
 
 from workbench.frontends.onnx.file import walk
 from workbench.frontends.onnx.opaque import payload_of
+from workbench.frontends.runtime import RuntimeFailure, run_model
 from workbench.graph import Graph, GraphBuilder, Node, Opaque, evaluate
 from workbench.graph.evaluate import Constants
 from workbench.ops import Trait, with_trait
@@ -140,7 +141,6 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
     if runtime:
         from workbench.frontends.onnx.exporter import to_onnx
         from workbench.frontends.onnx.file import ModelError
-        from workbench.frontends.runtime import RuntimeFailure, run_model
 
         try:
             found = run_model(to_onnx(part, fold=False), {}, threads=1, optimise=False)

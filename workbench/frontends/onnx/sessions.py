@@ -23,7 +23,8 @@ from workbench.frontends.onnx.file import (
     read_model,
     tensor_array,
 )
-from workbench.ops.types import DTYPE_CODES, TensorType
+from workbench.frontends.runtime import RuntimeFailure, ort_value, session_options
+from workbench.ops.types import TensorType
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
 
 if TYPE_CHECKING:
@@ -75,22 +76,12 @@ def shared_session(
     """
     import onnxruntime as ort
 
-    from workbench.frontends.runtime import RuntimeFailure
-
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
+    options = session_options(threads=threads, optimise=optimise, spin=spin)
     options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
-    if threads is not None:
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-    if not spin:
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not prepack:
         options.add_session_config_entry("session.disable_prepacking", "1")
     if profile is not None:
         options.enable_profiling, options.profile_file_prefix = True, str(profile)
-    if not optimise:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     name = str(source) if not isinstance(source, ModelProto) else repr(source.graph.name)
     try:
         with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
@@ -159,13 +150,13 @@ def _hand_over(
         if home is None or file.path.parent == home.path.parent:
             home = file if home is None or len(file) > len(home) else home
             tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), file.path.name, offset))
-            values[tensor.name] = _value(array)  # all sessions then share one mapping, which counts once
+            values[tensor.name] = ort_value(array)  # all sessions then share one mapping, which counts once
     rest = [t for t in wanted if t.name not in values]
     elsewhere: dict[str, Any] = {}
     for tensor in rest:
         array = np.require(arrays[tensor.name], requirements=["C", "A"])
         kept.append(array)
-        values[tensor.name] = _value(array)
+        values[tensor.name] = ort_value(array)
         if not read and (home is None or array.nbytes <= len(home)):
             name = _NOTHING if home is None else home.path.name
             tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), name))
@@ -190,12 +181,3 @@ def _there(file: FileMap) -> bool:
     except OSError:
         return False
     return (found.st_dev, found.st_ino) == file.stamp[:2]
-
-
-def _value(array: np.ndarray) -> Any:
-    import onnxruntime as ort
-
-    if array.dtype.kind in "biufc":
-        return ort.OrtValue.ortvalue_from_numpy(array)
-    code = DTYPE_CODES[TensorType.of(array).dtype]
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), code)

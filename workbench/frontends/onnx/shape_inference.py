@@ -20,6 +20,7 @@ from onnx.shape_inference import InferenceError, infer_function_output_types, in
 
 from workbench.frontends.onnx.file import ModelError, check_elements, label, tensor_array
 from workbench.frontends.onnx.names import captured, read_by
+from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model
 from workbench.graph import GraphBuilder
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.ops.registry import own_form
@@ -247,8 +248,6 @@ class Values:
 
     def _ask_runtime(self, node: NodeProto) -> Mapping[str, TypeProto]:
         """Return ONNX Runtime's types for one of its own operators; nothing is run."""
-        from workbench.frontends.runtime import inferred_types
-
         if captured(node):
             return {}
         given = {i: self.types[i] for i in node.input if i}
@@ -282,8 +281,6 @@ class Values:
         strange = any(np.isnan(array.astype(np.float64)).any() for array in floats)
         if not strange and (node.op_type not in _ROUNDED or not floats):
             return None
-        from workbench.frontends.runtime import RuntimeFailure, run_model
-
         try:
             return list(run_model(model, feeds, threads=1, optimise=False).values())
         except RuntimeFailure:

@@ -23,6 +23,7 @@ from workbench.frontends.onnx.names import Fresh, inner_names, read_by
 from workbench.frontends.onnx.opaque import changed_operators, paste
 from workbench.frontends.onnx.shape_inference import type_proto
 from workbench.frontends.onnx.write_plan import Plan, Product, plan
+from workbench.frontends.runtime import RuntimeFailure
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.ops.activations import export_activation
@@ -105,7 +106,6 @@ def _loads_version(opset: int, ir_version: int) -> bool:
 def loads(apart: Apart) -> bool:
     """Return whether ONNX Runtime loads a model."""
     from workbench.frontends.onnx.sessions import shared_session
-    from workbench.frontends.runtime import RuntimeFailure
 
     model = ModelProto()
     model.CopyFrom(apart.model)  # loading modifies the model

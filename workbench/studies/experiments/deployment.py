@@ -318,12 +318,9 @@ def load_file(path: Path, threads: int = 1) -> InferenceSession:
     """Load a file into ONNX Runtime with its defaults, except that idle threads sleep instead of spinning."""
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    if threads:
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    from workbench.frontends.runtime import session_options
+
+    options = session_options(threads=threads or None, spin=False)
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 

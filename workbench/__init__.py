@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from workbench.devices.targets import target
     from workbench.extraction.api import Extracted as Extracted
     from workbench.extraction.api import extract
+    from workbench.extraction.api import extractor as extractor
     from workbench.extraction.extract import Extraction as Extraction
-    from workbench.extraction.registry import extractor as extractor
-    from workbench.extraction.whole import extract_whole as extract_whole
     from workbench.frontends import import_onnx as import_onnx
     from workbench.frontends import load_model, load_onnx, load_torch, save_model, save_onnx
     from workbench.frontends import to_onnx as to_onnx
@@ -51,10 +50,8 @@ _NAMES = {
     "certification": "certify",
     "costs.registry": "cost_model",
     "devices.targets": "target",
-    "extraction.api": "extract Extracted",
+    "extraction.api": "extract Extracted extractor",
     "extraction.extract": "Extraction",
-    "extraction.registry": "extractor",
-    "extraction.whole": "extract_whole",
     "frontends": "import_onnx load_model load_onnx load_torch save_model save_onnx to_onnx",
     "graph": "evaluate Graph GraphBuilder",
     "ops.user_ops": "operator",
@@ -73,6 +70,9 @@ _IN_WINGS = {
 }
 _HOMES = {name: f"workbench.{module}" for module, names in _NAMES.items() for name in names.split()}
 _MOVED_NAMES = {name: f"workbench.{wing}" for wing, names in _IN_WINGS.items() for name in names.split()}
+
+#: Names that are gone, with what to use.
+_GONE = {"extract_whole": "judge the terms of workbench.extraction.alternatives.k_best by the cost"}
 
 #: Packages by their former names.
 _MOVED = {
@@ -99,7 +99,11 @@ if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
     )
 
 __getattr__ = lazy_names(
-    __name__, _HOMES, modules=("kernels", "laws", "results", "studies", "taso", *_MOVED), moved=_MOVED_NAMES
+    __name__,
+    _HOMES,
+    modules=("kernels", "laws", "results", "studies", "taso", *_MOVED),
+    moved=_MOVED_NAMES,
+    gone=_GONE,
 )
 
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from tests.extraction.egraphs import egraph_of
-from workbench.extraction.problem import complete, dag_cost, is_acyclic, make_problem, tree_costs
+from workbench.extraction.problem import dag_cost, is_acyclic, make_problem, tree_costs
 
 
 def problem_of(egraph, costs):
@@ -15,7 +15,7 @@ def problem_of(egraph, costs):
 
 def cost_of(egraph, costs, problem, taken):
     """Return what a selection costs; fail where it is not complete and acyclic."""
-    choice = complete(egraph, problem, taken)
+    choice = problem.selection(taken)
     assert is_acyclic(egraph, choice)
     assert all(egraph.eclass[i] == c for c, i in enumerate(choice.tolist()) if i >= 0)
     return dag_cost(choice, costs)

@@ -12,7 +12,7 @@ import workbench
 from tests.extraction.egraphs import random_egraph
 from workbench.extraction import NoExtraction, Status
 from workbench.extraction.api import extract
-from workbench.extraction.terms import s_expressions
+from workbench.extraction.egglog_python import s_expressions
 
 
 class Num(egglog.Expr):

@@ -7,7 +7,7 @@ from tests.extraction.egraphs import egraph_of, random_egraph
 from workbench.extraction.cost_history import add_costs, born_by, cost_by_step
 from workbench.extraction.extract import extract
 from workbench.extraction.problem import NoExtraction
-from workbench.extraction.solution import Status
+from workbench.extraction.result import Status
 from workbench.run.trace import Step, StepKind, Trace
 
 

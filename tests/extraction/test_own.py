@@ -5,9 +5,9 @@ import pytest
 
 import workbench
 from workbench.extraction import Extraction, NoExtraction, Status, extract
-from workbench.extraction.own import OWN, BadExtraction, checked_choice
+from workbench.extraction.api import extractor
 from workbench.extraction.problem import tree_costs
-from workbench.extraction.registry import extractor
+from workbench.extraction.registry import OWN, BadExtraction, checked_choice
 from workbench.run.trace import StepKind
 
 

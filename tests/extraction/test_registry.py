@@ -4,8 +4,8 @@ import pytest
 
 import workbench
 from workbench.extraction import extract
-from workbench.extraction.own import METHODS
-from workbench.extraction.registry import UnknownExtractor, extractor
+from workbench.extraction.api import UnknownExtractor, extractor
+from workbench.extraction.registry import METHODS
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import workbench
 from tests.random_graphs import random_graph
 from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, pricing
-from workbench.extraction.solution import Status
+from workbench.extraction.result import Status
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.optimizer import pipeline
 from workbench.rules import parse_rules, rule_set

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 import pytest
 
 import workbench
-from workbench.extraction.solution import Status
+from workbench.extraction.result import Status
 from workbench.optimizer.record import (
     NAMES,
     SATURATION_NAMES,

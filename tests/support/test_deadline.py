@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from workbench.support import deadline as clock
 from workbench.support.deadline import TimeUp, deadline
 
 
@@ -79,3 +80,22 @@ except TimeUp:
 def test_a_profiler_continues_after_a_deadline():
     done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, timeout=120)
     assert done.stdout == "1000\n"
+
+
+def test_no_end_is_set():
+    assert clock.left() == clock.until() == math.inf
+    clock.check()
+
+
+def test_work_ends():
+    with clock.ending(time.time() - 1), pytest.raises(clock.OutOfTime):
+        clock.check()
+    clock.check()
+
+
+def test_an_earlier_end_stays():
+    early, late = time.time() + 100, time.time() + 200
+    with clock.ending(early), clock.ending(late):
+        assert clock.until() == early
+    with clock.ending(late), clock.ending(early):
+        assert clock.until() == early

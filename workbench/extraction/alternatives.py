@@ -19,7 +19,6 @@ from workbench.extraction.greedy.dag import greedy_dag
 from workbench.extraction.problem import (
     Problem,
     check_costs,
-    complete,
     dag_cost,
     is_acyclic,
     make_problem,
@@ -33,7 +32,7 @@ from workbench.extraction.reduce.presolve import (
     presolve,
     pull_up,
 )
-from workbench.extraction.solution import Solution, Status
+from workbench.extraction.result import Solution, Status
 
 #: Solutions within these multiples of the least cost are searched first; the last multiple admits all.
 REACH: Final = (1.02, 1.2, math.inf)
@@ -102,10 +101,7 @@ def _one_free_term(problem: Problem, best: Sequence[float], choice: Sequence[int
 
     The free terms of an e-class from which such a term can be reached all stay: they break different cycles.
     """
-    readers: dict[int, list[int]] = {}
-    for i, row in enumerate(problem.children):
-        for d in row:
-            readers.setdefault(d, []).append(i)
+    readers = problem.readers()
     paying = {c for c, cost in zip(problem.eclass, problem.cost, strict=True) if cost > 0.0}
     stack = list(paying)
     while stack:
@@ -150,7 +146,7 @@ def _next_best(
         if (paid := _paid(problem, forbidden[-1])) in known:
             continue  # it differs in free terms only
         known.add(paid)
-        selection = complete(egraph, problem, {c: problem.nodes[i] for c, i in picked.items()})
+        selection = problem.selection({c: problem.nodes[i] for c, i in picked.items()})
         assert is_acyclic(egraph, selection)
         cost = dag_cost(selection, costs)
         status = Status.OPTIMAL if solved.proved else Status.FEASIBLE

@@ -1,4 +1,4 @@
-"""Extraction from any form of an e-graph: the workbench's columns, egglog-python, or a JSON file."""
+"""Extraction from any form of an e-graph (columns, egglog-python, a JSON file), and extractors by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from workbench.egraph.egraph import EGraph
 from workbench.egraph.serialize import load_json
 from workbench.extraction.alternatives import k_best
+from workbench.extraction.egglog_python import s_expressions
 from workbench.extraction.extract import extract as extract_columns
-from workbench.extraction.solution import Solution, Status
-from workbench.extraction.terms import s_expressions
+from workbench.extraction.registry import METHODS, OWN, Extractor, methods
+from workbench.extraction.result import Solution, Status
+from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
     import egglog
@@ -94,7 +97,7 @@ def extract(
       :class:`Extracted` with a typed expression equal to ``expr``.
     - ``extract(path, cost=…)`` takes a file of egraph-serialize JSON, as egg and egglog write it, and
       returns :class:`Extracted` with one S-expression for each root; see
-      :func:`~workbench.extraction.terms.s_expressions`.
+      :func:`~workbench.extraction.egglog_python.s_expressions`.
 
     Args:
         egraph: The e-graph, or the path of a file.
@@ -152,3 +155,45 @@ def _extracted(
     best = tuple((term, s.cost) for term, s in zip(whole, found, strict=True))
     first = found[0]
     return Extracted(whole[0], terms[0], first.cost, first.bound, first.status, best, first)
+
+
+E = TypeVar("E", bound=Extractor)
+
+
+class UnknownExtractor(LookupError, ValueError):
+    """Raised when no extractor has the given name; the message lists the names and the nearest one."""
+
+
+class _Extractors:
+    """The lookup of extractors, and the registration of the user's own."""
+
+    def __call__(self, name: str) -> Callable[..., Solution]:
+        """Return an extraction ``(egraph, costs, seconds=…)`` by a method of this name.
+
+        Raise :class:`UnknownExtractor`, with the nearest name, for any other name.
+        """
+        if name not in METHODS and OWN.find(name) is None:
+            raise UnknownExtractor(unknown("extractor", name, self.names()))
+        return partial(extract, method=name)
+
+    def register(self, name: str) -> Callable[[E], E]:
+        """Return a decorator that gives an extractor a name for ``extractor=`` and ``--extractor``.
+
+        The extractor is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class
+        that the roots need: a mapping, or an array with -1 for the other e-classes. The result is
+        checked (:class:`~workbench.extraction.registry.BadExtraction`). Raise ValueError if the name is built in.
+        """
+
+        def add(function: E) -> E:
+            OWN.register(name, function)
+            return function
+
+        return add
+
+    def names(self) -> list[str]:
+        """Return the names of all extractors."""
+        return methods()
+
+
+#: Return an extractor by name: ``extractor("exact")``.
+extractor = _Extractors()

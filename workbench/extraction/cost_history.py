@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.extract import Extraction
-from workbench.extraction.solution import Solution, Status
+from workbench.extraction.result import Solution, Status
 from workbench.run.trace import Trace
 
 #: The name of the costs by step, which are not those of an exact extraction.

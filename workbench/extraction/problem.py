@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Final
 
@@ -32,6 +32,7 @@ class Problem:
     ``nodes`` are e-nodes of the e-graph, called candidates. ``eclass``, ``cost`` and ``children`` describe
     them by position; ``children`` lists distinct e-classes and omits those in ``fixed``. ``fixed`` maps
     each decided e-class to its e-node: an e-class with a term that costs nothing always takes that term.
+    ``egraph`` is the e-graph that the problem was made from; another process does not get it.
     """
 
     nodes: list[int]
@@ -41,6 +42,11 @@ class Problem:
     roots: tuple[int, ...]
     n_classes: int
     fixed: dict[int, int]
+    egraph: EGraph | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[type[Problem], tuple[object, ...]]:
+        parts = (self.nodes, self.eclass, self.cost, self.children, self.roots, self.n_classes, self.fixed)
+        return Problem, parts
 
     def members(self) -> dict[int, list[int]]:
         """Return the positions of every e-class's candidates."""
@@ -48,6 +54,30 @@ class Problem:
         for i, c in enumerate(self.eclass):
             result.setdefault(c, []).append(i)
         return result
+
+    def readers(self) -> dict[int, list[int]]:
+        """Return the positions of the candidates that read each e-class."""
+        result: dict[int, list[int]] = {}
+        for i, row in enumerate(self.children):
+            for d in row:
+                result.setdefault(d, []).append(i)
+        return result
+
+    def selection(self, taken: Mapping[int, int]) -> np.ndarray:
+        """Return the e-node of every e-class that the roots of the e-graph need, -1 for the others.
+
+        ``taken`` maps the undecided e-classes to e-nodes. Raise KeyError if a needed e-class has none.
+        """
+        assert self.egraph is not None
+        choice = np.full(self.egraph.n_classes, -1, dtype=np.int64)
+        for decided in (self.fixed, taken):
+            choice[np.fromiter(decided, np.int64, len(decided))] = np.fromiter(
+                decided.values(), np.int64, len(decided)
+            )
+        needed = below(self.egraph, choice)
+        if needed is None:
+            raise KeyError("a needed e-class has no choice")
+        return needed
 
     def keep(self, alive: Sequence[bool], *, always: bool = True) -> Problem:
         """Return the problem without candidates that are not alive, useless or unreachable.
@@ -96,6 +126,7 @@ class Problem:
             self.roots,
             self.n_classes,
             self.fixed,
+            self.egraph,
         )
 
 
@@ -248,6 +279,7 @@ def make_problem(
         roots,
         egraph.n_classes,
         fixed,
+        egraph,
     )
 
 
@@ -262,18 +294,6 @@ def _rows(table: Table, kept: np.ndarray) -> list[tuple[int, ...]]:
     ends = np.cumsum(np.bincount(owner[first], minlength=len(table.cost))).tolist()
     with collector_paused():
         return [tuple(flat[a:b]) for a, b in pairwise([0, *ends])]
-
-
-def complete(egraph: EGraph, problem: Problem, taken: dict[int, int]) -> np.ndarray:
-    """Return the choice for every needed e-class; ``taken`` maps undecided e-classes to e-nodes."""
-    choice = np.full(egraph.n_classes, -1, dtype=np.int64)
-    classes = np.fromiter((*problem.fixed, *taken), np.int64, len(problem.fixed) + len(taken))
-    nodes = np.fromiter((*problem.fixed.values(), *taken.values()), np.int64, len(classes))
-    choice[classes] = nodes
-    needed = below(egraph, choice)
-    if needed is None:
-        raise KeyError("a needed e-class has no choice")
-    return needed
 
 
 def below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:

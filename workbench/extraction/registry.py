@@ -1,53 +1,114 @@
-"""Selection of an extractor by name, and the registration of the user's own."""
+"""Methods of extraction by name: those built in, the user's own, and the check of their choices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from workbench.extraction.extract import extract
-from workbench.extraction.own import METHODS, OWN, Extractor, methods
-from workbench.extraction.solution import Solution
-from workbench.support.messages import unknown
+import numpy as np
 
-E = TypeVar("E", bound=Extractor)
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.problem import NoExtraction
+from workbench.support.plugins import Named
 
+#: One line on each method that is built in.
+METHODS: Final = {
+    "exact": "greedy, local search, then HiGHS and CP-SAT at once until an optimum is proved",
+    "auto": "as exact, but the solvers stop when they make no progress worth waiting for",
+    "dag": "the least cost of each term with shared parts counted once, greedily",
+    "local": "greedy, then local search: switches, and shared parts that pay only together",
+    "tree": "the least cost of each term with shared parts counted every time",
+    "highs": "as exact, with HiGHS alone",
+    "cp-sat": "as exact, with CP-SAT alone",
+    "filtered": "as exact, on the cycle-free part left after breaking cycles, as Tensat does",
+    "tensat": "Tensat's program by itself, with real order variables, in HiGHS",
+    "tensat-integer": "Tensat's program by itself, with integer order variables",
+    "tensat-filtered": "Tensat's program by itself, without order variables, cycles broken first",
+}
 
-class UnknownExtractor(LookupError, ValueError):
-    """Raised when no extractor has the given name; the message lists the names and the nearest one."""
+#: ``(e-graph, costs of the e-nodes, seconds=…) -> the e-node of every e-class that is needed``: a mapping, or
+#: an array with -1 for the other e-classes.
+Extractor = Callable[..., Any]
 
-
-class _Extractors:
-    """The lookup of extractors, and the registration of the user's own."""
-
-    def __call__(self, name: str) -> Callable[..., Solution]:
-        """Return an extraction ``(egraph, costs, seconds=…)`` by a method of this name.
-
-        Raise :class:`UnknownExtractor`, with the nearest name, for any other name.
-        """
-        if name not in METHODS and OWN.find(name) is None:
-            raise UnknownExtractor(unknown("extractor", name, self.names()))
-        return partial(extract, method=name)
-
-    def register(self, name: str) -> Callable[[E], E]:
-        """Return a decorator that gives an extractor a name for ``extractor=`` and ``--extractor``.
-
-        The extractor is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class
-        that the roots need: a mapping, or an array with -1 for the other e-classes. The result is
-        checked (:class:`~workbench.extraction.own.BadExtraction`). Raise ValueError if the name is built in.
-        """
-
-        def add(function: E) -> E:
-            OWN.register(name, function)
-            return function
-
-        return add
-
-    def names(self) -> list[str]:
-        """Return the names of all extractors."""
-        return methods()
+OWN: Final = Named[Extractor](
+    "extractor", "workbench.extractors", "workbench.extraction.registry:OWN", lambda: METHODS
+)
 
 
-#: Return an extractor by name: ``extractor("exact")``.
-extractor = _Extractors()
+class BadExtraction(NoExtraction):
+    """Raised when a user's extractor chose e-nodes that make no term; the message says which."""
+
+
+def methods() -> list[str]:
+    """Return the names of all methods of extraction."""
+    return OWN.names()
+
+
+def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) -> np.ndarray:
+    """Return the choice of a user's extractor, without the e-classes that are not needed.
+
+    Args:
+        name: The name of the extractor, for messages.
+        egraph: The e-graph.
+        costs: One cost per e-node.
+        given: The result of the extractor: an e-node by e-class.
+
+    Raises:
+        BadExtraction: If it is neither a mapping nor an array of the right length, if a needed e-class has no
+            e-node, one of another e-class, or one of infinite cost, or if the term is cyclic.
+    """
+    picked = _as_mapping(name, egraph, given)
+    choice = np.full(egraph.n_classes, -1, dtype=np.int64)
+    path: dict[int, None] = {}
+    stack = [(c, False) for c in egraph.roots]
+    while stack:
+        c, left = stack.pop()
+        if left:
+            path.popitem()
+            continue
+        if c in path:
+            above = list(path)
+            loop = " → ".join(egraph.class_name(d) for d in [*above[above.index(c) :], c])
+            raise BadExtraction(f"the extractor {name!r} must choose an acyclic term, got the loop {loop}")
+        if choice[c] >= 0:
+            continue
+        choice[c] = _member(name, egraph, costs, picked, c, path)
+        path[c] = None
+        stack.append((c, True))
+        stack += [(d, False) for d in dict.fromkeys(egraph.operands(int(choice[c])).tolist())]
+    return choice
+
+
+def _as_mapping(name: str, egraph: EGraph, given: Any) -> Mapping[int, int]:
+    if isinstance(given, Mapping):
+        return {int(c): int(i) for c, i in given.items()}
+    array = np.asarray(given)
+    if array.shape != (egraph.n_classes,) or array.dtype.kind not in "iu":
+        raise BadExtraction(
+            f"the extractor {name!r} must return a mapping from e-classes to e-nodes or an array of "
+            f"{egraph.n_classes} integers, one per e-class, got {type(given).__name__}"
+            + (f" of shape {array.shape} and type {array.dtype}" if array.dtype != object else "")
+        )
+    return {c: int(i) for c, i in enumerate(array.tolist()) if i >= 0}
+
+
+def _member(
+    name: str, egraph: EGraph, costs: np.ndarray, picked: Mapping[int, int], c: int, path: Mapping[int, None]
+) -> int:
+    """Return the e-node that was chosen for an e-class that is needed."""
+    i = picked.get(c, -1)
+    if 0 <= i < len(egraph) and int(egraph.eclass[i]) == c and np.isfinite(costs[i]):
+        return i
+    by = f", an operand in {egraph.class_name(list(path)[-1])}" if path else ", a root"
+    where = f"e-class {egraph.class_name(c)}{by}"
+    if not 0 <= i < len(egraph):
+        got = "none" if i < 0 else f"{i}, and there are {len(egraph)}"
+        raise BadExtraction(f"the extractor {name!r} must choose an e-node for {where}, got {got}")
+    if int(egraph.eclass[i]) != c:
+        other = egraph.class_name(int(egraph.eclass[i]))
+        raise BadExtraction(
+            f"the extractor {name!r} must choose an e-node of {where}, got {egraph.node_name(i)} of {other}"
+        )
+    raise BadExtraction(
+        f"the extractor {name!r} must choose e-nodes of finite cost, got {egraph.node_name(i)} for {where}"
+    )

@@ -277,7 +277,7 @@ def _cautious(model: Model, run: Run) -> list[Solution]:
     from workbench.extraction.exact.types import met
     from workbench.extraction.extract import extract
     from workbench.extraction.problem import dag_cost
-    from workbench.extraction.solution import Status
+    from workbench.extraction.result import Status
 
     if weight_of(model.graph) > LARGE or len(run.egraph) > MOST_E_NODES:
         return []

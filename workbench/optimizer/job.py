@@ -69,7 +69,7 @@ class Job:
 
     def extractor(self) -> Callable[..., Solution]:
         """Return the extraction that the settings ask for."""
-        from workbench.extraction.registry import extractor
+        from workbench.extraction.api import extractor
 
         chosen = partial(extractor(self.settings.extractor), memory=self.settings.extraction_memory)
         measured = self.settings.extraction_seconds is None and isinstance(self.cost_model, Economical)

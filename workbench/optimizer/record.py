@@ -16,8 +16,7 @@ from workbench.support.formatting import gain, speedup
 if TYPE_CHECKING:
     from workbench.certification.certificate import Certificate
     from workbench.devices.ranking import Ranking
-    from workbench.extraction.limits import Ending
-    from workbench.extraction.solution import Status
+    from workbench.extraction.result import Ending, Status
     from workbench.frontends.coverage import Coverage
     from workbench.optimizer.dynamic import Dynamic
     from workbench.optimizer.result import Result

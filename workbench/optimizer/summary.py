@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.extraction.solution import strength
+from workbench.extraction.result import strength
 from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures
 from workbench.support.formatting import microseconds, thousands

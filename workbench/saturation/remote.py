@@ -18,11 +18,8 @@ from workbench.egraph.egraph import EGraph
 from workbench.saturation.egglog_session import EngineError
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.process import EngineProcess, keep, take
+from workbench.support.deadline import OutOfTime
 from workbench.support.processes import out_of_memory
-
-
-class OutOfTime(TimeoutError):
-    """Raised when the engine was stopped because its time was up."""
 
 
 class OutOfMemory(MemoryError):

@@ -22,7 +22,8 @@ from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
 from workbench.saturation.needs import A_NUMBER
 from workbench.saturation.pushdown_guard import MOVEMENT
-from workbench.saturation.remote import OutOfMemory, OutOfTime, RemoteEngine
+from workbench.saturation.remote import OutOfMemory, RemoteEngine
+from workbench.support.deadline import OutOfTime
 from workbench.support.disk_cache import Needed, remembered
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A deadline that ends Python code from outside, as Ctrl-C does."""
+"""Deadlines: one that ends Python code from outside, as Ctrl-C does, and one that long loops look at."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class TimeUp(BaseException):
@@ -57,3 +59,36 @@ def _discard() -> None:
     with contextlib.suppress(TimeUp):
         for _ in range(2):
             pass
+
+
+_until: ContextVar[float] = ContextVar("until", default=math.inf)
+
+
+class OutOfTime(TimeoutError):
+    """Raised when work has used the time that it was given."""
+
+
+@contextmanager
+def ending(at: float) -> Iterator[None]:
+    """Let the work inside end at a time, in seconds since the epoch; an earlier end that is set stays."""
+    token = _until.set(min(at, _until.get()))
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def until() -> float:
+    """Return the time at which the work ends, in seconds since the epoch; infinity if no end is set."""
+    return _until.get()
+
+
+def left() -> float:
+    """Return the seconds that are left, infinity if no end is set."""
+    return _until.get() - time.time()
+
+
+def check() -> None:
+    """Raise OutOfTime if no time is left."""
+    if left() <= 0:
+        raise OutOfTime("the work has used its time")

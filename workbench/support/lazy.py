@@ -14,6 +14,7 @@ def lazy_names(
     homes: Mapping[str, str],
     modules: tuple[str, ...] = (),
     moved: Mapping[str, str] | None = None,
+    gone: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports each of its names on first use.
 
@@ -22,6 +23,7 @@ def lazy_names(
         homes: The module of each name, relative to the package if it begins with a dot.
         modules: Submodules that are available as names of the package.
         moved: The package from which a name is imported now; the former name works, with a warning.
+        gone: What to use instead of a name that was removed.
 
     >>> lazy_names("workbench", {"Graph": "workbench.graph"})("Graph").__name__
     'Graph'
@@ -33,6 +35,8 @@ def lazy_names(
         if moved and name in moved:
             warnings.warn(f"{package}.{name} is now {moved[name]}.{name}", DeprecationWarning, stacklevel=2)
             return getattr(import_module(moved[name]), name)
+        if gone and name in gone:
+            raise AttributeError(f"{package}.{name} was removed ({gone[name]})")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name], package), name)

@@ -10,8 +10,8 @@ from workbench.extraction.exact.dynamic import by_width, solve_dynamic
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.treewidth import WIDEST, Sparse, decomposition
 from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.extract import treewidth
 from workbench.extraction.problem import NoExtraction
-from workbench.extraction.stages import treewidth
 
 
 def solved(problem, **options):

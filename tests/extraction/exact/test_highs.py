@@ -5,8 +5,8 @@ from tests.extraction.egraphs import brute_force, egraph_of, problem_of, random_
 from workbench.extraction.exact.highs import bound_highs, solve_highs
 from workbench.extraction.exact.root_tightening import start_of
 from workbench.extraction.exact.types import selection_cost
-from workbench.extraction.limits import Limit
 from workbench.extraction.reduce.dominators import must_sets
+from workbench.extraction.result import Limit
 
 
 def test_a_bound_without_branching_is_at_most_the_optimum():

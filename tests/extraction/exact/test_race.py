@@ -13,8 +13,8 @@ from tests.extraction.egraphs import hard, problem_of, random_problem
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.types import Job, selection_cost
-from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.reduce.dominators import must_sets
+from workbench.extraction.result import Ending, Limit
 
 
 def job(problem, seconds=30.0, start=None):

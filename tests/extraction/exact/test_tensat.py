@@ -11,8 +11,8 @@ from workbench.extraction import Extraction, Status, extract
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.tensat import ORDERS, solve_tensat, tensat_program
 from workbench.extraction.exact.types import selection_cost
-from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import is_acyclic
+from workbench.extraction.result import Ending, Limit
 from workbench.run.trace import StepKind, StopReason
 
 #: Root 0 reads 1; 1 and 2 can read each other, or be built apart.

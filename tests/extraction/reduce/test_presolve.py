@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph
-from workbench.extraction.problem import NoExtraction, complete, dag_cost, is_acyclic
+from workbench.extraction.problem import NoExtraction, dag_cost, is_acyclic
 from workbench.extraction.reduce.presolve import (
     REDUCTIONS,
     Knowledge,
@@ -59,7 +59,7 @@ def test_what_is_left_gives_a_selection_of_the_whole():
         members = problem.members()
         if math.prod(map(len, members.values())) != 1:
             continue
-        choice = complete(egraph, problem, {c: problem.nodes[m[0]] for c, m in members.items()})
+        choice = problem.selection({c: problem.nodes[m[0]] for c, m in members.items()})
         assert is_acyclic(egraph, choice)
         assert dag_cost(choice, costs) == pytest.approx(best)
 

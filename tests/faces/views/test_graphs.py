@@ -18,8 +18,8 @@ from workbench.faces.views.graphs import (
     shown_nodes,
     whole_scene,
 )
-from workbench.faces.views.layout import TooSlow
 from workbench.faces.views.svg import beside
+from workbench.support.deadline import OutOfTime
 
 
 def network(layers=1):
@@ -125,7 +125,7 @@ def test_a_slow_layout_is_halved_and_says_so(monkeypatch):
     def slow(scene, seconds=5.0):
         asked.append(len(scene.boxes))
         if len(scene.boxes) > 90:
-            raise TooSlow("a layout took more than 5 s")
+            raise OutOfTime("a layout took more than 5 s")
         return "placed"
 
     monkeypatch.setattr(graphs, "lay_out", slow)
@@ -134,6 +134,6 @@ def test_a_slow_layout_is_halved_and_says_so(monkeypatch):
     assert layout == "placed"
     assert asked[0] > 90 >= asked[-1]
     assert "smaller because a layout took more than 5 s" in scene.note
-    monkeypatch.setattr(graphs, "lay_out", lambda scene: (_ for _ in ()).throw(TooSlow("always")))
-    with pytest.raises(TooSlow):
+    monkeypatch.setattr(graphs, "lay_out", lambda scene: (_ for _ in ()).throw(OutOfTime("always")))
+    with pytest.raises(OutOfTime):
         placed_scene(lambda most: whole_scene(graph, most=most), 160)

@@ -6,8 +6,9 @@ from importlib.util import find_spec
 import pytest
 
 from workbench.faces.views import layout as module
-from workbench.faces.views.layout import AT_ONCE, TooSlow, lay_out
+from workbench.faces.views.layout import AT_ONCE, lay_out
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene
+from workbench.support.deadline import OutOfTime
 
 
 def chain(count, clusters=False):
@@ -66,7 +67,7 @@ def test_no_boxes_at_all(way):
 
 @pytest.mark.skipif(find_spec("pygraphviz") is None, reason="Graphviz is not installed")
 def test_a_layout_that_takes_too_long_is_ended():
-    with pytest.raises(TooSlow, match=r"more than 0\.001 s"):
+    with pytest.raises(OutOfTime, match=r"more than 0\.001 s"):
         lay_out(chain(AT_ONCE + 1), seconds=0.001)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import workbench
 from tests.studies.analysis.test_rule_activity import sums
-from workbench.extraction.limits import Ending, Limit
+from workbench.extraction.result import Ending, Limit
 from workbench.run.trace import StepKind, StopReason
 from workbench.studies.analysis import ablation as without
 from workbench.studies.analysis.ablation import Ablation, ablation

@@ -15,7 +15,7 @@ import workbench
 from tests.ops.operators import cube, forget, registered
 from tests.packages import install
 from workbench.costs.registry import cost_model as COSTS
-from workbench.extraction.own import OWN as EXTRACTORS
+from workbench.extraction.registry import OWN as EXTRACTORS
 from workbench.faces.cli.commands import app
 from workbench.ops import Trait, registry, with_trait
 from workbench.studies.experiments.config import StudyError, read_study

@@ -18,7 +18,7 @@ from workbench.certification.files.interface import BINDINGS, Interface, binding
 from workbench.certification.files.model import Model
 from workbench.certification.files.reducer import differing_weights, write_repro
 from workbench.certification.files.result import Comparison, Difference, Piece
-from workbench.certification.files.runner import OutOfTime, RunFailure, Runner, RunTimeout, machine_memory
+from workbench.certification.files.runner import RunFailure, Runner, RunTimeout, machine_memory
 from workbench.certification.files.tolerance import STATED, Mismatch, mismatch, moved_model
 from workbench.certification.files.unrunnable_ops import (
     Apart,
@@ -29,6 +29,7 @@ from workbench.certification.files.unrunnable_ops import (
 )
 from workbench.frontends.onnx.file import MAP_BEYOND, ModelError, Source
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
+from workbench.support.deadline import OutOfTime
 from workbench.support.files import check_writable
 
 #: The time limits of the whole comparison and of one run of a model, in seconds.

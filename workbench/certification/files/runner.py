@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from onnx import ModelProto
 
+from workbench.support.deadline import OutOfTime
 from workbench.support.processes import Child, out_of_memory
 
 #: The prefixes of ONNX Runtime's messages that carry no information.
@@ -28,10 +29,6 @@ class RunFailure(RuntimeError):
 
 class RunTimeout(RunFailure):
     """Raised when a model did not finish within its time limit."""
-
-
-class OutOfTime(TimeoutError):
-    """Raised when the time limit of the whole comparison is reached."""
 
 
 @dataclass(slots=True, eq=False)

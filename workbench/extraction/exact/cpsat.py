@@ -152,10 +152,9 @@ def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> 
     needed = {*problem.roots, *(must.needed() if must is not None else ())}
     x = [model.new_bool_var(f"x{i}") for i in range(len(problem.nodes))]
     built = {c: model.new_bool_var(f"y{c}") for c in members if c not in needed}
-    readers: dict[int, list[int]] = {}
+    readers = problem.readers()
     for i, row in enumerate(problem.children):
         for d in row:
-            readers.setdefault(d, []).append(i)
             if d in built:
                 model.add_implication(x[i], built[d])
     for c, of_class in members.items():

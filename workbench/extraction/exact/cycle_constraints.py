@@ -147,15 +147,12 @@ class Separator:
         those of sets without cycles are looked for, too: they raise the bound of the relaxation.
         """
         component = components(problem)
-        readers: dict[int, list[int]] = {}
         inner: dict[int, tuple[int, ...]] = {}
         for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
             inner[i] = tuple(d for d in row if everywhere or component[d] == component[c])
-            for d in row:
-                readers.setdefault(d, []).append(i)
         members = problem.members()
         searched = list(members) if everywhere else list(cyclic(problem, component))
-        return cls(problem, members, searched, inner, readers)
+        return cls(problem, members, searched, inner, problem.readers())
 
     def founded(self, x: Sequence[float]) -> dict[int, float]:
         """Return for every e-class the largest share that one term of it has: that of its scarcest candidate.

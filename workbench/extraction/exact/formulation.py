@@ -15,7 +15,6 @@ from workbench.extraction.problem import (
     NoExtraction,
     Problem,
     check_costs,
-    complete,
     make_problem,
     tree_costs,
 )
@@ -96,7 +95,7 @@ def selection_of(egraph: EGraph, costs: np.ndarray, model: pulp.LpProblem) -> np
     if any(value is None for value in values.values()):
         raise NoExtraction("the model must be solved first (try model.solve(pulp.HiGHS(msg=False)))")
     chosen = [int(name[2:]) for name, value in values.items() if value > 0.5]
-    return complete(egraph, _problem(egraph, costs), {int(egraph.eclass[i]): i for i in chosen})
+    return _problem(egraph, costs).selection({int(egraph.eclass[i]): i for i in chosen})
 
 
 def _problem(egraph: EGraph, costs: np.ndarray) -> Problem:

@@ -17,9 +17,9 @@ from workbench.extraction.exact.cycle_constraints import (
 )
 from workbench.extraction.exact.ilp import Program, highs_model, program
 from workbench.extraction.exact.types import Hear, Solved, Tell, met, selection_cost
-from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must
+from workbench.extraction.result import Ending, Limit
 
 #: Problems with fewer candidates are solved without HiGHS's presolve and heuristics (measured: 2x).
 QUICK: Final = 500

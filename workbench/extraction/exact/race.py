@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.types import Job, Solved, met, selection_cost
-from workbench.extraction.limits import Ending, Limit
+from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
 #: Seconds before the late solvers join: easy jobs are done by then.

@@ -19,17 +19,16 @@ from typing import Final
 
 from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.decompose import split
 from workbench.extraction.exact.dynamic import by_width
 from workbench.extraction.exact.highs import QUICK, bound_highs, solve_highs
-from workbench.extraction.exact.isomorphic_parts import by_shape, picked_in
 from workbench.extraction.exact.race import Patience, Race
-from workbench.extraction.exact.root_tightening import tighten
+from workbench.extraction.exact.root_tightening import by_shape, picked_in, tighten
 from workbench.extraction.exact.types import Effort, Job, Solved, met, selection_cost
-from workbench.extraction.limits import Ending, Limit
 from workbench.extraction.problem import Problem
+from workbench.extraction.reduce.cycles import split
 from workbench.extraction.reduce.dominators import Must, must_sets
 from workbench.extraction.reduce.dual_ascent import highest_bound
+from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY
 
 #: Parts with at most this many selections are enumerated.

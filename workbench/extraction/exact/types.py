@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.extraction.limits import Ending
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must
+from workbench.extraction.result import Ending
 
 #: A bound meets a cost when they differ by at most this share of the cost beyond the part that all selections
 #: pay.

@@ -189,10 +189,7 @@ def chain_bound(problem: Problem) -> float:
         if found is not None:
             return max((float(found.best[r]) for r in problem.roots), default=0.0)
     waiting = [len(row) for row in problem.children]
-    readers: dict[int, list[int]] = {}
-    for i, row in enumerate(problem.children):
-        for d in row:
-            readers.setdefault(d, []).append(i)
+    readers = problem.readers()
     height = list(problem.cost)
     done: dict[int, float] = {}
     heap = [(height[i], i) for i, count in enumerate(waiting) if not count]

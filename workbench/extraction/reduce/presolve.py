@@ -155,10 +155,7 @@ def pull_up_costs(problem: Problem, known: Knowledge) -> Problem:
 
     Exactly one reader is taken when the e-class is built, so the total stays the same.
     """
-    readers: dict[int, list[int]] = {}
-    for i, row in enumerate(problem.children):
-        for d in row:
-            readers.setdefault(d, []).append(i)
+    readers = problem.readers()
     cost = list(problem.cost)
     roots = set(problem.roots)
     moved = False

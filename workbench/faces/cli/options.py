@@ -111,7 +111,7 @@ def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = ()) 
 
 def known_extractor(name: str) -> str:
     """Return the name of an extractor; raise UnknownExtractor, with the nearest one, for any other name."""
-    from workbench.extraction.registry import extractor
+    from workbench.extraction.api import extractor
 
     extractor(name)
     return name

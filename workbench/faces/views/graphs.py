@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from workbench.faces.views.layout import AT_ONCE, Layout, TooSlow, lay_out
+from workbench.faces.views.layout import AT_ONCE, Layout, lay_out
 from workbench.faces.views.scene import Box, Edge, Scene, cut, family_of
 from workbench.faces.views.segments import Segment, segments
 from workbench.faces.views.svg import svg
 from workbench.graph import Graph
 from workbench.ops import Trait, spec_of
 from workbench.ops.inputs_and_opaque import NAMED
+from workbench.support.deadline import OutOfTime
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
@@ -137,14 +138,14 @@ def placed_scene(make: Callable[[int], Scene], most: int = MOST_BOXES) -> tuple[
     """Return a scene of at most ``most`` boxes and its layout.
 
     ``make`` returns the scene for a limit on boxes. If the layout takes too long, the limit is halved, and a
-    note in the scene reports this. Raise TooSlow if even a small scene takes too long.
+    note in the scene reports this. Raise OutOfTime if even a small scene takes too long.
     """
     said = ""
     while True:
         scene = _noted(make(most), said)
         try:
             return scene, lay_out(scene)
-        except TooSlow as error:
+        except OutOfTime as error:
             most //= 2
             if most <= AT_ONCE // 2:
                 raise

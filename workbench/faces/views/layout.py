@@ -13,6 +13,7 @@ from typing import Any, Final
 from workbench.faces.views import dot
 from workbench.faces.views.dot import LINE, rounded
 from workbench.faces.views.scene import LETTER, Scene, box_size
+from workbench.support.deadline import OutOfTime
 
 #: Number of boxes up to which a layout is always fast, so that it needs no separate process.
 AT_ONCE: Final = 60
@@ -20,10 +21,6 @@ AT_ONCE: Final = 60
 BUDGET: Final = 5.0
 Rectangle = tuple[float, float, float, float]
 Point = tuple[float, float]
-
-
-class TooSlow(TimeoutError):
-    """Raised when a layout takes longer than its budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class Layout:
 def lay_out(scene: Scene, *, seconds: float = BUDGET) -> Layout:
     """Return the layout of a scene in layers, with operands above their readers.
 
-    Without Graphviz, or if Graphviz fails, the layers are simple and edges are straight. Raise TooSlow if
+    Without Graphviz, or if Graphviz fails, the layers are simple and edges are straight. Raise OutOfTime if
     the layout takes more than ``seconds``.
     """
     keys = {box.key: str(i) for i, box in enumerate(scene.boxes)}
@@ -78,7 +75,7 @@ def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str
             command, input=json.dumps(request), capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        raise TooSlow(f"a layout of {size} parts took more than {seconds:g} s") from None
+        raise OutOfTime(f"a layout of {size} parts took more than {seconds:g} s") from None
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from workbench.faces.views.graphs import Notes, folded_scene, placed_scene, shown_nodes, whole_scene
-from workbench.faces.views.layout import Layout, TooSlow, lay_out
+from workbench.faces.views.layout import Layout, lay_out
 from workbench.faces.views.scene import COLOURS, MARKS, Scene
 from workbench.faces.views.svg import path_of
 from workbench.graph import Graph
+from workbench.support.deadline import OutOfTime
 
 #: Limit on the boxes of a whole graph: a browser moves this many smoothly.
 MOST_WHOLE: Final = 700
@@ -31,7 +32,7 @@ def graph_pane(graph: Graph, notes: Notes | None = None, *, title: str = "") -> 
     most = min(len(nodes), MOST_WHOLE)
     try:
         levels["whole"] = level(*placed_scene(lambda most: whole_scene(graph, notes, most=most), most))
-    except TooSlow:
+    except OutOfTime:
         if not levels:
             raise
     easy = "whole" if "folded" not in levels or len(nodes) <= 2 * len(folded.boxes) else "folded"

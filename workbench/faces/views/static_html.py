@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from workbench.certification.certificate import Certificate
     from workbench.extraction.extract import Extraction
-    from workbench.extraction.solution import Solution
+    from workbench.extraction.result import Solution
     from workbench.graph import Graph
     from workbench.laws.synthesis import Coverage, Synthesis
     from workbench.laws.verification import Verdict, Verification

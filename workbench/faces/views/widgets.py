@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from workbench.costs.model import CostModel
     from workbench.egraph.egraph import EGraph
-    from workbench.extraction.solution import Solution
+    from workbench.extraction.result import Solution
     from workbench.graph import Graph
     from workbench.studies.analysis.comparison import Comparison
 

@@ -42,6 +42,7 @@ from workbench.laws.theorems.integers import (
 from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
 from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
 from workbench.rules.pattern import Rule
+from workbench.support.deadline import OutOfTime
 
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
 SPLITS: Final = 7
@@ -54,7 +55,7 @@ class NotFound(Exception):
     why = "open"
 
 
-class OutOfTime(NotFound):
+class ProofOutOfTime(NotFound, OutOfTime):
     """Raised when the time for a rule is spent."""
 
     why = "time"
@@ -80,9 +81,9 @@ class Search:
     doubts: list[tuple[Cond, ...]] = field(default_factory=list)
 
     def tick(self) -> None:
-        """Raise OutOfTime if the time is spent."""
+        """Raise ProofOutOfTime if the time is spent."""
         if time.perf_counter() - self.started > self.seconds:
-            raise OutOfTime(self.stuck)
+            raise ProofOutOfTime(self.stuck)
 
     def equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
@@ -117,7 +118,7 @@ class Search:
                 here, there = facts.plus(condition), facts.plus(negated(condition))
                 yes = self.equal(left, right, here, splits - 1)
                 no = self.equal(left, right, there, splits - 1)
-            except OutOfTime:
+            except ProofOutOfTime:
                 raise
             except NotFound:
                 raise
@@ -397,7 +398,7 @@ class Search:
                     [k, self.equal(v, g.args[1 + k], facts, quick=True)]
                     for v, k in zip(f.args[1:], order, strict=True)
                 ]
-            except OutOfTime:
+            except ProofOutOfTime:
                 raise
             except NotFound:
                 continue
@@ -426,7 +427,7 @@ class Search:
             try:
                 inside = check_bijection(own, guards, others, other_guards, there, here, facts)
                 node = self.equal(value, in_value(other_value, by), inside, quick=True)
-            except OutOfTime:
+            except ProofOutOfTime:
                 raise
             except (Rejected, NotFound):
                 continue

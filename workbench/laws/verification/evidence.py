@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from workbench.laws.theorems.records import is_theorem
-from workbench.laws.verification import deadline
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
@@ -28,6 +27,7 @@ from workbench.laws.verification.refuting.region import find_region
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits
+from workbench.support import deadline
 
 #: Largest number of generic instances without a proof that are searched for counterexamples of their own.
 OPEN_CASES: Final = 24
@@ -133,7 +133,7 @@ def _searched(
 
 
 def decide(settings: Settings, question: Question) -> Answer:
-    """Return the verdict on one rule; raise TimeIsUp if there is no time for it."""
+    """Return the verdict on one rule; raise OutOfTime if there is no time for it."""
     began = time.perf_counter()
     with deadline.ending(settings.until):
         deadline.check()
@@ -222,7 +222,7 @@ def _refutation(
     evidence = refuted_by(found)
     evidence["replays"] = replays(question.rule, evidence["counterexample"])
     region = None
-    with contextlib.suppress(deadline.TimeIsUp):
+    with contextlib.suppress(deadline.OutOfTime):
         region = find_region(
             question.rule,
             found,
@@ -259,7 +259,7 @@ def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
 def _explained(settings: Settings, question: Question) -> dict[str, Any]:
     if not settings.effort.chain or question.case is None:
         return {}
-    with contextlib.suppress(deadline.TimeIsUp):
+    with contextlib.suppress(deadline.OutOfTime):
         return _chain(settings, question.case)
     return {"axioms": [], "chain": None}
 

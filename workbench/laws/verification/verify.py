@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from workbench.laws.verification import deadline
 from workbench.laws.verification.evidence import (
     Effort,
     Question,
@@ -34,7 +33,7 @@ from workbench.rules.symmetry import canonical
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
-from workbench.saturation.remote import OutOfTime
+from workbench.support import deadline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,7 +180,7 @@ class Verification(Stepwise):
         try:
             with deadline.ending(time.time() + self.settings.effort.seconds - self.seconds):
                 done = work()
-        except (deadline.TimeIsUp, OutOfTime):
+        except deadline.OutOfTime:
             late, done = True, _Done(StepKind.CUT, {}, "its time was up")
         except KeyboardInterrupt:
             self.stop_reason = StopReason.INTERRUPTED

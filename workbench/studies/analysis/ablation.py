@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel
 from workbench.costs.registry import cost_model
-from workbench.extraction.limits import Limit
-from workbench.extraction.solution import Status
+from workbench.extraction.result import Limit, Status
 from workbench.optimizer.model import fixed_model
 from workbench.optimizer.pipeline import optimize
 from workbench.optimizer.result import Optimized

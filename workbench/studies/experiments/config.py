@@ -416,7 +416,7 @@ class ExtractionStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from workbench.extraction.own import methods
+        from workbench.extraction.registry import methods
 
         check_names("methods", "extraction method", self.methods, methods())
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
@@ -451,7 +451,7 @@ class SaturationMethod:
     extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
 
     def __post_init__(self) -> None:
-        from workbench.extraction.own import methods
+        from workbench.extraction.registry import methods
 
         check(self)
         check_names("extractor", "extraction method", [self.extractor], methods())

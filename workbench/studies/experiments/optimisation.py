@@ -111,7 +111,7 @@ def optimise_one(order: Order) -> Record:
 
 def run_figures(done: Result) -> Record:
     """Return the row of a result, why its run ended, the seconds by stage, and its origin."""
-    from workbench.extraction.solution import Status
+    from workbench.extraction.result import Status
     from workbench.faces.plots.records import record
     from workbench.optimizer.record import SaturationFigures, to_json
 

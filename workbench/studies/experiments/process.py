@@ -28,7 +28,7 @@ from workbench.support.plugins import unpack
 from workbench.support.processes import Child, limit_memory, receive, send
 
 #: The tables of things by name.
-_TABLES: Final = ("costs.registry:cost_model", "extraction.own:OWN", "devices.targets:target")
+_TABLES: Final = ("costs.registry:cost_model", "extraction.registry:OWN", "devices.targets:target")
 #: Packed operators, and things by name.
 Registered = tuple[list[bytes], list[tuple[str, str, bytes]]]
 

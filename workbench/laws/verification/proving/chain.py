@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.graph import GraphBuilder
-from workbench.laws.verification import deadline
 from workbench.laws.verification.instances.ground import Ground, Instance
 from workbench.laws.verification.refuting.cases import text_of
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.interpret import read_term
 from workbench.rules.matching import Bindings, Matched, Matcher
 from workbench.rules.pattern import App, Rule
+from workbench.support import deadline
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.laws.verification import deadline
 from workbench.laws.verification.instances.ground import Instance
 from workbench.laws.verification.proving.prove import Cases, Prover
 from workbench.rules.pattern import Rule
 from workbench.saturation import Limits
+from workbench.support import deadline
 
 
 def axioms_needed(case: Instance, axioms: Sequence[Rule], limits: Limits) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Final
 
 from workbench.graph import GraphBuilder
-from workbench.laws.verification import deadline
 from workbench.laws.verification.instances.boundary_values import (
     attribute_coordinates,
     beside_literals,
@@ -38,6 +37,7 @@ from workbench.saturation import Limits, Saturation
 from workbench.saturation.encoding import encoding_for
 from workbench.saturation.engine import Program
 from workbench.saturation.remote import RemoteEngine
+from workbench.support import deadline
 
 #: Alternatives that are proved one by one; extents and similar numbers are filled in generically.
 GENERIC: Final = Menu(

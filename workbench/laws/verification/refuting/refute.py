@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from workbench.laws.verification import deadline
 from workbench.laws.verification.instances.boundary_values import (
     Corner,
     beside_literals,
@@ -33,6 +32,7 @@ from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.pattern import Rule, measured, operators_of
 from workbench.rules.symmetry import canonical
+from workbench.support import deadline
 
 #: The menu of the first draws, so that a counterexample found among them is already small.
 TINY: Final = Menu(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.laws.verification import deadline
 from workbench.laws.verification.instances.ground import instance_of, options, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.nondeterminism import RandomChoices
@@ -24,6 +23,7 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
 from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.pattern import Rule
+from workbench.support import deadline
 
 
 def small(

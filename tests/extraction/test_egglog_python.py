@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import egraph_of
-from workbench.extraction import terms
-from workbench.extraction.terms import s_expressions
+from workbench.extraction import egglog_python
+from workbench.extraction.egglog_python import s_expressions
 
 
 def selection(rows, roots):
@@ -56,7 +56,7 @@ def test_every_root_has_its_term_in_order():
 def test_long_terms_have_names_for_shared_parts(roots, monkeypatch):
     egraph, choice = selection(ROWS, roots)
     plain = s_expressions(egraph, choice)
-    monkeypatch.setattr(terms, "LONGEST", 1)
+    monkeypatch.setattr(egglog_python, "LONGEST", 1)
     short = s_expressions(egraph, choice)
     joined, before = [], ""
     for text in short:

@@ -133,6 +133,11 @@ def test_the_package_is_light_and_complete():
     assert pipeline.optimize is workbench.optimize
 
 
+def test_a_name_of_a_wing_warns_and_says_where_it_is():
+    with pytest.warns(DeprecationWarning, match=r"workbench.composite is now workbench.kernels.composite"):
+        assert workbench.composite is workbench.kernels.composite
+
+
 def test_what_was_extracted_is_merged_once_more():
     # Every layer's products read x once they are reassociated, and the whole group is merged. The best graph
     # merges only those it takes, which no group was before the extraction.

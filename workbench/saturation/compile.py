@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
@@ -26,14 +26,29 @@ from workbench.rules.interpret import (
 from workbench.rules.literals import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
-from workbench.saturation.cse import share
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
 from workbench.saturation.expressions import Int, Sym, Test, arith, floored, relation_of
-from workbench.saturation.identifiers import identifier, named
-from workbench.saturation.joins import equal_types
-from workbench.saturation.needs import constructor, made, needed
-from workbench.saturation.pushdown_guard import sinks
-from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType
+from workbench.saturation.program import identifier, named, share
+from workbench.saturation.rule_prefilter import constructor, made, needed
+from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType, equal_types
+
+#: The phase of the laws of movement.
+MOVEMENT: Final = "movement"
+
+
+def sinks(rule: Rule) -> bool:
+    """Return whether a law of movement computes with a part what its source takes the part from.
+
+    Such a rule must not push a slice below a value that is computed in full anyway. Slicing that value is
+    free, whereas a slice that is pushed down recomputes its part. In a deep encoder read at one row, that row
+    would otherwise sink through every layer, although the keys and values of the last need all rows.
+    """
+    if rule.multi or rule.phase != MOVEMENT:
+        return False
+    (source,), (target,) = rule.sources, rule.targets
+    if not isinstance(source, App) or Trait.CUTS not in spec_of(source.op).traits:
+        return False
+    return any(isinstance(t, App) and Trait.VIEW not in spec_of(t.op).traits for t in subterms(target))
 
 
 class RuleCompileError(ValueError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import read_whole
-from workbench.saturation.compile import CompiledRule
+from workbench.saturation.compile import CompiledRule, sinks
 from workbench.saturation.egglog_session import Base, EngineError, gives_two_types
 from workbench.saturation.encoding import (
     Constructor,
@@ -22,12 +22,9 @@ from workbench.saturation.encoding import (
     load_graph,
 )
 from workbench.saturation.group_merge import Candidate, collect, merge_members
-from workbench.saturation.needs import A_NUMBER, usable
 from workbench.saturation.node_budget import bursting, fitting
-from workbench.saturation.pairs import Pair, pairs_in, pairs_of
-from workbench.saturation.pushdown_guard import sinks
-from workbench.saturation.snapshot import columns_of
-from workbench.saturation.state import Record, State
+from workbench.saturation.rule_prefilter import A_NUMBER, Pair, pairs_in, pairs_of, usable
+from workbench.saturation.state import Record, State, columns_of
 
 if TYPE_CHECKING:
     from workbench.egraph.egraph import EGraph

@@ -16,13 +16,12 @@ from workbench.rules.pattern import App, Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
-from workbench.saturation.compile import CompiledRule, compile_rule
+from workbench.saturation.compile import MOVEMENT, CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
-from workbench.saturation.needs import A_NUMBER
-from workbench.saturation.pushdown_guard import MOVEMENT
 from workbench.saturation.remote import OutOfMemory, RemoteEngine
+from workbench.saturation.rule_prefilter import A_NUMBER
 from workbench.support.deadline import OutOfTime
 from workbench.support.disk_cache import Needed, remembered
 
@@ -83,9 +82,6 @@ def _content(rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool)
     return f"{encoding} {running}", *(f"{format_rule(r)} {r.file} {r.line} {r.phase}" for r in rules)
 
 
-# The laws of movement run before operators are merged. If they matched, operators are
-#: merged only among those that an extraction chose: every operator is there with all its rows, with some, in
-#: other forms.
 #: The phase of the laws that bring operators together for other laws to merge; it follows their own merges.
 LAST: Final = "last"
 
@@ -265,6 +261,8 @@ class Saturation(Stepwise):
 
     def _plan(self, index: int) -> Plan:
         due = (index > self.limits.settle and not self._moving) or self._calm
+        # Once a law of movement matched, an operator is there with all its rows, with some, and in other forms:
+        # operators are then merged only among those that an extraction chose.
         multi = due and self._multi_done < self.limits.k_multi and not self._moved
         self._merged |= multi
         banned = frozenset(rule for rule, (until, _) in self._rests.items() if until >= index)

@@ -1,19 +1,26 @@
-"""The state of a run: its e-graph in egglog, and the facts about it that egglog does not keep."""
+"""The state of a run: its e-graph in egglog, and the facts about it that egglog does not keep.
+
+:func:`columns_of` reads the e-graph out of egglog into columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from workbench.graph import Graph
+from workbench.ops import TensorType, TupleType, ValueType
+from workbench.saturation.compile import CompiledRule
 from workbench.saturation.egglog_session import Base
-from workbench.saturation.encoding import Constructor, Encoding
+from workbench.saturation.encoding import BIRTH_BASE, UNSTAMPED, Constructor, Encoding
 
 if TYPE_CHECKING:
-    from egglog.bindings import FrozenFunction
+    from egglog.bindings import FrozenFunction, Value
 
-    from workbench.saturation.pairs import Pair
+    from workbench.saturation.rule_prefilter import Pair
 
 
 @dataclass(slots=True)
@@ -23,7 +30,7 @@ class Record:
     ``constructors`` are those declared. ``applied`` counts the matches of rules of several roots by rule set,
     ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of the tensors
     that they joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
-    ``pairs`` are pairs of operators that were found (:mod:`workbench.saturation.pairs`).
+    ``pairs`` are pairs of operators that were found (:mod:`workbench.saturation.rule_prefilter`).
     """
 
     constructors: list[Constructor]
@@ -88,3 +95,114 @@ class State:
             stamp = constructor.stamp(len(declared))
             self.run("\n".join([constructor.declaration(), stamp, *self.bookkeeping(constructor)]))
             declared.append(constructor)
+
+
+class Decoder:
+    """A decoder of the engine's values that decodes each distinct value once."""
+
+    def __init__(self, state: State) -> None:
+        egraph = state.base.egraph
+        self._ints: dict[Any, int] = {}
+        self._vectors: dict[Any, tuple[int, ...]] = {}
+        self._egraph = egraph
+        self.by_sort = {
+            "i64": self.integer,
+            "VI": self.vector,
+            "f64": egraph.value_to_f64,
+            "String": egraph.value_to_string,
+        }
+
+    def integer(self, value: Value) -> int:
+        """Return an i64."""
+        known = self._ints.get(value)
+        if known is None:
+            known = self._ints[value] = self._egraph.value_to_i64(value)
+        return known
+
+    def vector(self, value: Value) -> tuple[int, ...]:
+        """Return a vector of i64."""
+        known = self._vectors.get(value)
+        if known is None:
+            known = tuple(map(self.integer, self._egraph.value_to_vec(value)))
+            self._vectors[value] = known
+        return known
+
+
+def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
+    """Return the columns of an :class:`~workbench.egraph.egraph.EGraph`, by name.
+
+    E-nodes of the start graph come first, the others by their step of birth.
+    """
+    functions = state.functions
+    decode = Decoder(state)
+    encoding, graph = state.encoding, state.graph
+    classes: dict[Any, int] = {}
+    type_cache: dict[tuple[int, ...], TensorType] = {}
+    types: list[ValueType | None] = []
+
+    def class_of(value: Value) -> int:
+        number = classes.get(value)
+        if number is None:
+            number = classes[value] = len(classes)
+            types.append(None)
+        return number
+
+    for row in functions["ty_"].rows:
+        vec = decode.vector(row.output)
+        kind = type_cache.get(vec)
+        if kind is None:
+            kind = type_cache[vec] = encoding.type_of(vec)
+        class_of(row.inputs[0])
+        types[classes[row.inputs[0]]] = kind
+    records: list[tuple[int, str, tuple[Any, ...], list[int], int]] = []
+    attr_cache: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
+    for constructor in state.record.constructors:
+        table = functions[constructor.name]
+        columns = [decode.by_sort[s] for s in constructor.columns()]
+        width = len(columns)
+        born = {tuple(r.inputs): r.output for r in functions[constructor.born].rows}
+        op = constructor.op
+        for row in table.rows:
+            inputs = row.inputs
+            raw = tuple(inputs[:width])
+            attrs = attr_cache.get((op, raw))
+            if attrs is None:
+                decoded = [f(v) for f, v in zip(columns, raw, strict=True)]
+                attrs = attr_cache[op, raw] = encoding.decode_attrs(op, decoded)
+            number = class_of(row.output)
+            if constructor.many:
+                types[number] = TupleType(graph.opaques[str(attrs[0])].results)
+            birth = decode.integer(born[tuple(inputs)]) % UNSTAMPED
+            records.append((birth, op, attrs, [class_of(v) for v in inputs[width:]], number))
+    records.sort(key=lambda r: r[0] // BIRTH_BASE)
+    children: list[int] = []
+    start = [0]
+    for record in records:
+        children += record[3]
+        start.append(len(children))
+    births = np.array([r[0] for r in records], dtype=np.int64)
+    position = {r.number: i for i, r in enumerate(rules)}
+    rule_of = [position.get(int(b) % BIRTH_BASE, -1) for b in births]
+    handle: dict[int, int] = {}
+    for name in ("h_", "ht_"):
+        for row in functions[name].rows:
+            handle[decode.integer(row.inputs[0])] = class_of(row.output)
+    where = {(op, attrs, tuple(operands)): i for i, (_, op, attrs, operands, _) in enumerate(records)}
+    original = np.array(
+        [where.get((node.op, node.attrs, tuple(handle[j] for j in node.inputs)), -1) for node in graph.nodes],
+        dtype=np.int32,
+    )
+    return {
+        "ops": tuple(r[1] for r in records),
+        "attrs": tuple(r[2] for r in records),
+        "child_start": np.array(start, dtype=np.int64),
+        "children": np.array(children, dtype=np.int64),
+        "eclass": np.array([r[4] for r in records], dtype=np.int64),
+        "n_classes": len(classes),
+        "roots": tuple(handle[i] for i in graph.output_ids),
+        "types": tuple(types),
+        "rules": tuple(r.rule.name for r in rules),
+        "birth_rule": np.array(rule_of, dtype=np.int32),
+        "birth_step": (births // BIRTH_BASE).astype(np.int32),
+        "original": original,
+    }

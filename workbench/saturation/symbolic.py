@@ -20,7 +20,20 @@ from workbench.ops.types import (
 )
 from workbench.saturation.encoding import Encoding, vector
 from workbench.saturation.expressions import Fact, Int, Sym, Test, arith, compare, product
-from workbench.saturation.joins import equal_types
+
+
+def equal_types(left: str, right: str) -> str:
+    """Return the fact that two types are equal; two variables are compared when both are known.
+
+    Types are kept out of the joins of a query: if two variables are equal, egglog makes one of them and joins
+    the tables by it. A type is a bad key, because hundreds of e-classes have the same one. If the types are
+    compared by a test, the query starts from the operators.
+
+    >>> equal_types("s_x_", "s_y_"), equal_types("s_x_", "(vec-of 0 1 3)")
+    ('(= s_x_ (vec-append s_y_))', '(= s_x_ (vec-of 0 1 3))')
+    """
+    variables = not left.startswith("(") and not right.startswith("(")
+    return f"(= {left} (vec-append {right}))" if variables else f"(= {left} {right})"
 
 
 class NotSymbolic(Exception):

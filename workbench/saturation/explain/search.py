@@ -11,12 +11,12 @@ from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.rules.pattern import Rule
 from workbench.run.trace import StopReason
+from workbench.saturation.compile import sinks
 from workbench.saturation.explain.egraph_index import Examined
 from workbench.saturation.explain.matching import Index
 from workbench.saturation.explain.proof_graph import HELD, Link, Proofs
 from workbench.saturation.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
 from workbench.saturation.explain.rule_application import Applied, Growth, TooManyTerms, reads
-from workbench.saturation.pushdown_guard import sinks
 
 #: Rounds of growth by rules as they are read, by rules read backward too, and by other rules too.
 ROUNDS: Final = (2, 3, 2)

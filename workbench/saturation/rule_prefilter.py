@@ -1,9 +1,14 @@
-"""The operators that rules need and make, which show the rules that can ever match."""
+"""The rules that cannot match yet: known from operators, and from pairs of operators that read one another.
+
+A pattern of two operators matches nothing as long as no e-node of the one reads an e-class with an e-node of
+the other. Most rules whose operators are all present never match for this reason. The pairs that an e-graph
+has are read from its tables, which is cheaper than to load such rules and to search for their matches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.rules.literals import NUMBER, is_number
 from workbench.rules.pattern import App, Term, Var, subterms
@@ -11,6 +16,7 @@ from workbench.saturation.encoding import Constructor
 
 if TYPE_CHECKING:
     from workbench.saturation.compile import CompiledRule
+    from workbench.saturation.state import State
 
 #: The constructor that stands for any tensor of one number.
 A_NUMBER: Final = Constructor(NUMBER, 0)
@@ -56,3 +62,44 @@ def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> lis
                     for t in subterms(r.rule.targets[0])
                     if isinstance(t, App) and not any(isinstance(a, Var) and a.starred for a in t.args)
                 )
+
+
+#: An operator, the place of one of its operands, and an operator in that operand's e-class.
+Pair: TypeAlias = tuple[Constructor, int, Constructor]
+
+
+def pairs_of(terms: Iterable[Term]) -> frozenset[Pair]:
+    """Return pairs without which patterns match nothing; none for a term with a starred operand."""
+    return frozenset(
+        (constructor(term), place, constructor(arg))
+        for whole in terms
+        for term in subterms(whole)
+        if isinstance(term, App) and not any(isinstance(a, Var) and a.starred for a in term.args)
+        for place, arg in enumerate(term.args)
+        if isinstance(arg, App) and not is_number(arg) and not is_number(term)
+    )
+
+
+def pairs_in(state: State, wanted: Iterable[Pair]) -> set[Pair]:
+    """Return those of the wanted pairs that an e-graph has."""
+    functions = state.functions
+    rows: dict[Constructor, list[Any]] = {}
+    results: dict[Constructor, set[Any]] = {}
+    operands: dict[tuple[Constructor, int], set[Any]] = {}
+
+    def table(of: Constructor) -> list[Any]:
+        if of not in rows:
+            rows[of] = functions[of.name].rows
+        return rows[of]
+
+    found: set[Pair] = set()
+    for parent, place, child in wanted:
+        if child not in results:
+            results[child] = {row.output for row in table(child)}
+        key = parent, place
+        if key not in operands:
+            column = len(parent.columns()) + place
+            operands[key] = {row.inputs[column] for row in table(parent)}
+        if not operands[key].isdisjoint(results[child]):
+            found.add((parent, place, child))
+    return found

@@ -2,7 +2,7 @@ from workbench.frontends import load_onnx
 from workbench.graph import GraphBuilder
 from workbench.rules import rule_set
 from workbench.saturation import Saturation
-from workbench.saturation.merge_filter import REACH, Reader, independent
+from workbench.saturation.group_merge import REACH, Reader, independent
 from workbench.studies.benchmarks.light import light_path
 
 

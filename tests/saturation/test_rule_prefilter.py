@@ -7,7 +7,7 @@ from workbench.saturation import engine as engines
 from workbench.saturation.compile import compile_rule
 from workbench.saturation.encoding import Constructor, encoding_for
 from workbench.saturation.engine import Engine, Plan, Program
-from workbench.saturation.pairs import pairs_in, pairs_of
+from workbench.saturation.rule_prefilter import pairs_in, pairs_of
 
 RELU, TANH, ADD = Constructor("relu", 1), Constructor("tanh", 1), Constructor("add", 2)
 TWICE, AS_RELU = "relu-twice: relu(relu(x)) => relu(x)", "wrong: tanh(x) => relu(x)"

@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.certification.inputs import Range, gentle_inputs, random_inputs
 from workbench.certification.region_check import difference, work
+from workbench.frontends.onnx.file import copied
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
 from workbench.ops.onnx_form import without_kernel
@@ -427,8 +428,7 @@ def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:
     if isinstance(model, bytes):
         return onnx.load_from_string(model)
     if isinstance(model, onnx.ModelProto):
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = copied(model)
         return copy
     if isinstance(model, str | os.PathLike) and not str(model).endswith(".model"):
         return model

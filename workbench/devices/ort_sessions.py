@@ -118,7 +118,7 @@ class Loaded:
         self._kernels = _executed(session, self._inputs)
 
     def _loaded(self) -> InferenceSession:
-        from workbench.frontends.onnx.baseline import copied
+        from workbench.frontends.onnx.file import copied
         from workbench.frontends.onnx.sessions import shared_session
         from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session
 

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx.file import EXTERNAL_BEYOND, walk, weight_bytes, write_model
+from workbench.frontends.onnx.file import EXTERNAL_BEYOND, copied, walk, weight_bytes, write_model
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def session(
         if weight_bytes(model) > EXTERNAL_BEYOND:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.onnx"
-                copy = ModelProto()
-                copy.CopyFrom(model)
+                copy = copied(model)
                 write_model(copy, path)
                 return ort.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
         content = model.SerializeToString()

@@ -17,6 +17,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from workbench.certification.files.model import Model
+from workbench.frontends.onnx.file import copied
 from workbench.frontends.onnx.names import read_by
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
@@ -122,8 +123,7 @@ def moved_model(
         node = model.nodes[i]
         moves = {n for n in node.input if n in replaced and (n not in biases or node.op_type in _LINEAR)}
         if node.op_type not in _EXACT and moves - biases.keys():
-            copy = NodeProto()
-            copy.CopyFrom(node)
+            copy = copied(node)
             for place, name in enumerate(node.input):
                 copy.input[place] = replaced[name] if name in moves else name
             node = copy

@@ -16,6 +16,7 @@ from workbench.frontends.onnx.file import (
     MAPPED_TENSOR,
     Apart,
     Source,
+    copied,
     internalise_attributes,
     placeholder,
     read_model,
@@ -27,7 +28,7 @@ from workbench.ops.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
-    from onnx import ModelProto, ValueInfoProto
+    from onnx import ValueInfoProto
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,13 +96,6 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
         for value in (*graph.input, *graph.value_info, *graph.output):
             _fix(value, dims)
     return Cleaned(Apart(model, arrays), removed)
-
-
-def copied(model: ModelProto) -> ModelProto:
-    """Return a copy of a model, for functions that load or write a model and may modify it."""
-    copy = type(model)()
-    copy.CopyFrom(model)
-    return copy
 
 
 def _set_apart(tensor: Any, array: np.ndarray) -> None:

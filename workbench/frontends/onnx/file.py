@@ -20,14 +20,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
 import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
@@ -231,6 +231,8 @@ ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 #: The domain of operators that are in no operator set, while the other operators are checked.
 UNKNOWN_DOMAIN: Final = "workbench.unknown"
 
+M = TypeVar("M", bound=Message)
+
 Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
 
 
@@ -272,8 +274,7 @@ def read_model(source: Source) -> ModelFile:
     OSError) if the file cannot be read, and :class:`ModelError` if it is not an ONNX model.
     """
     if isinstance(source, ModelProto):
-        model = ModelProto()
-        model.CopyFrom(source)
+        model = copied(source)
         return ModelFile(model, None, "the model")
     if isinstance(source, bytes):
         return ModelFile(_parse(source, "the bytes given"), None, "the bytes given")
@@ -292,6 +293,13 @@ def read_model(source: Source) -> ModelFile:
     if apart is not None and _is_model(apart.model):
         return ModelFile(apart.model, path.parent, str(path), apart.arrays)
     return ModelFile(_parse(path.read_bytes(), str(path)), path.parent, str(path))
+
+
+def copied(message: M) -> M:
+    """Return a copy of a model or of a part of one, for functions that may modify it."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 def _parse(data: bytes, name: str) -> ModelProto:
@@ -399,8 +407,7 @@ def tensor_array(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     kind = tensor_type(tensor)
     what = f"tensor {tensor.name!r}, declared {kind},"
     if tensor.data_location == TensorProto.EXTERNAL:
-        stored = TensorProto()  # a copy, so that loaded data are freed with it
-        stored.CopyFrom(tensor)
+        stored = copied(tensor)  # a copy, so that loaded data are freed with it
         _check_location(stored, folder)
         mapped = _mapped(stored, kind, folder)
         if mapped is not None:
@@ -622,8 +629,7 @@ def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:
         scratch = Path(folder)
         with (scratch / data.name).open("wb") as file:
             places = _write_data(apart.arrays, file)
-        model = ModelProto()
-        model.CopyFrom(apart.model)
+        model = copied(apart.model)
         for tensor in model.graph.initializer:
             if tensor.name in places:
                 kind = TensorType.of(apart.arrays[tensor.name])
@@ -646,12 +652,10 @@ def _write_data(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> dict[str, 
 
 def _write_whole(apart: Apart, file: IO[bytes]) -> None:
     """Write the message; a message field may come in several parts, which a reader merges."""
-    outer, graph = ModelProto(), apart.model.graph
-    outer.CopyFrom(_without_graph(apart.model))
-    file.write(outer.SerializeToString())
+    graph = apart.model.graph
+    file.write(_without_graph(apart.model).SerializeToString())
     tensors = list(graph.initializer)
-    inner = type(graph)()
-    inner.CopyFrom(graph)
+    inner = copied(graph)
     del inner.initializer[:]
     head = inner.SerializeToString()
     pieces: list[tuple[bytes, np.ndarray | None]] = []

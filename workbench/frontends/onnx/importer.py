@@ -20,6 +20,7 @@ from workbench.frontends.onnx.file import (
     ModelError,
     Source,
     check_elements,
+    copied,
     dense_array,
     label,
     read_model,
@@ -200,8 +201,7 @@ class _Import:
         return next((a.g for a in node.attribute if a.name == name), None)
 
     def _spliced(self, node: NodeProto, branch: onnx.GraphProto, fresh: Fresh) -> list[NodeProto]:
-        inside = onnx.GraphProto()
-        inside.CopyFrom(branch)
+        inside = copied(branch)
         own = [t.name for t in inside.initializer] + [o for n in inside.node for o in n.output if o]
         names = {name: fresh.exactly(name) for name in own}
         for tensor in inside.initializer:

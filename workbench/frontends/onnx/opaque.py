@@ -11,7 +11,7 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 from onnx.defs import SchemaError
 
-from workbench.frontends.onnx.file import ModelError, ir_version_for, walk
+from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, walk
 from workbench.frontends.onnx.names import Fresh, inner_names, read_by, rename
 from workbench.frontends.onnx.shape_inference import Values, type_proto
 from workbench.graph import Opaque
@@ -114,8 +114,7 @@ def cut(
     names |= {name: fresh("t") for n in nodes for name in n.output if name and name not in names}
     copies = []
     for node in nodes:
-        copy = NodeProto()
-        copy.CopyFrom(node)
+        copy = copied(node)
         rename(copy, names)
         copies.append(copy)
     types = []
@@ -169,8 +168,7 @@ def _embedded(values: Values, name: str) -> bool:
 
 def _key(record: Opaque, model: ModelProto) -> str:
     """Return a key that operators share if and only if they are equal up to names and documentation."""
-    bare = ModelProto()
-    bare.CopyFrom(model)
+    bare = copied(model)
     for node in walk(bare.graph.node):
         node.name = ""
         node.doc_string = ""

@@ -18,7 +18,7 @@ from onnx.checker import ValidationError
 from onnx.defs import OpSchema, SchemaError
 from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
 
-from workbench.frontends.onnx.file import ModelError, check_elements, label, tensor_array
+from workbench.frontends.onnx.file import ModelError, check_elements, copied, label, tensor_array
 from workbench.frontends.onnx.names import captured, read_by
 from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model
 from workbench.graph import GraphBuilder
@@ -305,8 +305,7 @@ class Values:
     def _computed(self, node: NodeProto) -> list[np.ndarray]:
         """Return the results of a node whose operands are known, by ONNX Runtime or ONNX's reference."""
         feeds = {name: self.known[name] for name in node.input if name}
-        alone = NodeProto()
-        alone.CopyFrom(node)
+        alone = copied(node)
         graph = onnx.helper.make_graph(
             [alone],
             "one",

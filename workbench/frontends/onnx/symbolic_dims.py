@@ -22,6 +22,7 @@ from workbench.frontends.onnx.file import (
     Source,
     any_extent,
     check_elements,
+    copied,
     read_model,
     walk,
 )
@@ -375,8 +376,7 @@ class _Opening:
     def _bound(self, extents: Mapping[str, int]) -> Prepared:
         """Return the prepared model with these extents in place of its symbols."""
         numbers = {self.first[name]: extent for name, extent in extents.items()}
-        model = ModelProto()
-        model.CopyFrom(self.prepared.model)
+        model = copied(self.prepared.model)
         graph = model.graph
         for value in (*graph.input, *graph.value_info, *graph.output):
             if value.type.HasField("tensor_type"):

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx.file import ir_version_for, label
+from workbench.frontends.onnx.file import copied, ir_version_for, label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, static_type, type_proto
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.graph import Opaque
@@ -114,8 +114,7 @@ class SizedValues(Values):
         """Return a type with names for the extents that depend on a symbol."""
         if not kind.HasField("tensor_type"):
             return kind
-        found = TypeProto()
-        found.CopyFrom(kind)
+        found = copied(kind)
         for dim in found.tensor_type.shape.dim if found.tensor_type.HasField("shape") else ():
             size = self.generic.expression(dim.dim_value)
             if not size.constant:

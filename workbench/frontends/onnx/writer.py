@@ -15,6 +15,7 @@ from workbench.frontends.onnx.file import (
     Apart,
     ModelError,
     check_model,
+    copied,
     ir_version_for,
     may_be_apart,
     placeholder,
@@ -107,8 +108,7 @@ def loads(apart: Apart) -> bool:
     """Return whether ONNX Runtime loads a model."""
     from workbench.frontends.onnx.sessions import shared_session
 
-    model = ModelProto()
-    model.CopyFrom(apart.model)  # loading modifies the model
+    model = copied(apart.model)  # loading modifies the model
     try:
         shared_session(model, apart.arrays, threads=1, optimise=False)
     except RuntimeFailure:
@@ -342,8 +342,7 @@ class Writer:
         self.names.update(zip(members, outputs, strict=True))
 
     def _opaque(self, i: int, node: Node) -> None:
-        payload = ModelProto()
-        payload.CopyFrom(self.payloads[node.attr("key")])
+        payload = copied(self.payloads[node.attr("key")])
         count = len(payload.graph.output)
         wanted: list[str | None] = [self.final.get(i)] if count == 1 else [None] * count
         projects = self.projects.get(i, [])
